@@ -1,0 +1,68 @@
+# `make` prints the targets. To choose the interpreter: make clean setup PYTHON=python3.12
+
+# The first Python on the path that is new enough.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# The first name pins what pip installs, and the second what it builds with; before pip 25.3 the
+# first does both. The path is relative, so the tree may lie in a folder with a space in its name.
+export PIP_CONSTRAINT := .constraints.txt
+export PIP_BUILD_CONSTRAINT := .constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup check lint test test-all bench docs clean
+
+help: ## print this list
+	@echo "Highwater: make targets"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
+		while IFS='|' read -r name text; do printf '  %-9s %s\n' "$$name" "$$text"; done
+
+setup: $(STAMP) ## create .venv and install the project with its pinned dependencies
+	@:
+
+$(STAMP): pyproject.toml .constraints.txt
+	@rm -f $@
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+		if [ -z "$(PYTHON)" ]; then echo "make: no Python 3.11 or newer found; name one with PYTHON=" >&2; exit 1; fi; \
+		echo "setup: creating $(VENV) with $(PYTHON)"; \
+		$(PYTHON) -m venv --clear $(VENV); \
+	fi
+	@echo "setup: installing the pinned dependencies"
+	@$(BIN)/python -m pip install --quiet -c .constraints.txt -e '.[test,lint]'
+	@touch $@
+
+check: setup ## check the protocol: run `highwater check`
+	@$(BIN)/highwater check
+
+lint: setup ## ruff check, ruff format --check, mypy
+	@echo "lint: ruff check"
+	@$(BIN)/ruff check --quiet .
+	@echo "lint: ruff format"
+	@$(BIN)/ruff format --check --quiet .
+	@echo "lint: mypy"
+	@$(BIN)/python -m mypy --no-error-summary
+
+test: lint ## lint, then the tests, without those marked slow
+	@echo "test: pytest"
+	@$(BIN)/python -m pytest
+
+test-all: lint ## lint, then every test
+	@echo "test: pytest, slow tests included"
+	@$(BIN)/python -m pytest -m ""
+
+bench: setup ## run the benchmarks
+	@$(BIN)/python -m checker.bench
+
+docs: setup ## write the generated pages of docs/ again
+	@$(BIN)/python -m checker.docs
+
+clean: ## remove .venv, the caches and the build output
+	@rm -rf $(VENV) build dist highwater.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find model invariants checker traces tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,1 @@
+"""The checker: engines, scenarios, counterexamples, reports and the command line."""

@@ -1,0 +1,1 @@
+"""What must hold, one module a protocol, each property with its rule and the reason why it matters."""

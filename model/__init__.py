@@ -1,0 +1,1 @@
+"""What the protocols are: the language they are stated in, and one package for each."""

@@ -1,0 +1,19 @@
+"""The language that protocols are stated in. It knows nothing of Kafka.
+
+Types (Bool, Int, Index, Enum, Set, Option, Array, Struct, Seq), symbolic values with Python's operators and
+a few words (where, all_of, any_of, size, …), named guards (require), actions and invariants. A Model is a
+protocol traced once into an expression graph, which every engine reads.
+"""
+
+from model.language.errors import LanguageError
+from model.language.model import Model
+from model.language.protocol import Action, Invariant, Parameter, Profile, Protocol, Rule, action, invariant
+from model.language.tracing import State, implies, require
+from model.language.types import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
+from model.language.values import all_of, any_of, greatest, least, size, total, where
+
+__all__ = [
+    "Action", "Array", "Bool", "Enum", "Index", "Int", "Invariant", "LanguageError", "Model", "Option",
+    "Parameter", "Profile", "Protocol", "Rule", "Seq", "Set", "State", "Struct", "action", "all_of", "any_of",
+    "greatest", "implies", "invariant", "least", "require", "size", "total", "where",
+]  # fmt: skip

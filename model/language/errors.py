@@ -1,0 +1,44 @@
+"""Errors in a protocol's text, which name the place in the protocol's source."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_HERE = str(Path(__file__).parent)
+
+
+class LanguageError(Exception):
+    """A protocol, scenario or property that the language does not accept.
+
+    The message says what is wrong and what to write instead; ``place`` is ``file:line`` in the
+    protocol's own source, or None where there is no such line.
+    """
+
+    def __init__(self, message: str, place: str | None = None) -> None:
+        self.place = place
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+def place() -> str | None:
+    """Where the protocol called the language: the nearest frame outside this package, as ``file:line``."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_HERE, "<")) and "/contextlib.py" not in name:
+            return f"{_short(name)}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def fail(message: str) -> LanguageError:
+    """A LanguageError at the protocol's line that is being traced now (to be raised by the caller)."""
+    return LanguageError(message, place())
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return "/".join(path.parts[-3:]) if len(path.parts) > 3 else filename

@@ -1,0 +1,337 @@
+"""The expression graph: hash-consed scalar nodes with constant folding and interval analysis.
+
+Every value of a protocol, however structured, is a flat tuple of scalar nodes. A scalar is a ``bool``,
+an ``int`` (mathematical integer with a known interval) or a ``bits`` (a set over a finite index, bit *i*
+set when *i* is a member). Equal expressions are one node, so sharing between guards, actions and
+properties costs nothing. The identifiers of a node's arguments are always smaller than its own: sorted
+identifiers are a topological order, which is all that an engine needs to walk a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+BOOL, INT, BITS = "bool", "int", "bits"
+
+
+class Node:
+    """One scalar expression.
+
+    ``op`` names the operation, ``args`` its operands, ``value`` the constant or the input's leaf number,
+    ``low`` and ``high`` an interval that holds the value in every state (0 and 1 for a bool).
+    """
+
+    __slots__ = ("args", "high", "id", "low", "op", "sort", "value")
+
+    def __init__(self, op: str, args: tuple[Node, ...], value: int, sort: str, low: int, high: int, id: int):
+        self.op, self.args, self.value = op, args, value
+        self.sort, self.low, self.high, self.id = sort, low, high, id
+
+    @property
+    def is_const(self) -> bool:
+        """Whether the value is known while tracing."""
+        return self.op == "const"
+
+    def __repr__(self) -> str:
+        if self.op in ("const", "input"):
+            return f"{self.op}:{self.sort}({self.value})"
+        return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+_table: dict[tuple[object, ...], Node] = {}
+
+
+def _node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int, value: int = 0) -> Node:
+    key = (op, sort, value, low, high, *(a.id for a in args))
+    found = _table.get(key)
+    if found is None:
+        found = _table[key] = Node(op, args, value, sort, low, high, len(_table))
+    return found
+
+
+def const(value: int, sort: str) -> Node:
+    """A constant of a sort."""
+    value = int(value)
+    return _node("const", (), sort, value, value, value)
+
+
+def leaf(number: int, sort: str, low: int, high: int) -> Node:
+    """The input with this number: a scalar of the state, or an argument of a function."""
+    return _node("input", (), sort, low, high, number)
+
+
+TRUE, FALSE = const(1, BOOL), const(0, BOOL)
+
+
+def truth(value: bool) -> Node:
+    """A constant bool."""
+    return TRUE if value else FALSE
+
+
+# --- bool ---------------------------------------------------------------------------------------
+
+
+def not_(a: Node) -> Node:
+    """Negation."""
+    if a.is_const:
+        return truth(not a.value)
+    if a.op == "not":
+        return a.args[0]
+    return _node("not", (a,), BOOL, 0, 1)
+
+
+def and_(a: Node, b: Node) -> Node:
+    """Conjunction."""
+    if a is FALSE or b is FALSE or a is not_(b):
+        return FALSE
+    if a is TRUE or a is b:
+        return b
+    if b is TRUE:
+        return a
+    if a.id > b.id:
+        a, b = b, a
+    return _node("and", (a, b), BOOL, 0, 1)
+
+
+def or_(a: Node, b: Node) -> Node:
+    """Disjunction."""
+    if a is TRUE or b is TRUE or a is not_(b):
+        return TRUE
+    if a is FALSE or a is b:
+        return b
+    if b is FALSE:
+        return a
+    if a.id > b.id:
+        a, b = b, a
+    return _node("or", (a, b), BOOL, 0, 1)
+
+
+def all_(nodes: Iterable[Node]) -> Node:
+    """Conjunction of any number."""
+    result = TRUE
+    for node in nodes:
+        result = and_(result, node)
+    return result
+
+
+def any_(nodes: Iterable[Node]) -> Node:
+    """Disjunction of any number."""
+    result = FALSE
+    for node in nodes:
+        result = or_(result, node)
+    return result
+
+
+# --- comparison ---------------------------------------------------------------------------------
+
+
+def eq(a: Node, b: Node) -> Node:
+    """Equality of two scalars of one sort."""
+    if a is b:
+        return TRUE
+    if a.is_const and b.is_const:
+        return truth(a.value == b.value)
+    if a.high < b.low or b.high < a.low:
+        return FALSE
+    if a.sort == BOOL:
+        if a.is_const:
+            return b if a.value else not_(b)
+        if b.is_const:
+            return a if b.value else not_(a)
+    if a.is_const or (a.id > b.id and not b.is_const):
+        a, b = b, a
+    # where(c, 2, 0) == 2 is c: comparisons with constants go through a choice between constants.
+    if b.is_const and a.op == "select" and a.args[1].is_const and a.args[2].is_const:
+        return select(a.args[0], eq(a.args[1], b), eq(a.args[2], b))
+    return _node("eq", (a, b), BOOL, 0, 1)
+
+
+def lt(a: Node, b: Node) -> Node:
+    """Strictly less, for ints."""
+    if a.high < b.low:
+        return TRUE
+    if a is b or a.low >= b.high:
+        return FALSE
+    return _node("lt", (a, b), BOOL, 0, 1)
+
+
+def le(a: Node, b: Node) -> Node:
+    """Less or equal, for ints."""
+    return not_(lt(b, a))
+
+
+def within(a: Node, low: int, high: int) -> Node:
+    """Whether an int lies in an interval."""
+    return and_(le(const(low, INT), a), le(a, const(high, INT)))
+
+
+# --- int ----------------------------------------------------------------------------------------
+
+
+def add(a: Node, b: Node) -> Node:
+    """Sum."""
+    if a.is_const and b.is_const:
+        return const(a.value + b.value, INT)
+    if a.is_const:
+        a, b = b, a
+    if b.is_const:
+        if b.value == 0:
+            return a
+        if a.op == "add" and a.args[1].is_const:
+            return add(a.args[0], const(a.args[1].value + b.value, INT))
+    elif a.id > b.id:
+        a, b = b, a
+    return _node("add", (a, b), INT, a.low + b.low, a.high + b.high)
+
+
+def sub(a: Node, b: Node) -> Node:
+    """Difference."""
+    if b.is_const:
+        return add(a, const(-b.value, INT))
+    if a is b:
+        return const(0, INT)
+    return _node("sub", (a, b), INT, a.low - b.high, a.high - b.low)
+
+
+def min_(a: Node, b: Node) -> Node:
+    """The lesser of two ints."""
+    if a is b or a.high <= b.low:
+        return a
+    if b.high <= a.low:
+        return b
+    if a.id > b.id:
+        a, b = b, a
+    return _node("min", (a, b), INT, min(a.low, b.low), min(a.high, b.high))
+
+
+def max_(a: Node, b: Node) -> Node:
+    """The greater of two ints."""
+    if a is b or a.low >= b.high:
+        return a
+    if b.low >= a.high:
+        return b
+    if a.id > b.id:
+        a, b = b, a
+    return _node("max", (a, b), INT, max(a.low, b.low), max(a.high, b.high))
+
+
+def select(condition: Node, yes: Node, no: Node) -> Node:
+    """``yes`` where the condition holds, else ``no``; both of one sort."""
+    if condition is TRUE or yes is no:
+        return yes
+    if condition is FALSE:
+        return no
+    if condition.op == "not":
+        return select(condition.args[0], no, yes)
+    if yes.sort == BOOL:
+        if yes.is_const:
+            return or_(condition, no) if yes.value else and_(not_(condition), no)
+        if no.is_const:
+            return or_(not_(condition), yes) if no.value else and_(condition, yes)
+    if yes.op == "select" and yes.args[0] is condition:
+        return select(condition, yes.args[1], no)
+    if no.op == "select" and no.args[0] is condition:
+        return select(condition, yes, no.args[2])
+    return _node("select", (condition, yes, no), yes.sort, min(yes.low, no.low), max(yes.high, no.high))
+
+
+# --- bits (sets) --------------------------------------------------------------------------------
+
+
+def _mask(*nodes: Node) -> int:
+    return (1 << max(n.high.bit_length() for n in nodes)) - 1
+
+
+def union(a: Node, b: Node) -> Node:
+    """Members of either set."""
+    if a.is_const and b.is_const:
+        return const(a.value | b.value, BITS)
+    if a.is_const:
+        a, b = b, a
+    if a is b or (b.is_const and b.value == 0):
+        return a
+    if not b.is_const and a.id > b.id:
+        a, b = b, a
+    return _node("union", (a, b), BITS, 0, _mask(a, b))
+
+
+def intersection(a: Node, b: Node) -> Node:
+    """Members of both sets."""
+    if a.is_const and b.is_const:
+        return const(a.value & b.value, BITS)
+    if a.is_const:
+        a, b = b, a
+    if a is b:
+        return a
+    if b.is_const:
+        if b.value == 0:
+            return b
+        if b.value == b.value | _mask(a):
+            return a
+    elif a.id > b.id:
+        a, b = b, a
+    return _node("intersection", (a, b), BITS, 0, min(_mask(a), _mask(b)))
+
+
+def difference(a: Node, b: Node) -> Node:
+    """Members of the first set that are not in the second."""
+    if b.is_const:
+        return intersection(a, const(_mask(a) & ~b.value, BITS))
+    if a is b or (a.is_const and a.value == 0):
+        return const(0, BITS)
+    return _node("difference", (a, b), BITS, 0, _mask(a))
+
+
+def singleton(index: Node, size: int) -> Node:
+    """The set of one index; an index outside ``0 .. size-1`` gives bit ``size``, which no set type holds."""
+    if index.is_const:
+        inside = 0 <= index.value < size
+        return const(1 << index.value if inside else 1 << size, BITS)
+    if index.low >= 0 and index.high < size:
+        return _node("singleton", (index,), BITS, 0, (1 << size) - 1)
+    inside_node = within(index, 0, size - 1)
+    safe = select(inside_node, index, const(size, INT))
+    return _node("singleton", (safe,), BITS, 0, (1 << (size + 1)) - 1)
+
+
+def member(index: Node, bits: Node) -> Node:
+    """Whether an index is in a set; an index outside the set's range is in none."""
+    if bits.is_const and bits.value == 0:
+        return FALSE
+    if index.is_const:
+        if index.value < 0 or index.value >= bits.high.bit_length():
+            return FALSE
+        if bits.is_const:
+            return truth(bool(bits.value >> index.value & 1))
+    width = bits.high.bit_length()
+    if index.low < 0 or index.high >= width:
+        safe = select(within(index, 0, width - 1), index, const(0, INT))
+        return and_(within(index, 0, width - 1), member(safe, bits))
+    return _node("member", (index, bits), BOOL, 0, 1)
+
+
+def count(bits: Node) -> Node:
+    """The number of members of a set."""
+    if bits.is_const:
+        return const(bits.value.bit_count(), INT)
+    return _node("count", (bits,), INT, 0, bits.high.bit_length())
+
+
+# --- walking ------------------------------------------------------------------------------------
+
+
+def reachable(roots: Iterable[Node]) -> list[Node]:
+    """All nodes that the roots are made of, themselves included, arguments before users."""
+    seen: dict[int, Node] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node.id not in seen:
+            seen[node.id] = node
+            stack.extend(node.args)
+    return [seen[i] for i in sorted(seen)]
+
+
+def inputs(roots: Iterable[Node]) -> Iterator[Node]:
+    """The input nodes among all that the roots are made of."""
+    return (n for n in reachable(roots) if n.op == "input")

@@ -1,0 +1,141 @@
+"""The interpreter: the graph on plain values. It is the reference that other engines are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from model.language import graph
+from model.language.errors import LanguageError
+from model.language.graph import Node
+from model.language.model import Instance, Model, Scalars
+
+_PYTHON: dict[str, str] = {
+    "not": "not {0}",
+    "and": "{0} and {1}",
+    "or": "{0} or {1}",
+    "eq": "{0} == {1}",
+    "lt": "{0} < {1}",
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "min": "{0} if {0} < {1} else {1}",
+    "max": "{1} if {0} < {1} else {0}",
+    "select": "{1} if {0} else {2}",
+    "union": "{0} | {1}",
+    "intersection": "{0} & {1}",
+    "difference": "{0} & ~{1}",
+    "singleton": "1 << {0}",
+    "member": "{1} >> {0} & 1 == 1",
+    "count": "{0}.bit_count()",
+}
+
+
+def compile_nodes(roots: Sequence[Node]) -> Callable[[Sequence[int]], tuple[Any, ...]]:
+    """A Python function from the scalars of a state to the values of these nodes (bools as bools)."""
+    lines = ["def evaluate(s):"]
+    for node in graph.reachable(roots):
+        if node.op == "const":
+            text = str(bool(node.value)) if node.sort == graph.BOOL else str(node.value)
+        elif node.op == "input":
+            text = f"s[{node.value}] != 0" if node.sort == graph.BOOL else f"s[{node.value}]"
+        else:
+            text = _PYTHON[node.op].format(*(f"v{a.id}" for a in node.args))
+        lines.append(f"    v{node.id} = {text}")
+    lines.append(f"    return ({''.join(f'v{r.id},' for r in roots)})")
+    scope: dict[str, Any] = {}
+    exec(compile("\n".join(lines), "<graph>", "exec"), scope)  # generated from the graph alone
+    function: Callable[[Sequence[int]], tuple[Any, ...]] = scope["evaluate"]
+    return function
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that can be taken: the action's instance, and the state it leads to (None: cut at ``cut``)."""
+
+    instance: Instance
+    state: Scalars | None
+    cut: str | None = None
+
+
+class BoundError(LanguageError):
+    """An action leaves a type whose bound the scenario does not declare."""
+
+
+class Interpreter:
+    """Runs a Model on concrete states."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._enabled = compile_nodes([i.enabled for i in model.instances])
+        self._after = [
+            compile_nodes([c.node for c in i.checks] + [w.node for w in i.writes.values()]) for i in model.instances
+        ]
+        self._holds = compile_nodes([n for p in model.properties for n in (p.node, p.premise)])
+
+    def steps(self, state: Scalars) -> Iterator[Step]:
+        """All steps from a state, in the order of the model's instances."""
+        for number, enabled in enumerate(self._enabled(state)):
+            if enabled:
+                yield self.step(state, number)
+
+    def step(self, state: Scalars, number: int) -> Step:
+        """Take one instance, whose guards must hold in this state.
+
+        Raises BoundError where the step leaves a type without a declared bound.
+        """
+        instance = self.model.instances[number]
+        results = self._after[number](state)
+        left = [c for c, is_left in zip(instance.checks, results, strict=False) if is_left]
+        cuts = [c.bound for c in left if c.bound]
+        if cuts:
+            return Step(instance, None, cuts[0])
+        if left:
+            raise BoundError(f"{instance}: {left[0].message}", left[0].place)
+        after = list(state)
+        for leaf, value in zip(instance.writes, results[len(instance.checks) :], strict=True):
+            after[leaf] = int(value)
+        return Step(instance, tuple(after))
+
+    def successors(self, state: Scalars) -> list[Scalars]:
+        """The states that the steps from a state lead to, cut ones left out."""
+        return [s.state for s in self.steps(state) if s.state is not None]
+
+    def violated(self, state: Scalars) -> list[str]:
+        """The names of the properties that do not hold in a state."""
+        results = self._holds(state)
+        return [p.name for p, holds in zip(self.model.properties, results[::2], strict=True) if not holds]
+
+    def premises(self, state: Scalars) -> list[bool]:
+        """For each property, whether it had something to say in this state."""
+        return [bool(p) for p in self._holds(state)[1::2]]
+
+    def refusals(self, state: Scalars, instance: Instance) -> list[str]:
+        """The names of the guards that refuse an instance in a state."""
+        results = compile_nodes([g.node for g in instance.guards])(state)
+        return [g.name for g, holds in zip(instance.guards, results, strict=True) if not holds]
+
+    def changes(self, before: Scalars, after: Scalars) -> dict[str, tuple[Any, Any]]:
+        """What differs between two states: path to (value before, value after), readable and as short as can be."""
+        return differences(self.model.decode(before), self.model.decode(after))
+
+
+def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
+    """What differs between two plain values: the shortest paths whose values differ."""
+    if before == after:
+        return {}
+    if isinstance(before, dict) and isinstance(after, dict):
+        pairs = [(f"{path}.{k}" if path else str(k), before[k], after[k]) for k in before]
+    elif (
+        isinstance(before, list)
+        and isinstance(after, list)
+        and len(before) == len(after)
+        and any(isinstance(i, (dict, list)) for i in before)
+    ):
+        pairs = [(f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(before, after, strict=True))]
+    else:
+        return {path: (before, after)}
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, a, b in pairs:
+        found |= differences(a, b, name)
+    return found

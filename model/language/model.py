@@ -1,0 +1,147 @@
+"""A protocol traced for one choice of parameters and rules: what every engine reads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from model.language import graph, values
+from model.language.errors import LanguageError, fail
+from model.language.graph import Node
+from model.language.protocol import Action, Invariant, Protocol
+from model.language.tracing import Check, Guard, State, Write, bound_checks, tracing
+from model.language.types import Leaf, Type
+
+Scalars = tuple[int, ...]
+"""A concrete state: one int for each leaf, in the order of ``Model.leaves``."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An action with its parameters fixed: guards, next scalars, and conditions that leave a type.
+
+    A step is enabled where all guards hold. An enabled step that meets a check with a bound is cut there and
+    counted; else, one that meets a check without a bound is an error in the protocol; else it leads to the
+    state in which ``writes`` (leaf number to value) have replaced the old scalars.
+    """
+
+    action: Action
+    parameters: Mapping[str, Any]
+    guards: tuple[Guard, ...]
+    writes: Mapping[int, Write]
+    checks: tuple[Check, ...]
+
+    @cached_property
+    def enabled(self) -> Node:
+        """The conjunction of the guards."""
+        return graph.all_(g.node for g in self.guards)
+
+    def __str__(self) -> str:
+        return f"{self.action.name}({', '.join(f'{k}={v}' for k, v in self.parameters.items())})"
+
+    @property
+    def sentence(self) -> str:
+        """What happens, in the protocol's words."""
+        try:
+            return self.action.says.format(**self.parameters)
+        except (KeyError, IndexError) as wrong:
+            raise LanguageError(f"the sentence of {self.action.name} names no parameter of it: {wrong}") from None
+
+
+@dataclass(frozen=True)
+class Property:
+    """An invariant traced: ``node`` holds in good states, ``premise`` where it has something to say."""
+
+    invariant: Invariant
+    node: Node
+    premise: Node
+
+    @property
+    def name(self) -> str:
+        """The invariant's name."""
+        return self.invariant.name
+
+
+class Model:
+    """A protocol, traced. Construction runs every action (once per choice of parameters) and every invariant.
+
+    Raises LanguageError, with the place in the protocol's source, where the protocol misuses the language.
+    """
+
+    def __init__(self, protocol: Protocol, invariants: Iterable[Invariant] = ()) -> None:
+        self.protocol = protocol
+        self.leaves: list[Leaf] = protocol.state.leaves("")
+        self.inputs = [graph.leaf(i, x.sort, x.low, x.high) for i, x in enumerate(self.leaves)]
+        self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
+        self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
+        self.properties = [
+            self._trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
+        ]
+        self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
+
+    @cached_property
+    def initial(self) -> list[Scalars]:
+        """The initial states, each once."""
+        states = [self.protocol.state.encode(plain) for plain in self.protocol.initial()]
+        if not states:
+            raise LanguageError(f"{self.protocol.name} has no initial state")
+        return list(dict.fromkeys(states))
+
+    def decode(self, state: Sequence[int]) -> dict[str, Any]:
+        """A state as plain, readable values."""
+        return self.protocol.state.decode(state)
+
+    def property(self, name: str) -> Property:
+        """The traced invariant of this name; LanguageError where there is none."""
+        for found in self.properties:
+            if found.name == name:
+                return found
+        known = ", ".join(p.name for p in self.properties) or "none"
+        raise LanguageError(f"{self.protocol.name} has no property {name!r} here; it has {known}")
+
+    def _trace_action(self, action: Action) -> Iterable[Instance]:
+        domains = []
+        for name, attribute in action.domains.items():
+            domain = getattr(self.protocol, attribute, None)
+            if domain is None:
+                raise LanguageError(
+                    f"{action.name}: parameter {name!r} ranges over {attribute!r}, which define() does not set"
+                )
+            domains.append([_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)])
+        for choice in itertools.product(*domains):
+            with tracing() as trace:
+                state = State(self.protocol.state, self.inputs)
+                arguments = {name: value for name, (value, _) in zip(action.domains, choice, strict=True)}
+                returned = action.function(self.protocol, state, **arguments)
+                if returned is not None:
+                    raise fail(f"action {action.name} returned a value; it writes s.next and returns nothing")
+            if any(guard.node is graph.FALSE for guard in trace.guards):
+                continue  # can never be taken with these parameters
+            yield Instance(
+                action,
+                {name: plain for name, (_, plain) in zip(action.domains, choice, strict=True)},
+                tuple(g for g in trace.guards if g.node is not graph.TRUE),
+                {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not self.inputs[leaf]},
+                tuple(bound_checks(trace, self.leaves)),
+            )
+
+    def _trace_invariant(self, invariant: Invariant) -> Property:
+        with tracing() as trace:
+            result = invariant.function(self.protocol, State(self.protocol.state, self.inputs))
+            node = values.as_bool(result).node
+            if trace.writes or trace.guards:
+                raise LanguageError(f"invariant {invariant.name} writes or requires something; it only looks")
+        premise = graph.any_(trace.premises) if trace.premises else graph.TRUE
+        return Property(invariant, node, premise)
+
+
+def _parameter(value: Any) -> tuple[Any, Any]:
+    """A parameter's symbolic value and its plain one."""
+    if isinstance(value, values.Value):
+        type_ = value.type
+        assert type_ is not None
+        return value, type_.decode([n.value for n in value.nodes])
+    return value, value

@@ -1,0 +1,178 @@
+"""What a protocol is made of: parameters, rules as switches, profiles, actions and invariants.
+
+A protocol is a subclass of Protocol. ``define`` sizes its types from the parameters and returns the type
+of its state; ``initial`` gives the initial states as plain values; methods marked ``@action`` state the
+steps, functions marked ``@invariant`` what must hold. ``model.language.model.Model`` runs all of them once
+on symbolic values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from model.language.errors import LanguageError
+from model.language.types import Struct
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A whole number that a scenario can set: its default, the inclusive range, what it means."""
+
+    default: int
+    low: int
+    high: int
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the protocol as a switch: its number in the catalogue of rules, or its KIP, and its sentence."""
+
+    source: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A set of rules that are on together, such as one version of Kafka."""
+
+    meaning: str
+    rules: frozenset[str]
+
+    @classmethod
+    def of(cls, meaning: str, *rules: str) -> Profile:
+        """A profile from the names of its rules."""
+        return cls(meaning, frozenset(rules))
+
+
+@dataclass(frozen=True)
+class Action:
+    """A step of the protocol.
+
+    ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: a type, or an
+    iterable of values. ``rule`` is the switch without which the action does not exist, ``source`` its rule
+    number or KIP, ``says`` a sentence with the parameters in braces, for traces.
+    """
+
+    name: str
+    function: Callable[..., None]
+    domains: Mapping[str, str]
+    source: str = ""
+    rule: str | None = None
+    says: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """The first paragraph of the docstring."""
+        return _first_paragraph(self.function)
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A property of every state: a function of (protocol, state) to a symbolic bool."""
+
+    name: str
+    function: Callable[[Any, Any], Any]
+    source: str
+    rule: str | None = None
+    symmetric: bool = True
+
+    @property
+    def meaning(self) -> str:
+        """The docstring's first paragraph: what must hold and why it matters."""
+        return _first_paragraph(self.function)
+
+
+def action(
+    source: str = "", /, *, says: str = "", rule: str | None = None, **domains: str
+) -> Callable[[Callable[..., None]], Action]:
+    """Mark a method as an action; the arguments are those of Action."""
+
+    def mark(function: Callable[..., None]) -> Action:
+        return Action(function.__name__, function, domains, source, rule, says)
+
+    return mark
+
+
+def invariant(source: str, /, *, rule: str | None = None) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
+    """Mark a function of (protocol, state) as an invariant; it exists where ``rule`` is on (None: always)."""
+
+    def mark(function: Callable[[Any, Any], Any]) -> Invariant:
+        return Invariant(function.__name__, function, source, rule)
+
+    return mark
+
+
+class Protocol:
+    """Base of all protocols.
+
+    After construction ``p`` holds the parameters as attributes and ``on`` tells which rules are switched on.
+    """
+
+    name: ClassVar[str] = ""
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    rules: ClassVar[Mapping[str, Rule]] = {}
+    profiles: ClassVar[Mapping[str, Profile]] = {}
+    invariants: ClassVar[Iterable[Invariant]] = ()
+    symmetric: ClassVar[tuple[str, ...]] = ()
+    """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
+
+    def __init__(self, parameters: Mapping[str, int] | None = None, rules: Iterable[str] | None = None) -> None:
+        chosen = dict(parameters or {})
+        for key, value in chosen.items():
+            known = self.parameters.get(key)
+            if known is None:
+                raise LanguageError(f"{self.name} has no parameter {key!r}; it has {_list(self.parameters)}")
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise LanguageError(f"parameter {key} of {self.name} is a whole number, not {value!r}")
+            if not known.low <= value <= known.high:
+                raise LanguageError(f"parameter {key} of {self.name} is {known.low} to {known.high}, not {value}")
+        self.p = SimpleNamespace(**{key: chosen.get(key, known.default) for key, known in self.parameters.items()})
+        on = frozenset(self.rules if rules is None else rules)
+        for rule in on - set(self.rules):
+            raise LanguageError(f"{self.name} has no rule {rule!r}; it has {_list(self.rules)}")
+        self._on = on
+        self.state = self.define()
+
+    def define(self) -> Struct:
+        """Size the types from ``self.p`` (kept as attributes) and return the type of the state."""
+        raise NotImplementedError
+
+    def initial(self) -> Iterable[Mapping[str, Any]]:
+        """The initial states, as plain values."""
+        raise NotImplementedError
+
+    def on(self, rule: str) -> bool:
+        """Whether a rule is switched on. It is known while tracing, so a plain ``if`` can ask."""
+        if rule not in self.rules:
+            raise LanguageError(f"{self.name} has no rule {rule!r}; it has {_list(self.rules)}")
+        return rule in self._on
+
+    @property
+    def rules_on(self) -> frozenset[str]:
+        """The rules that are switched on."""
+        return self._on
+
+    @classmethod
+    def actions(cls) -> list[Action]:
+        """All actions, in the order of definition, base classes first."""
+        found: dict[str, Action] = {}
+        for base in reversed(cls.__mro__):
+            for value in vars(base).values():
+                if isinstance(value, Action):
+                    found[value.name] = value
+        return list(found.values())
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _first_paragraph(function: Callable[..., object]) -> str:
+    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+__all__ = ["Action", "Invariant", "Parameter", "Profile", "Protocol", "Rule", "action", "invariant"]

@@ -1,0 +1,199 @@
+"""Tracing: run a protocol's function once on symbolic values and keep guards, writes and bounds.
+
+While a function is traced, ``require`` and ``implies`` add to the trace that is under way, and ``s.next``
+takes what is written. Each scalar may be written once; what is not written stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.language import graph, values
+from model.language.errors import LanguageError, fail, place
+from model.language.graph import INT, Node
+from model.language.types import Array, Leaf, Seq, Struct, Type
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A named condition, and the protocol's line that states it."""
+
+    name: str
+    node: Node
+    place: str | None = None
+
+
+@dataclass(frozen=True)
+class Write:
+    """A scalar's next value, and the protocol's line that wrote it."""
+
+    node: Node
+    place: str | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition under which a step leaves a type: cut at ``bound``, or an error where that is None."""
+
+    leaf: int
+    node: Node
+    bound: str | None
+    message: str
+    place: str | None
+
+
+@dataclass
+class Trace:
+    """What running one function left behind."""
+
+    guards: list[Guard] = field(default_factory=list)
+    writes: dict[int, Write] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+    premises: list[Node] = field(default_factory=list)
+
+
+_current: ContextVar[Trace | None] = ContextVar("trace", default=None)
+
+
+@contextmanager
+def tracing() -> Iterator[Trace]:
+    """Collect what the functions called inside leave behind."""
+    trace = Trace()
+    token = _current.set(trace)
+    try:
+        yield trace
+    finally:
+        _current.reset(token)
+
+
+def _trace(word: str) -> Trace:
+    trace = _current.get()
+    if trace is None:
+        raise fail(f"{word} has a meaning only while a protocol is traced")
+    return trace
+
+
+def require(name: str, condition: values.Bool | bool) -> None:
+    """A guard of the action that is being stated: it can be taken only where the condition holds.
+
+    The name is what a refusal is explained by.
+    """
+    _trace("require()").guards.append(Guard(name, values.as_bool(condition).node, place()))
+
+
+def implies(premise: values.Bool | bool, conclusion: values.Bool | bool) -> values.Bool:
+    """Whether the conclusion holds or the premise does not.
+
+    Inside an invariant the premise is remembered: a report says in how many states one of its premises held,
+    so that an invariant that never had anything to say is noticed.
+    """
+    premise = values.as_bool(premise)
+    trace = _current.get()
+    if trace is not None:
+        trace.premises.append(premise.node)
+    return ~premise | conclusion
+
+
+class State:
+    """The state before a step: fields are attributes; ``next`` takes the fields after the step."""
+
+    def __init__(self, type: Struct, nodes: list[Node]) -> None:
+        self._value = type.wrap(nodes)
+        self.next = Next(self._value, type, 0)
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the state before the step."""
+        return getattr(self._value, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Only ``next`` can be written."""
+        if name in ("_value", "next"):
+            object.__setattr__(self, name, value)
+        else:
+            raise fail(f"the state before a step never changes: write s.next.{name} = …")
+
+
+class Next:
+    """A place in the state after a step, to be assigned to: ``s.next.logs[leader] = …``."""
+
+    def __init__(self, old: values.Value, type: Type, start: int, hits: tuple[tuple[int, Node], ...] = ()) -> None:
+        # `start` is the first scalar of the place. A symbolic index stands in `hits` as pairs
+        # (offset to add, condition under which it is this element).
+        self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits)
+
+    def __getattr__(self, name: str) -> Next:
+        """A field of a struct."""
+        if not isinstance(self._type, Struct) or name.startswith("__"):
+            raise fail(f"{self._type} has no field {name!r}")
+        start, field_type = self._type.field(name)
+        return Next(self._old, field_type, self._start + start, self._hits)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Write a field of a struct."""
+        self.__getattr__(name)._write(value)
+
+    def __getitem__(self, index: object) -> Next:
+        """An element of an array, or of a sequence (its length stays)."""
+        if isinstance(self._type, Array):
+            count, first = self._type.index.size, self._start
+            node = self._type.index.lift(index).nodes[0]
+        elif isinstance(self._type, Seq):
+            count, first = self._type.maximum, self._start + 1
+            node = values.lift_like(values.Int(None, (graph.const(0, INT),)), index).nodes[0]
+        else:
+            raise fail(f"{self._type} has no elements")
+        width = self._type.element.leaf_count
+        if node.low < 0 or node.high >= count:
+            outside = graph.not_(graph.within(node, 0, count - 1))
+            _trace("s.next").checks.append(
+                Check(first, outside, None, f"index outside 0..{count - 1} of {self._type}", place())
+            )
+        if node.is_const:
+            return Next(self._old, self._type.element, first + node.value * width, self._hits)
+        hits = self._hits or ((0, graph.TRUE),)
+        spread = tuple(
+            (offset + i * width, graph.and_(condition, graph.eq(node, graph.const(i, INT))))
+            for offset, condition in hits
+            for i in range(count)
+        )
+        return Next(self._old, self._type.element, first, spread)
+
+    def __setitem__(self, index: object, value: object) -> None:
+        """Write an element."""
+        self.__getitem__(index)._write(value)
+
+    def _write(self, value: object) -> None:
+        if isinstance(value, Next):
+            raise fail("s.next is for writing only; read the state before the step")
+        trace, where = _trace("s.next"), place()
+        new = self._type.lift(value).nodes
+        for offset, condition in self._hits or ((0, graph.TRUE),):
+            for i, node in enumerate(new):
+                leaf = self._start + offset + i
+                if leaf in trace.writes:
+                    raise LanguageError(
+                        f"this step writes a field a second time; the first time at {trace.writes[leaf].place}", where
+                    )
+                trace.writes[leaf] = Write(graph.select(condition, node, self._old.nodes[leaf]), where)
+
+
+def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
+    """The conditions under which the writes of a trace leave their types, declared bounds and errors alike."""
+    checks = list(trace.checks)
+    for number, write in sorted(trace.writes.items()):
+        leaf, node = leaves[number], write.node
+        if node.low >= leaf.low and node.high <= leaf.high:
+            continue
+        if leaf.sort == INT:
+            outside = graph.not_(graph.within(node, leaf.low, leaf.high))
+        else:
+            fits = graph.intersection(node, graph.const(leaf.high, leaf.sort))
+            outside = graph.not_(graph.eq(fits, node))
+        message = f"{leaf.path} leaves {leaf.low}..{leaf.high}"
+        if outside is not graph.FALSE:
+            checks.append(Check(number, outside, leaf.bound, message, write.place))
+    return checks

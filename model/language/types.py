@@ -1,0 +1,516 @@
+"""Types: finite sets of values, each with a fixed layout of scalars (leaves) and a width in bits.
+
+A type can lift a plain Python value, wrap nodes into a symbolic value, and turn scalars back into a
+plain, readable value. Types are compared by structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from model.language import graph, values
+from model.language.errors import fail
+from model.language.graph import BITS, BOOL, INT, Node
+from model.language.values import Value
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One scalar of a layout: its path (``replicas[1].hw``), sort, interval, and the bound that it declares.
+
+    ``bound`` names the scenario's bound whose crossing cuts a step; None means that leaving the interval
+    is an error in the protocol.
+    """
+
+    path: str
+    sort: str
+    low: int
+    high: int
+    bound: str | None = None
+
+    @property
+    def bits(self) -> int:
+        """Width in a packed state: enough for every value of the interval, stored from ``low``."""
+        return max(1, (self.high - self.low).bit_length())
+
+
+class Type:
+    """Base of all types."""
+
+    @cached_property
+    def leaf_count(self) -> int:
+        """How many scalars a value has."""
+        return len(self.leaves(""))
+
+    def leaves(self, path: str) -> list[Leaf]:
+        """The scalars of a value at a path, in order."""
+        raise NotImplementedError
+
+    def wrap(self, nodes: Sequence[Node]) -> Any:
+        """The symbolic value made of these nodes."""
+        raise NotImplementedError
+
+    def lift(self, plain: object) -> Any:
+        """A symbolic value of this type from a plain or a symbolic one."""
+        raise NotImplementedError
+
+    def decode(self, scalars: Sequence[int]) -> Any:
+        """The plain, readable value that these scalars stand for."""
+        raise NotImplementedError
+
+    def zero(self) -> Any:
+        """The value that stands where there is none."""
+        raise NotImplementedError
+
+    def encode(self, plain: object) -> tuple[int, ...]:
+        """The scalars of a plain value."""
+        nodes = self.lift(plain).nodes
+        for leaf, node in zip(self.leaves(""), nodes, strict=True):
+            if not node.is_const:
+                raise fail(f"{plain!r} is not a plain value")
+            if not leaf.low <= node.value <= leaf.high:
+                raise fail(f"{node.value} is outside {leaf.low}..{leaf.high}{leaf.path and f' of {leaf.path}'}")
+        return tuple(n.value for n in nodes)
+
+    def constants(self) -> Iterator[Any]:
+        """All values, for the types that a parameter of an action can have."""
+        raise fail(f"{self} cannot be enumerated; use an Index, Enum, Int, Bool, Set or Option of these")
+
+    def _wrong(self, plain: object) -> Exception:
+        shown = plain.describe() if isinstance(plain, Value) else repr(plain)
+        return fail(f"expected {self}, not {shown}")
+
+
+@dataclass(frozen=True)
+class BoolType(Type):
+    """A truth value."""
+
+    def __str__(self) -> str:
+        return "Bool"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, BOOL, 0, 1)]
+
+    def wrap(self, nodes: Sequence[Node]) -> values.Bool:  # noqa: D102
+        return values.Bool(self, tuple(nodes))
+
+    def lift(self, plain: object) -> values.Bool:  # noqa: D102
+        return self.wrap(values.as_bool(plain).nodes)
+
+    def decode(self, scalars: Sequence[int]) -> bool:  # noqa: D102
+        return bool(scalars[0])
+
+    def zero(self) -> values.Bool:  # noqa: D102
+        return self.lift(False)
+
+    def constants(self) -> Iterator[values.Bool]:  # noqa: D102
+        return (self.lift(v) for v in (False, True))
+
+
+class _Number(Type):
+    """Types with one int scalar. ``low`` and ``high`` are inclusive."""
+
+    low: int
+    high: int
+
+    def wrap(self, nodes: Sequence[Node]) -> values.Int:
+        return values.Int(self, tuple(nodes))
+
+    def zero(self) -> values.Int:
+        return self.wrap([graph.const(min(max(0, self.low), self.high), INT)])
+
+    def constants(self) -> Iterator[values.Int]:
+        return (self.wrap([graph.const(v, INT)]) for v in range(self.low, self.high + 1))
+
+    def lift(self, plain: object) -> values.Int:
+        if isinstance(plain, values.Int):
+            return self.wrap(plain.nodes)
+        number = self._number(plain)
+        if number is None:
+            raise self._wrong(plain)
+        if not self.low <= number <= self.high:
+            raise fail(f"{plain!r} is not a value of {self}")
+        return self.wrap([graph.const(number, INT)])
+
+    def _number(self, plain: object) -> int | None:
+        return plain if isinstance(plain, int) and not isinstance(plain, bool) else None
+
+    def decode(self, scalars: Sequence[int]) -> Any:
+        return scalars[0]
+
+
+@dataclass(frozen=True)
+class IntType(_Number):
+    """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the scenario's bound that cuts there."""
+
+    low: int
+    high: int
+    bound: str | None = None
+
+    def __str__(self) -> str:
+        return f"Int({self.low}..{self.high})"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, INT, self.low, self.high, self.bound)]
+
+
+@dataclass(frozen=True)
+class Index(_Number):
+    """A finite set of interchangeable-looking things (brokers, partitions): ``0 .. size-1``.
+
+    Iterating gives its values as constants, known while tracing. ``name`` is how texts call one.
+    """
+
+    name: str
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise fail(f"Index {self.name!r} needs at least one value")
+
+    @property
+    def low(self) -> int:  # type: ignore[override]
+        """Always 0."""
+        return 0
+
+    @property
+    def high(self) -> int:  # type: ignore[override]
+        """The last index."""
+        return self.size - 1
+
+    def __str__(self) -> str:
+        return f"Index({self.name}, {self.size})"
+
+    def __iter__(self) -> Iterator[values.Int]:
+        return self.constants()
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, INT, 0, self.size - 1)]
+
+
+@dataclass(frozen=True)
+class Enum(_Number):
+    """An enumeration; its members are attributes (``Error.NONE``) and plain values are their names."""
+
+    name: str
+    members: tuple[str, ...]
+
+    def __init__(self, name: str, members: Sequence[str] | str) -> None:
+        names = tuple(members.split()) if isinstance(members, str) else tuple(members)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "members", names)
+
+    @property
+    def low(self) -> int:  # type: ignore[override]
+        """Always 0."""
+        return 0
+
+    @property
+    def high(self) -> int:  # type: ignore[override]
+        """The last member's number."""
+        return len(self.members) - 1
+
+    def __str__(self) -> str:
+        return f"Enum({self.name})"
+
+    def __getattr__(self, name: str) -> values.Int:
+        if name.startswith("_") or name not in self.members:
+            raise AttributeError(f"{self.name} has no member {name!r}")
+        return self.lift(name)
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, INT, 0, self.high)]
+
+    def _number(self, plain: object) -> int | None:
+        return self.members.index(plain) if isinstance(plain, str) and plain in self.members else None
+
+    def decode(self, scalars: Sequence[int]) -> str:  # noqa: D102
+        return self.members[scalars[0]]
+
+
+@dataclass(frozen=True)
+class Set(Type):
+    """A set over an index; plain values are iterables of numbers, decoded ones are sorted lists."""
+
+    index: Index
+
+    def __str__(self) -> str:
+        return f"Set({self.index.name})"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, BITS, 0, (1 << self.index.size) - 1)]
+
+    def wrap(self, nodes: Sequence[Node]) -> values.SetValue:  # noqa: D102
+        return values.SetValue(self, tuple(nodes))
+
+    def lift(self, plain: object) -> values.SetValue:  # noqa: D102
+        if isinstance(plain, values.SetValue):
+            if plain.type != self:
+                raise self._wrong(plain)
+            return plain
+        if isinstance(plain, (set, frozenset, list, tuple, range)):
+            result = self.zero()
+            for item in plain:
+                result = result.with_(item)
+            return result
+        raise self._wrong(plain)
+
+    def decode(self, scalars: Sequence[int]) -> list[int]:  # noqa: D102
+        return [i for i in range(self.index.size) if scalars[0] >> i & 1]
+
+    def zero(self) -> values.SetValue:  # noqa: D102
+        return self.wrap([graph.const(0, BITS)])
+
+    def all(self) -> values.SetValue:
+        """The set of all indices."""
+        return self.wrap([graph.const((1 << self.index.size) - 1, BITS)])
+
+    def of(self, condition: Any) -> values.SetValue:
+        """The set of those indices for which ``condition(i)`` holds."""
+        return values.members(self.index, condition, self)
+
+    def constants(self) -> Iterator[values.SetValue]:  # noqa: D102
+        return (self.wrap([graph.const(v, BITS)]) for v in range(1 << self.index.size))
+
+
+@dataclass(frozen=True)
+class Option(Type):
+    """A value or none. Over a number the code one below its interval means none; else a flag comes first."""
+
+    content_type: Type
+
+    def __str__(self) -> str:
+        return f"Option({self.content_type})"
+
+    @property
+    def _number(self) -> _Number | None:
+        return self.content_type if isinstance(self.content_type, _Number) else None
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        inner = self.content_type.leaves(path)
+        if self._number:
+            (leaf,) = inner
+            return [Leaf(path, INT, leaf.low - 1, leaf.high, leaf.bound)]
+        return [Leaf(path + "?", BOOL, 0, 1), *inner]
+
+    def wrap(self, nodes: Sequence[Node]) -> values.OptionValue:  # noqa: D102
+        return values.OptionValue(self, tuple(nodes))
+
+    def present(self, nodes: Sequence[Node]) -> Node:
+        """Whether there is a value, as a node."""
+        if self._number:
+            return graph.not_(graph.eq(nodes[0], graph.const(self._number.low - 1, INT)))
+        return nodes[0]
+
+    def content(self, nodes: Sequence[Node]) -> Any:
+        """The value, or its type's zero."""
+        if self._number:
+            zero = self._number.zero().nodes[0]
+            return self._number.wrap([graph.select(self.present(nodes), _at_least(nodes[0], self._number.low), zero)])
+        return self.content_type.wrap(nodes[1:])
+
+    def some(self, plain: object) -> values.OptionValue:
+        """A value that is there."""
+        content = self.content_type.lift(plain)
+        if self._number:
+            node, low, high = content.nodes[0], self._number.low, self._number.high
+            if node.low < low:  # would be read as none: made to leave the type instead, which a write reports
+                node = graph.select(graph.le(graph.const(low, INT), node), node, graph.const(high + 1, INT))
+            return self.wrap([node])
+        return self.wrap([graph.TRUE, *content.nodes])
+
+    def none(self) -> values.OptionValue:
+        """No value."""
+        if self._number:
+            return self.wrap([graph.const(self._number.low - 1, INT)])
+        return self.wrap([graph.FALSE, *self.content_type.zero().nodes])
+
+    def lift(self, plain: object) -> values.OptionValue:  # noqa: D102
+        if plain is None:
+            return self.none()
+        if isinstance(plain, values.OptionValue):
+            if plain.type != self and not self._same_code(plain.type):
+                raise self._wrong(plain)
+            return self.wrap(plain.nodes)
+        return self.some(plain)
+
+    def _same_code(self, other: Option) -> bool:
+        mine, theirs = self._number, other._number
+        return mine is not None and theirs is not None and mine.low == theirs.low
+
+    def decode(self, scalars: Sequence[int]) -> Any:  # noqa: D102
+        if self._number:
+            return None if scalars[0] < self._number.low else self._number.decode(scalars)
+        return self.content_type.decode(scalars[1:]) if scalars[0] else None
+
+    def zero(self) -> values.OptionValue:  # noqa: D102
+        return self.none()
+
+    def constants(self) -> Iterator[values.OptionValue]:  # noqa: D102
+        yield self.none()
+        for value in self.content_type.constants():
+            yield self.some(value)
+
+
+def _at_least(node: Node, low: int) -> Node:
+    return graph.max_(node, graph.const(low, INT))
+
+
+@dataclass(frozen=True)
+class Array(Type):
+    """A total map from an index to elements; plain values are lists, or one value for all."""
+
+    index: Index
+    element: Type
+
+    def __str__(self) -> str:
+        return f"Array({self.index.name}, {self.element})"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [leaf for i in range(self.index.size) for leaf in self.element.leaves(f"{path}[{i}]")]
+
+    def wrap(self, nodes: Sequence[Node]) -> values.ArrayValue:  # noqa: D102
+        return values.ArrayValue(self, tuple(nodes))
+
+    def lift(self, plain: object) -> values.ArrayValue:  # noqa: D102
+        if isinstance(plain, values.ArrayValue):
+            if plain.type != self:
+                raise self._wrong(plain)
+            return plain
+        if isinstance(plain, (list, tuple)):
+            if len(plain) != self.index.size:
+                raise fail(f"{self} has {self.index.size} elements, not {len(plain)}")
+            return self.wrap([node for item in plain for node in self.element.lift(item).nodes])
+        raise self._wrong(plain)
+
+    def fill(self, plain: object) -> values.ArrayValue:
+        """The array with the same element everywhere."""
+        return self.lift([plain] * self.index.size)
+
+    def of(self, element: Any) -> values.ArrayValue:
+        """The array whose element at each index ``i`` is ``element(i)``."""
+        return self.lift([element(i) for i in self.index])
+
+    def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
+        width = self.element.leaf_count
+        return [self.element.decode(scalars[i * width : (i + 1) * width]) for i in range(self.index.size)]
+
+    def zero(self) -> values.ArrayValue:  # noqa: D102
+        return self.fill(self.element.zero())
+
+
+class Struct(Type):
+    """A record with named fields. Calling it makes a value; plain values are dicts."""
+
+    def __init__(self, type_name: str, /, **fields: Type) -> None:
+        self.name = type_name
+        self.fields = fields
+        self._starts: dict[str, int] = {}
+        start = 0
+        for name, type_ in fields.items():
+            if not isinstance(type_, Type):
+                raise fail(f"field {name!r} of {type_name} needs a type, not {type_!r}")
+            self._starts[name] = start
+            start += type_.leaf_count
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Struct)
+            and self.name == other.name
+            and list(self.fields.items()) == list(other.fields.items())
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, *self.fields))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def field(self, name: str) -> tuple[int, Type]:
+        """Where a field's scalars start, and its type."""
+        try:
+            return self._starts[name], self.fields[name]
+        except KeyError:
+            raise fail(f"{self.name} has no field {name!r}; it has {', '.join(self.fields)}") from None
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        dot = "." if path else ""
+        return [leaf for name, type_ in self.fields.items() for leaf in type_.leaves(f"{path}{dot}{name}")]
+
+    def wrap(self, nodes: Sequence[Node]) -> values.StructValue:  # noqa: D102
+        return values.StructValue(self, tuple(nodes))
+
+    def __call__(self, **fields: object) -> values.StructValue:
+        """A value; every field is given."""
+        missing = [n for n in self.fields if n not in fields]
+        unknown = [n for n in fields if n not in self.fields]
+        if missing or unknown:
+            what = " and ".join(
+                f"{verb} {', '.join(names)}" for verb, names in (("needs", missing), ("has no", unknown)) if names
+            )
+            raise fail(f"{self.name} {what}")
+        return self.wrap([node for name, type_ in self.fields.items() for node in type_.lift(fields[name]).nodes])
+
+    def lift(self, plain: object) -> values.StructValue:  # noqa: D102
+        if isinstance(plain, values.StructValue):
+            if plain.type != self:
+                raise self._wrong(plain)
+            return plain
+        if isinstance(plain, Mapping):
+            return self(**plain)
+        raise self._wrong(plain)
+
+    def decode(self, scalars: Sequence[int]) -> dict[str, Any]:  # noqa: D102
+        return {
+            name: type_.decode(scalars[(start := self._starts[name]) : start + type_.leaf_count])
+            for name, type_ in self.fields.items()
+        }
+
+    def zero(self) -> values.StructValue:  # noqa: D102
+        return self(**{name: type_.zero() for name, type_ in self.fields.items()})
+
+
+@dataclass(frozen=True)
+class Seq(Type):
+    """A sequence of at most ``maximum`` elements; ``bound`` names the scenario's bound that cuts there."""
+
+    element: Type
+    maximum: int
+    bound: str | None = None
+
+    def __str__(self) -> str:
+        return f"Seq({self.element}, {self.maximum})"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        items = [leaf for i in range(self.maximum) for leaf in self.element.leaves(f"{path}[{i}]")]
+        return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound), *items]
+
+    def wrap(self, nodes: Sequence[Node]) -> values.SeqValue:  # noqa: D102
+        return values.SeqValue(self, tuple(nodes))
+
+    def lift(self, plain: object) -> values.SeqValue:  # noqa: D102
+        if isinstance(plain, values.SeqValue):
+            if plain.type != self:
+                raise self._wrong(plain)
+            return plain
+        if not isinstance(plain, (list, tuple)):
+            raise self._wrong(plain)
+        if len(plain) > self.maximum:
+            raise fail(f"{self} cannot hold {len(plain)} elements")
+        padding = self.element.zero().nodes * (self.maximum - len(plain))
+        nodes = [node for item in plain for node in self.element.lift(item).nodes]
+        return self.wrap([graph.const(len(plain), INT), *nodes, *padding])
+
+    def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
+        width = self.element.leaf_count
+        return [self.element.decode(scalars[1 + i * width : 1 + (i + 1) * width]) for i in range(scalars[0])]
+
+    def zero(self) -> values.SeqValue:  # noqa: D102
+        return self.lift([])
+
+
+Bool = BoolType()
+Int = IntType

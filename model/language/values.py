@@ -1,0 +1,483 @@
+"""Symbolic values: what a protocol's functions compute with.
+
+A value is a type and a flat tuple of scalar nodes. Operators build new nodes; nothing is ever changed
+in place. A value that is known while tracing behaves like a plain one (``if``, ``int(...)``); one that
+is not raises a LanguageError that says what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from model.language import graph
+from model.language.errors import fail
+from model.language.graph import BITS, BOOL, INT, Node
+
+if TYPE_CHECKING:
+    from model.language.types import Array, Index, Option, Seq, Set, Struct, Type
+
+
+class Value:
+    """Base of all symbolic values: a type (None for the result of arithmetic) and its scalar nodes."""
+
+    __slots__ = ("nodes", "type")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, type: Type | None, nodes: tuple[Node, ...]) -> None:
+        object.__setattr__(self, "type", type)
+        object.__setattr__(self, "nodes", nodes)
+
+    def __eq__(self, other: object) -> Bool:  # type: ignore[override]
+        """Equality as a symbolic bool; a plain Python value is lifted to this value's type."""
+        other_nodes = lift_like(self, other).nodes
+        return Bool(None, (graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True)),))
+
+    def __ne__(self, other: object) -> Bool:  # type: ignore[override]
+        """Inequality as a symbolic bool."""
+        return ~(self == other)
+
+    def __bool__(self) -> bool:
+        """Only a bool known while tracing has a truth value."""
+        raise fail(f"a {self.describe()} has no truth value; compare it first")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Values cannot be iterated over: loop over the index type, which is known while tracing."""
+        raise fail(f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership")
+
+    def __contains__(self, item: object) -> bool:
+        """Python turns ``in`` into a plain bool, so it cannot be symbolic."""
+        raise fail(f"'in' cannot ask a {self.describe()}; write .has(x)")
+
+    def describe(self) -> str:
+        """What this value is, for error messages."""
+        return f"symbolic {self.type}" if self.type else "symbolic value"
+
+
+class Bool(Value):
+    """A truth value: ``&``, ``|``, ``~`` and comparisons; ``if`` only where it is known while tracing."""
+
+    __slots__ = ()
+
+    @property
+    def node(self) -> Node:
+        """The scalar node."""
+        return self.nodes[0]
+
+    def __bool__(self) -> bool:
+        """The plain truth value, where it is known while tracing."""
+        if self.node.is_const:
+            return bool(self.node.value)
+        raise fail(
+            "a symbolic value cannot decide an 'if', 'and', 'or', 'not' or chained comparison; "
+            "write where(condition, a, b), or combine with &, |, ~"
+        )
+
+    def __and__(self, other: Bool | bool) -> Bool:
+        """Conjunction."""
+        return Bool(None, (graph.and_(self.node, as_bool(other).node),))
+
+    def __or__(self, other: Bool | bool) -> Bool:
+        """Disjunction."""
+        return Bool(None, (graph.or_(self.node, as_bool(other).node),))
+
+    def __invert__(self) -> Bool:
+        """Negation."""
+        return Bool(None, (graph.not_(self.node),))
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def describe(self) -> str:
+        """What this value is."""
+        return "symbolic bool"
+
+
+class Int(Value):
+    """A whole number, an index or a member of an enumeration."""
+
+    __slots__ = ()
+
+    @property
+    def node(self) -> Node:
+        """The scalar node."""
+        return self.nodes[0]
+
+    def _other(self, other: object) -> Node:
+        node = lift_like(self, other).nodes[0]
+        if node.sort != INT:
+            raise fail(f"a {self.describe()} cannot be combined with {other!r}")
+        return node
+
+    def __add__(self, other: Int | int) -> Int:
+        """Sum; its interval is the sum of the intervals, no wrap-around."""
+        return Int(None, (graph.add(self.node, self._other(other)),))
+
+    def __sub__(self, other: Int | int) -> Int:
+        """Difference."""
+        return Int(None, (graph.sub(self.node, self._other(other)),))
+
+    def __rsub__(self, other: int) -> Int:
+        """Difference."""
+        return Int(None, (graph.sub(self._other(other), self.node),))
+
+    def __lt__(self, other: Int | int) -> Bool:
+        """Less than."""
+        return Bool(None, (graph.lt(self.node, self._other(other)),))
+
+    def __le__(self, other: Int | int) -> Bool:
+        """Less or equal."""
+        return Bool(None, (graph.le(self.node, self._other(other)),))
+
+    def __gt__(self, other: Int | int) -> Bool:
+        """Greater than."""
+        return Bool(None, (graph.lt(self._other(other), self.node),))
+
+    def __ge__(self, other: Int | int) -> Bool:
+        """Greater or equal."""
+        return Bool(None, (graph.le(self._other(other), self.node),))
+
+    __radd__ = __add__
+
+    def __index__(self) -> int:
+        """The plain number, where it is known while tracing."""
+        if self.node.is_const:
+            return self.node.value
+        raise fail(f"a {self.describe()} is not known while tracing; compare it, or index an Array or Seq with it")
+
+    __int__ = __index__
+
+
+class SetValue(Value):
+    """A set over a finite index: ``|``, ``&``, ``-``, ``<=``; ``has``, ``with_``, ``without``; size()."""
+
+    __slots__ = ()
+    type: Set
+
+    @property
+    def node(self) -> Node:
+        """The scalar node."""
+        return self.nodes[0]
+
+    def _other(self, other: object) -> Node:
+        return self.type.lift(other).nodes[0]
+
+    def _set(self, node: Node) -> SetValue:
+        return SetValue(self.type, (node,))
+
+    def __or__(self, other: object) -> SetValue:
+        """Union."""
+        return self._set(graph.union(self.node, self._other(other)))
+
+    def __and__(self, other: object) -> SetValue:
+        """Intersection."""
+        return self._set(graph.intersection(self.node, self._other(other)))
+
+    def __sub__(self, other: object) -> SetValue:
+        """Difference."""
+        return self._set(graph.difference(self.node, self._other(other)))
+
+    def __le__(self, other: object) -> Bool:
+        """Whether this is a subset of the other."""
+        return Bool(None, (graph.eq(graph.difference(self.node, self._other(other)), graph.const(0, BITS)),))
+
+    def __ge__(self, other: object) -> Bool:
+        """Whether this is a superset of the other."""
+        return self.type.lift(other) <= self
+
+    def has(self, index: object) -> Bool:
+        """Whether an index (or an Option of one: none is in no set) is a member."""
+        if isinstance(index, OptionValue):
+            return index.is_some & self.has(index.value)
+        return Bool(None, (graph.member(self.type.index.lift(index).nodes[0], self.node),))
+
+    def with_(self, index: object) -> SetValue:
+        """This set and one more member."""
+        return self._set(graph.union(self.node, self._singleton(index)))
+
+    def without(self, index: object) -> SetValue:
+        """This set without one member."""
+        return self._set(graph.difference(self.node, self._singleton(index)))
+
+    def _singleton(self, index: object) -> Node:
+        return graph.singleton(self.type.index.lift(index).nodes[0], self.type.index.size)
+
+    @property
+    def is_empty(self) -> Bool:
+        """Whether there is no member."""
+        return Bool(None, (graph.eq(self.node, graph.const(0, BITS)),))
+
+
+class StructValue(Value):
+    """A record with named fields, read as attributes; ``replace`` gives a changed copy."""
+
+    __slots__ = ()
+    type: Struct
+
+    def __getattr__(self, name: str) -> Any:
+        """A field."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        start, field = self.type.field(name)
+        return field.wrap(self.nodes[start : start + field.leaf_count])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Values never change."""
+        raise fail(f"values never change: write s.next.….{name} = …, or use .replace({name}=…)")
+
+    def replace(self, **fields: object) -> StructValue:
+        """A copy in which these fields have other values."""
+        nodes = list(self.nodes)
+        for name, value in fields.items():
+            start, field = self.type.field(name)
+            nodes[start : start + field.leaf_count] = field.lift(value).nodes
+        return StructValue(self.type, tuple(nodes))
+
+
+class OptionValue(Value):
+    """A value or none: ``is_some``, ``is_none``, ``value`` (the type's zero where there is none), ``is_(x)``."""
+
+    __slots__ = ()
+    type: Option
+
+    @property
+    def is_some(self) -> Bool:
+        """Whether there is a value."""
+        return Bool(None, (self.type.present(self.nodes),))
+
+    @property
+    def is_none(self) -> Bool:
+        """Whether there is none."""
+        return ~self.is_some
+
+    @property
+    def value(self) -> Any:
+        """The value; the zero of its type where there is none, so guard it with ``is_some``."""
+        return self.type.content(self.nodes)
+
+    def is_(self, other: object) -> Bool:
+        """Whether there is a value and it equals this one."""
+        return self == self.type.some(other)
+
+
+class ArrayValue(Value):
+    """A total map from an index to values; a symbolic index chooses among all elements."""
+
+    __slots__ = ()
+    type: Array
+
+    def __getitem__(self, index: object) -> Any:
+        """The element at an index; the element type's zero for an index outside the array."""
+        index = self.type.index.lift(index)
+        return choose(index.nodes[0], [self.at(i) for i in range(self.type.index.size)], self.type.element)
+
+    def at(self, position: int) -> Any:
+        """The element at a position known while tracing."""
+        width = self.type.element.leaf_count
+        return self.type.element.wrap(self.nodes[position * width : (position + 1) * width])
+
+    def set(self, index: object, value: object) -> ArrayValue:
+        """A copy with another element at an index; an index outside the array changes nothing."""
+        at, new = self.type.index.lift(index).nodes[0], self.type.element.lift(value)
+        nodes: list[Node] = []
+        for i in range(self.type.index.size):
+            hit = graph.eq(at, graph.const(i, INT))
+            nodes += (graph.select(hit, b, a) for a, b in zip(self.at(i).nodes, new.nodes, strict=True))
+        return ArrayValue(self.type, tuple(nodes))
+
+
+class SeqValue(Value):
+    """A sequence of bounded length. Elements past its end are zero, so equal sequences have equal nodes."""
+
+    __slots__ = ()
+    type: Seq
+
+    @property
+    def length(self) -> Int:
+        """The number of elements."""
+        return Int(None, (self.nodes[0],))
+
+    @property
+    def is_empty(self) -> Bool:
+        """Whether there is no element."""
+        return self.length == 0
+
+    def at(self, position: int) -> Any:
+        """The element at a position known while tracing; zero past the end."""
+        width = self.type.element.leaf_count
+        return self.type.element.wrap(self.nodes[1 + position * width : 1 + (position + 1) * width])
+
+    def __getitem__(self, index: object) -> Any:
+        """The element at a position; the element type's zero before the start and past the end."""
+        node = lift_like(self.length, index).nodes[0]
+        return choose(node, [self.at(i) for i in range(self.type.maximum)], self.type.element)
+
+    @property
+    def last(self) -> Any:
+        """The last element; zero where there is none."""
+        return self[self.length - 1]
+
+    def append(self, value: object) -> SeqValue:
+        """A copy with one more element; over the maximum the length leaves its type, which a write reports."""
+        return self._with_length(
+            self.length + 1,
+            lambda i, old: where(self.length == i, self.type.element.lift(value), old),
+        )
+
+    def truncate(self, length: Int | int) -> SeqValue:
+        """A copy that keeps the first ``length`` elements (all, where there are fewer)."""
+        length = least(self.length, length)
+        zero = self.type.element.zero()
+        return self._with_length(length, lambda i, old: where(length > i, old, zero))
+
+    def _with_length(self, length: Int, element: Any) -> SeqValue:
+        nodes = [length.nodes[0]]
+        for i in range(self.type.maximum):
+            nodes += element(i, self.at(i)).nodes
+        return SeqValue(self.type, tuple(nodes))
+
+    def has(self, value: object) -> Bool:
+        """Whether an element equals this value."""
+        item = self.type.element.lift(value)
+        return any_of((self.length > i) & (self.at(i) == item) for i in range(self.type.maximum))
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def as_bool(value: object) -> Bool:
+    """A symbolic bool from a symbolic or plain one."""
+    if isinstance(value, Bool):
+        return value
+    if isinstance(value, bool):
+        return Bool(None, (graph.truth(value),))
+    raise fail(f"expected a bool, not {value!r}")
+
+
+def lift_like(like: Value, other: object) -> Value:
+    """A value beside ``like``: values stay, plain Python ones are lifted to its type."""
+    if isinstance(other, Value):
+        if len(other.nodes) != len(like.nodes) or any(
+            a.sort != b.sort for a, b in zip(like.nodes, other.nodes, strict=True)
+        ):
+            if isinstance(like, OptionValue):
+                return like.type.lift(other)
+            raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
+        if isinstance(like, OptionValue) and not isinstance(other, OptionValue):
+            return like.type.lift(other)
+        if isinstance(other, OptionValue) and not isinstance(like, OptionValue):
+            raise fail("an Option is compared with .is_(x), or its .value is taken under .is_some")
+        return other
+    if like.type is not None:
+        if isinstance(like, Int) and isinstance(other, int) and not isinstance(other, bool):
+            return Int(None, (graph.const(other, INT),))
+        return like.type.lift(other)
+    if isinstance(like, Bool):
+        return as_bool(other)
+    if isinstance(other, int) and not isinstance(other, bool):
+        return Int(None, (graph.const(other, INT),))
+    raise fail(f"expected a number, not {other!r}")
+
+
+def where(condition: Bool | bool, yes: Any, no: Any) -> Any:
+    """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
+    condition = as_bool(condition)
+    if not isinstance(yes, Value) and not isinstance(no, Value):
+        yes = _plain(yes)
+    if not isinstance(yes, Value) or (isinstance(no, OptionValue) and not isinstance(yes, OptionValue)):
+        yes = lift_like(no, yes)
+    no = lift_like(yes, no)
+    nodes = tuple(
+        graph.select(condition.node, a, b) for a, b in zip(yes.nodes, no.nodes, strict=True)
+    )
+    if isinstance(yes, (Bool, Int)):
+        return type(yes)(yes.type if yes.type == no.type else None, nodes)
+    if yes.type != no.type:
+        raise fail(f"where() cannot choose between a {yes.describe()} and a {no.describe()}")
+    return yes.type.wrap(nodes)  # type: ignore[union-attr]
+
+
+def _plain(value: object) -> Value:
+    if isinstance(value, bool):
+        return as_bool(value)
+    if isinstance(value, int):
+        return Int(None, (graph.const(value, INT),))
+    raise fail(f"where() needs at least one symbolic value to choose a type by, not {value!r}")
+
+
+def choose(index: Node, items: list[Any], element: Type) -> Any:
+    """The item at a symbolic position; the element type's zero outside."""
+    if index.is_const:
+        return items[index.value] if 0 <= index.value < len(items) else element.zero()
+    exact = index.low >= 0 and index.high < len(items)
+    result = items[-1] if exact else element.zero()
+    for i in range(len(items) - (2 if exact else 1), -1, -1):
+        if index.low <= i <= index.high:
+            result = where(Bool(None, (graph.eq(index, graph.const(i, INT)),)), items[i], result)
+    return result
+
+
+def all_of(items: Iterable[Bool | bool]) -> Bool:
+    """Whether all hold (true for none)."""
+    return Bool(None, (graph.all_(as_bool(i).node for i in items),))
+
+
+def any_of(items: Iterable[Bool | bool]) -> Bool:
+    """Whether at least one holds (false for none)."""
+    return Bool(None, (graph.any_(as_bool(i).node for i in items),))
+
+
+def size(value: SetValue | SeqValue) -> Int:
+    """The number of members of a set, or of elements of a sequence."""
+    if isinstance(value, SeqValue):
+        return value.length
+    return Int(None, (graph.count(value.node),))
+
+
+def total(items: Iterable[Bool]) -> Int:
+    """How many of the conditions hold."""
+    one, zero = graph.const(1, INT), graph.const(0, INT)
+    result = zero
+    for item in items:
+        result = graph.add(result, graph.select(as_bool(item).node, one, zero))
+    return Int(None, (result,))
+
+
+def least(first: Int | int, *others: Int | int) -> Int:
+    """The least of some numbers."""
+    return _fold(graph.min_, first, others)
+
+
+def greatest(first: Int | int, *others: Int | int) -> Int:
+    """The greatest of some numbers."""
+    return _fold(graph.max_, first, others)
+
+
+def _fold(op: Any, first: Int | int, others: tuple[Int | int, ...]) -> Int:
+    items = [i if isinstance(i, Value) else _plain(i) for i in (first, *others)]
+    node = items[0].nodes[0]
+    for item in items[1:]:
+        node = op(node, item.nodes[0])
+    return Int(None, (node,))
+
+
+def members(index: Index, condition: Any, within: Set) -> SetValue:
+    """The set of those indices for which ``condition(i)`` holds."""
+    nodes = graph.const(0, BITS)
+    empty = nodes
+    for i in index:
+        bit = graph.singleton(i.nodes[0], index.size)
+        nodes = graph.union(nodes, graph.select(as_bool(condition(i)).node, bit, empty))
+    return SetValue(within, (nodes,))
+
+
+def is_symbolic(value: object) -> bool:
+    """Whether a value is not known while tracing."""
+    return isinstance(value, Value) and not all(n.is_const for n in value.nodes)
+
+
+__all__ = [
+    "BOOL", "ArrayValue", "Bool", "Int", "OptionValue", "SeqValue", "SetValue", "StructValue", "Value",
+    "all_of", "any_of", "as_bool", "choose", "greatest", "is_symbolic", "least", "lift_like", "members",
+    "size", "total", "where",
+]  # fmt: skip

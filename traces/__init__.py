@@ -1,0 +1,1 @@
+"""What real systems did: trace formats, and replay against the protocol."""
