@@ -1,0 +1,5 @@
+"""The native engine: LLVM kernels made from the graph, a shared fingerprint table, all cores."""
+
+from checker.native.search import search
+
+__all__ = ["search"]

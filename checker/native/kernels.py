@@ -1,0 +1,144 @@
+"""The kernels of a model: machine code for its steps and its properties, as LLVM text.
+
+``@successors`` writes one candidate for each step that a state can take; ``@judge`` tells which properties
+a state violates. Both read the graph; nothing about a protocol is known here but its model.
+
+A candidate is a row of i64: its fingerprint, its predecessor (index of the state in its level, times
+2**24, plus the number of the instance), and the words of the state.
+"""
+
+from __future__ import annotations
+
+from checker.native.ir import Function, Scope, signed
+from checker.native.layout import Layout
+from model.language.model import Instance, Model
+
+PREDECESSOR_BITS = 24
+FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
+
+
+class Kernels:
+    """Generates the kernels of a model; ``canonical`` names the function that fingerprints a state."""
+
+    def __init__(self, model: Model, layout: Layout) -> None:
+        self.model, self.layout = model, layout
+        self.candidate_width = WORDS + layout.words
+        self.bounds = {bound: i for i, bound in enumerate(model.bounds)}
+
+    def text(self) -> str:
+        """The text of all kernels."""
+        return "\n".join([self._fingerprint(), self._slot(), self._successors(), self._judge()])
+
+    def _fingerprint(self) -> str:
+        """``@fingerprint(words)``: 64 bits, never 0. Each word goes through MurmurHash3's finalizer."""
+        f = Function("internal i64 @fingerprint(ptr %words) alwaysinline")
+        value = str(signed(0x9E3779B97F4A7C15))
+        for word in range(self.layout.words):
+            value = f.op(f"xor i64 {value}, {f.load(f.at('%words', word))}")
+            for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
+                value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, {shift}')}")
+                value = f.op(f"mul i64 {value}, {signed(factor)}")
+            value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 33')}")
+        zero = f.op(f"icmp eq i64 {value}, 0")
+        return f.end(f"i64 {f.op(f'select i1 {zero}, i64 1, i64 {value}')}")
+
+    def _slot(self) -> str:
+        """``@slot(fingerprint, capacity)``: the home slot; slots grow with the fingerprint."""
+        f = Function("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
+        product = f.op(f"mul i128 {f.op('zext i64 %fp to i128')}, {f.op('zext i64 %capacity to i128')}")
+        high = f.op(f"lshr i128 {product}, 64")
+        return f.end(f"i64 {f.op(f'trunc i128 {high} to i64')}")
+
+    def _load(self, f: Function, pointer: str) -> list[str]:
+        return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
+
+    def _successors(self) -> str:
+        """``@successors(state, index, out, counts, cuts, error)``: the end of the candidates written at ``out``.
+
+        ``counts`` has a counter for each instance, ``cuts`` one for each bound; ``error`` takes
+        1 + instance * 2**16 + check where a step leaves a type without a declared bound. The function's
+        result has no candidate and no count only where no step is enabled.
+        """
+        f = Function(
+            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled)"
+        )
+        words = self._load(f, "%state")
+        base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
+        scope = Scope(f, self.layout, words)
+        guards = scope.values([i.enabled for i in self.model.instances])
+        any_enabled = "false"
+        for guard in guards:
+            any_enabled = f.op(f"or i1 {any_enabled}, {guard}")
+        f.store(f.op(f"zext i1 {any_enabled} to i64"), "%enabled")
+        out = "%out"
+        for number, (instance, guard) in enumerate(zip(self.model.instances, guards, strict=True)):
+            taken, skip = f.fresh("step"), f.fresh("skip")
+            before, here = out, f.block
+            f.branch(guard, taken, skip)
+            f.start(taken)
+            arrivals = [(before, here)]
+            inner = scope.child()
+            self._checks(f, inner, number, instance, skip, arrivals, before)
+            self._write(f, inner, instance, words, before, f.op(f"or i64 {base}, {number}"))
+            f.bump(f.at("%counts", number))
+            after = f.op(f"getelementptr inbounds i64, ptr {before}, i64 {self.candidate_width}")
+            arrivals.append((after, f.block))
+            f.jump(skip)
+            f.start(skip)
+            out = f.op("phi ptr " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
+        return f.end(f"ptr {out}")
+
+    def _checks(
+        self,
+        f: Function,
+        scope: Scope,
+        number: int,
+        instance: Instance,
+        skip: str,
+        arrivals: list[tuple[str, str]],
+        out: str,
+    ) -> None:
+        # Declared bounds first: a step that is cut there is not taken, so it can be no error.
+        for position, check in sorted(enumerate(instance.checks), key=lambda c: c[1].bound is None):
+            left, fine = f.fresh("left"), f.fresh("fine")
+            f.branch(scope.value(check.node), left, fine)
+            f.start(left)
+            if check.bound is not None:
+                f.bump(f.at("%cuts", self.bounds[check.bound]))
+            else:
+                f.store(1 + (number << 16) + position, "%error")
+            arrivals.append((out, f.block))
+            f.jump(skip)
+            f.start(fine)
+
+    def _write(
+        self, f: Function, scope: Scope, instance: Instance, words: list[str], out: str, predecessor: str
+    ) -> None:
+        by_word: dict[int, list[int]] = {}
+        for leaf in instance.writes:
+            by_word.setdefault(self.layout.slots[leaf].word, []).append(leaf)
+        for word in range(self.layout.words):
+            value = words[word]
+            if word in by_word:
+                mask = 0
+                parts = []
+                for leaf in by_word[word]:
+                    mask |= self.layout.slots[leaf].mask
+                    parts.append(scope.pack(instance.writes[leaf].node, leaf))
+                value = f.op(f"and i64 {value}, {signed(~mask)}")
+                for part in parts:
+                    value = f.op(f"or i64 {value}, {part}")
+            f.store(value, f.at(out, WORDS + word))
+        f.store(predecessor, f.at(out, PREDECESSOR))
+
+    def _judge(self) -> str:
+        """``@judge(state, premises)``: a bit for each violated property; counts the premises that hold."""
+        f = Function("i64 @judge(ptr %state, ptr %premises)")
+        scope = Scope(f, self.layout, self._load(f, "%state"))
+        mask = "0"
+        for number, prop in enumerate(self.model.properties):
+            holds, premise = scope.values([prop.node, prop.premise])
+            f.bump(f.at("%premises", number), f.op(f"zext i1 {premise} to i64"))
+            bad = f.op(f"zext i1 {f.op(f'xor i1 {holds}, true')} to i64")
+            mask = f.op(f"or i64 {mask}, {f.op(f'shl i64 {bad}, {number}')}")
+        return f.end(f"i64 {mask}")

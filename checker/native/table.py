@@ -1,0 +1,71 @@
+"""The fingerprint table: which states were seen, eight bytes each, in memory that grows in place."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy as np
+
+from checker.native.runtime import SLACK
+from checker.search import EngineError
+
+FULL = 0.85
+"""The share of home slots that may be taken before the table grows."""
+_FIRST_SLOTS = 1 << 22
+_DOUBLE_BELOW = 1 << 26
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+
+
+class TableFullError(EngineError):
+    """The table would need more memory than it may have."""
+
+
+class Table:
+    """Slots of 64-bit fingerprints in one stretch of address space, of which only the used part takes memory.
+
+    Small tables double; large ones grow by a quarter, so that a slot in use never costs more than about
+    eight bytes divided by 0.68. ``grow`` is the compiled sweep of the runtime.
+    """
+
+    def __init__(self, grow: Any, maximum_bytes: int) -> None:
+        self._grow = grow
+        slots = max(maximum_bytes // 8, 4 * SLACK)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+        try:
+            self._memory = mmap.mmap(-1, slots * 8, flags=flags)
+        except (OSError, ValueError) as wrong:
+            raise EngineError(f"no address space for a fingerprint table of {slots * 8} bytes: {wrong}") from None
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
+        self.slots = np.frombuffer(self._memory, dtype=np.uint64)
+        self.address = self.slots.ctypes.data
+        self._most = slots - SLACK
+        self.capacity = min(_FIRST_SLOTS, self._most)
+        self.taken = 0
+
+    @property
+    def bytes(self) -> int:
+        """Memory in use."""
+        return (self.capacity + SLACK) * 8
+
+    def has_room(self, more: int) -> bool:
+        """Whether so many more fingerprints fit without growing."""
+        return self.taken + more <= FULL * self.capacity
+
+    def make_room(self, more: int) -> None:
+        """Grow until so many more fit. No other call may use the table meanwhile. TableFullError if it cannot."""
+        while not self.has_room(more):
+            wanted = self.capacity * 2 if self.capacity < _DOUBLE_BELOW else self.capacity * 5 // 4
+            capacity = min(wanted, self._most)
+            if capacity <= self.capacity:
+                raise TableFullError(f"the fingerprint table is full at {self.taken:,} states")
+            room = np.empty(1 << 20, dtype=np.uint64)
+            if self._grow(self.address, self.capacity, capacity, room.ctypes.data, room.size):
+                raise EngineError("the fingerprint table has a run of taken slots too long to move")
+            self.capacity = capacity
+
+    def close(self) -> None:
+        """Give the memory back."""
+        del self.slots
+        self._memory.close()
