@@ -1,0 +1,5 @@
+"""``python -m checker`` is ``highwater``."""
+
+from checker.cli import main
+
+main()

@@ -1,0 +1,134 @@
+"""What there is to check: protocols, their invariants, and the scenario files beside them.
+
+A protocol is known by its package under ``model`` (``truncation``, ``replication.controller``), or by a
+Python file of one's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import model
+from checker.problems import InputError, unknown
+from model.language.errors import LanguageError
+from model.language.protocol import Invariant, Protocol
+
+MODELS = Path(model.__file__).parent
+"""The directory of the protocols that come with the checker."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A protocol and what must hold of it. ``file`` is set where it comes from a Python file of one's own."""
+
+    name: str
+    protocol: type[Protocol]
+    invariants: tuple[Invariant, ...]
+    file: Path | None = None
+
+
+def protocol_names() -> list[str]:
+    """The packages under ``model`` that hold a protocol: those whose text sets PROTOCOL."""
+    found = []
+    for file in sorted(MODELS.rglob("__init__.py")):
+        parts = file.parent.relative_to(MODELS).parts
+        if parts and parts[0] != "language" and "\nPROTOCOL" in file.read_text(encoding="utf-8"):
+            found.append(".".join(parts))
+    return found
+
+
+def scenario_files() -> dict[str, Path]:
+    """The scenarios that come with the checker, by name."""
+    return {scenario_name(path): path for path in sorted(MODELS.rglob("scenarios/*.toml"))}
+
+
+def scenario_name(path: Path) -> str:
+    """``model/a/b/scenarios/c.toml`` is ``a/b/c``."""
+    return "/".join((*path.parent.parent.relative_to(MODELS).parts, path.stem))
+
+
+def scenario_file(name: str) -> Path:
+    """The file of a scenario that comes with the checker; InputError where there is none."""
+    place, _, stem = name.rpartition("/")
+    path = MODELS / place / "scenarios" / f"{stem}.toml"
+    if place and ".." not in place and path.is_file():
+        return path
+    raise InputError(unknown("scenario", name, scenario_files()))
+
+
+def load(name: str) -> Definition:
+    """The protocol of this name; InputError where there is none."""
+    if not all(part.isidentifier() for part in name.split(".")) or name.split(".")[0] == "language":
+        raise InputError(unknown("protocol", name, protocol_names()))
+    module = _module(f"model.{name}")
+    protocol = getattr(module, "PROTOCOL", None)
+    if protocol is None:
+        raise InputError(unknown("protocol", name, protocol_names()))
+    stated = getattr(_module(f"invariants.{name}"), "INVARIANTS", ())
+    return Definition(name, protocol, (*stated, *protocol.invariants))
+
+
+def load_file(path: Path) -> Definition:
+    """The protocol in a Python file: its PROTOCOL, or the only Protocol that it defines."""
+    name = f"_highwater_file_{abs(hash(path.resolve()))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InputError(f"{path}: no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with blaming(path):
+        spec.loader.exec_module(module)
+    protocol = getattr(module, "PROTOCOL", None)
+    if protocol is None:
+        own = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Protocol) and value.__module__ == name
+        ]
+        if len(own) != 1:
+            count = (
+                "no Protocol" if not own else f"{len(own)} Protocols ({', '.join(c.__name__ for c in own)})"
+            )
+            raise InputError(f"{path}: the file defines {count}; set PROTOCOL to the one that is meant")
+        (protocol,) = own
+    if not (isinstance(protocol, type) and issubclass(protocol, Protocol)):
+        raise InputError(f"{path}: PROTOCOL is not a subclass of Protocol")
+    protocol.name = protocol.name or path.stem
+    return Definition(protocol.name, protocol, tuple(protocol.invariants), path)
+
+
+@contextmanager
+def blaming(file: Path | None) -> Iterator[None]:
+    """Turn what goes wrong in a user's own file into one line that names its place there."""
+    try:
+        yield
+    except (InputError, LanguageError):
+        raise
+    except SyntaxError as wrong:
+        if file is None or wrong.filename not in (None, os.path.abspath(file)):
+            raise
+        raise InputError(f"{file}:{wrong.lineno or 1}: {wrong.msg}") from None
+    except Exception as wrong:
+        own = os.path.abspath(file) if file else None
+        places = [f for f in traceback.extract_tb(wrong.__traceback__) if f.filename == own]
+        if not places:
+            raise
+        raise InputError(f"{file}:{places[-1].lineno}: {type(wrong).__name__}: {wrong}") from wrong
+
+
+def _module(name: str) -> object | None:
+    """A module, or None where it does not exist; what fails inside one that exists is raised."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and (name == missing.name or name.startswith(missing.name + ".")):
+            return None
+        raise

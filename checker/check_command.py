@@ -1,0 +1,129 @@
+"""``highwater check``: explore scenarios exhaustively and compare what is found with what they promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from checker import counterexample, engines, report, scenarios
+from checker.options import run_options, scenario_options
+from checker.output import JsonOutput
+from checker.problems import InputError
+from checker.progress import Reporter
+from checker.request import Overrides, Request
+from checker.results import Outcome
+from checker.search import SearchOptions, SearchResult
+from checker.status import Status, worst
+from model.language.interpreter import Interpreter
+from model.language.model import Model
+
+
+@click.command(short_help="Explore scenarios exhaustively.")
+@click.argument("names", metavar="[SCENARIO]...", nargs=-1)
+@scenario_options
+@click.option(
+    "--symmetry/--no-symmetry", default=None, help="Whether states that differ by names only are one."
+)
+@click.option("--first", is_flag=True, help="Stop at the first violation.")
+@run_options
+@click.option(
+    "--limit-states", type=click.IntRange(1), metavar="N", help="Stop after so many states of a scenario."
+)
+@click.option(
+    "--memory", type=click.FloatRange(0, min_open=True), metavar="GIB", help="Memory that the engine may use."
+)
+@click.option(
+    "--spill",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    metavar="DIR",
+    help="Where states go that memory has no room for.",
+)
+def check(
+    names: tuple[str, ...],
+    settings: tuple[str, ...],
+    rules: tuple[str, ...],
+    profile: str | None,
+    properties: tuple[str, ...],
+    deadlock: bool | None,
+    symmetry: bool | None,
+    first: bool,
+    engine: str,
+    workers: int | None,
+    limit_seconds: float | None,
+    json_file: str | None,
+    verbose: bool,
+    quiet: bool,
+    limit_states: int | None,
+    memory: float | None,
+    spill: str | None,
+) -> Status:
+    """Explore every reachable state of each SCENARIO and check its properties.
+
+    A SCENARIO is a name from `highwater list`, or the path of a .toml file. Without one the standard scenarios
+    are explored. What a scenario promises is void where an option changes its parameters, rules or properties:
+    then every violation counts.
+
+    Exit status: 0 as promised, 1 a property is violated or a promise is not kept, 2 bad request, 3 inconclusive
+    (a limit was reached first), 130 interrupted.
+    """
+    overrides = Overrides.parse(settings, rules, profile, properties, symmetry, deadlock)
+    search = engines.search(engine)
+    if symmetry and engine == "interpreter":
+        raise InputError("--symmetry: the interpreter engine does not reduce by symmetry")
+    output = JsonOutput(json_file)
+    chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
+    requests = [Request.of(scenario, overrides).for_engine(engine) for scenario in chosen]
+    outcomes: list[Outcome] = []
+    try:
+        for request in requests:
+            options = SearchOptions(
+                workers=workers or 0,
+                limit_states=limit_states,
+                limit_seconds=limit_seconds,
+                memory_bytes=None if memory is None else int(memory * 2**30),
+                spill_directory=spill,
+                symmetry=request.symmetry,
+                deadlock=request.deadlock,
+                stop_at_first=first,
+            )
+            model, outcome = explore(request, engine, search, options, quiet=quiet)
+            outcomes.append(outcome)
+            if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):
+                for line in report.runs(model, outcome, full=verbose):
+                    output.say(line)
+            if outcome.status is Status.INTERRUPTED:
+                break
+    finally:
+        if outcomes:
+            finish(outcomes, output, quiet=quiet)
+    return worst(outcome.status for outcome in outcomes)
+
+
+def explore(
+    request: Request, engine: str, search: engines.Search, options: SearchOptions, *, quiet: bool
+) -> tuple[Model | None, Outcome]:
+    """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
+    model: Model | None = None
+    result = SearchResult(stopped_by="interrupted")
+    try:
+        model = request.model()
+        with Reporter(request.scenario.name, quiet=quiet) as progress:
+            result = search(model, options, progress)
+    except KeyboardInterrupt:
+        pass
+    examples: list[Any] = []
+    if model is not None and result.violations:
+        interpreter = Interpreter(model)
+        order = {name: i for i, name in enumerate(request.properties)}
+        found = sorted(result.violations, key=lambda v: (v.depth, order[v.property]))
+        examples = [counterexample.follow(model, interpreter, violation) for violation in found]
+    return model, Outcome(request, engine, result, tuple(examples), options.stop_at_first)
+
+
+def finish(outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool) -> None:
+    """The verdict table for people, and the JSON."""
+    if not output.to_stdout:
+        report.verdicts(outcomes, output.say, notes_too=not quiet)
+    output.write([outcome.as_json() for outcome in outcomes])

@@ -1,0 +1,109 @@
+"""The command line: ``highwater``. Each command is imported when it is used, so that starting costs little."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from checker import __version__
+from checker.problems import InputError
+from checker.status import Status
+
+_COMMANDS = {
+    "check": ("checker.check_command", "Explore scenarios exhaustively."),
+    "simulate": ("checker.simulate_command", "Random walks, for what is too large to explore."),
+    "replay": ("checker.replay_command", "Whether the protocol explains what a system did."),
+    "list": ("checker.list_command", "Scenarios, protocols, rules, invariants, actions."),
+    "show": ("checker.show_command", "One of these in full."),
+}
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is asked for, and ends with one line where a request is bad."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the help."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, imported now."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _ = _COMMANDS[cmd_name]
+        try:
+            found: click.Command = getattr(import_module(module), cmd_name.replace("list", "list_"))
+        except ModuleNotFoundError as missing:
+            if missing.name != module:
+                raise
+            raise InputError(f"{cmd_name}: this command is not available yet") from None
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from checker.problems import unknown
+
+            raise InputError(unknown("command", args[0], _COMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands and what they do, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        """Run a command and exit with its status. Bad requests and bad input are one line on standard error."""
+        extra["standalone_mode"] = False
+        try:
+            status = super().main(args, *rest, **extra)
+            sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as help:
+            click.echo(help.format_message(), err=True)
+            status = Status.BAD_REQUEST
+        except click.UsageError as wrong:
+            status = _refuse(wrong.format_message())
+        except click.ClickException as wrong:
+            status = _refuse(wrong.format_message())
+        except InputError as wrong:
+            status = _refuse(str(wrong))
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("highwater: interrupted", err=True)
+            status = Status.INTERRUPTED
+        except BrokenPipeError:
+            # Whoever read the output went away. Nothing more can be said there, not even when Python exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = 128 + 13
+        except Exception as wrong:
+            from model.language.errors import LanguageError
+
+            if not isinstance(wrong, LanguageError):
+                raise
+            status = _refuse(str(wrong))
+        sys.exit(int(status) if isinstance(status, int) else Status.AS_PROMISED)
+
+
+def _refuse(message: str) -> Status:
+    click.echo(f"highwater: {' '.join(message.split())}", err=True)
+    return Status.BAD_REQUEST
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="highwater")
+def cli() -> None:
+    """Check models of Kafka's replication protocol: exhaustively, by random walks, against recorded runs."""
+
+
+def main() -> None:
+    """The console's entry."""
+    cli(prog_name="highwater")
+
+
+if __name__ == "__main__":
+    main()

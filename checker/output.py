@@ -1,0 +1,46 @@
+"""Where a result in JSON goes: a file, or standard output, which then holds nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checker.problems import InputError
+
+
+class JsonOutput:
+    """The target of ``--json``. It is tried at once: a long search must not end with a file that cannot be written."""
+
+    def __init__(self, target: str | None) -> None:
+        self.target = target
+        self.to_stdout = target == "-"
+        if target is None or self.to_stdout:
+            return
+        path = Path(target)
+        writable = os.access(path if path.exists() else path.parent, os.W_OK)
+        if path.is_dir() or not writable:
+            why = "is a directory" if path.is_dir() else "cannot be written"
+            raise InputError(f"--json {target}: {why}")
+
+    def write(self, content: Any) -> None:
+        """Write the content, where a target was given."""
+        if self.target is None:
+            return
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        if self.to_stdout:
+            click.echo(text)
+        else:
+            try:
+                Path(self.target).write_text(text + "\n", encoding="utf-8")
+            except OSError as wrong:
+                raise InputError(f"--json {self.target}: {wrong.strerror or wrong}") from None
+
+    def say(self, line: str) -> None:
+        """A line for people: on standard output, unless that is for JSON."""
+        if not self.to_stdout:
+            click.echo(line, file=sys.stdout)

@@ -1,0 +1,85 @@
+"""How far a search is, said while it runs: a live line in a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from checker.search import Progress
+
+_FIRST_SECONDS = 0.4
+"""A search that ends sooner says nothing."""
+
+_PLAIN_SECONDS = 5.0
+
+
+class Reporter:
+    """Takes a search's progress and says it on standard error; a context, so that a live line is taken away."""
+
+    def __init__(self, name: str, *, quiet: bool = False) -> None:
+        self.name = name
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._status: Any = None
+        self._said = time.monotonic()
+        self._last: Progress | None = None
+        self._rate = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Say how far the search is, where it is time to."""
+        if self._quiet:
+            return
+        self._measure(progress)
+        now = time.monotonic()
+        if not self._terminal:
+            if now - self._said >= _PLAIN_SECONDS:
+                self._said = now
+                print(f"{self.name}: {self._line(progress)}", file=sys.stderr, flush=True)
+        elif self._status is not None:
+            self._status.update(f"{self.name}: {self._line(progress)}")
+        elif now - self._said >= _FIRST_SECONDS:
+            from rich.console import Console
+
+            self._status = Console(stderr=True, highlight=False).status(
+                f"{self.name}: {self._line(progress)}"
+            )
+            self._status.start()
+
+    def _measure(self, progress: Progress) -> None:
+        """The rate over about the last second."""
+        last = self._last
+        if last is None:
+            self._last = progress
+            self._rate = progress.distinct_states / progress.seconds if progress.seconds > 0 else 0.0
+        elif progress.seconds - last.seconds >= 1:
+            self._rate = (progress.distinct_states - last.distinct_states) / (progress.seconds - last.seconds)
+            self._last = progress
+
+    def _line(self, progress: Progress) -> str:
+        spilled = f", {size(progress.spilled_bytes)} on disk" if progress.spilled_bytes else ""
+        memory = f", {size(progress.memory_bytes)}" if progress.memory_bytes else ""
+        return (
+            f"{progress.distinct_states:,} states, {self._rate:,.0f}/s, depth {progress.depth}, "
+            f"queue {progress.queue:,}{memory}{spilled}, {progress.seconds:.0f} s"
+        )
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def size(number: int) -> str:
+    """A number of bytes for a reader."""
+    value, unit = float(number), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"

@@ -1,0 +1,141 @@
+"""The report of a run for people: counterexamples, the verdict table, and what to know about each result."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import click
+
+from checker import counterexample
+from checker.results import Outcome
+from model.language.model import Model
+
+Echo = Callable[[str], None]
+
+_HEADS = ("scenario", "verdict", "promise", "states", "depth", "seconds", "states/s")
+_LEFT = 3
+"""So many columns hold texts; the others hold numbers and are aligned to the right."""
+
+_STOPPED = {
+    "states": "the limit on states was reached",
+    "seconds": "the limit on seconds was reached",
+    "memory": "the memory that it may use was full",
+    "interrupted": "it was interrupted",
+    "violation": "it stopped when there was no property left to decide",
+}
+
+
+def runs(model: Model, outcome: Outcome, *, full: bool) -> Iterator[str]:
+    """The counterexamples of one scenario; a run that violates several properties is told once."""
+    told: dict[tuple[object, ...], str] = {}
+    width = counterexample.terminal_width() if sys.stdout.isatty() else None
+    for example in outcome.examples:
+        key = tuple((s.action, tuple(s.parameters.items())) for s in example.steps)
+        yield ""
+        yield click.style(outcome.request.scenario.name, bold=True)
+        if key in told:
+            rule = f" ({example.source})" if example.source else ""
+            yield f"{example.property}{rule} is violated by the same run as {told[key]}."
+            yield f"  It says: {example.meaning}"
+            continue
+        told[key] = example.property
+        yield from counterexample.tell(model, example, full=full, width=width)
+
+
+def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The verdict table in plain text, columns aligned."""
+    rows = [_HEADS, *map(_row, outcomes)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADS))]
+    for row in rows:
+        cells = (
+            f"{c:<{w}}" if i < _LEFT else f"{c:>{w}}"
+            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def rich_table(outcomes: Sequence[Outcome]) -> None:
+    """The verdict table in a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for i, head in enumerate(_HEADS):
+        shown.add_column(head, justify="left" if i < _LEFT else "right", overflow="fold")
+    colours = {"violated": "red", "holds": "green", "inconclusive": "yellow"}
+    for outcome in outcomes:
+        name, verdict, promise, *numbers = _row(outcome)
+        bad = "bold red" if outcome.broken else "dim"
+        expected = outcome.promised and outcome.verdict == "violated"
+        colour = "yellow" if expected else colours[outcome.verdict]
+        shown.add_row(name, f"[{colour}]{verdict}[/]", f"[{bad}]{promise}[/]", *numbers)
+    Console(highlight=False).print(shown)
+
+
+def notes(outcome: Outcome) -> Iterator[str]:
+    """What a reader must know of a result that its row does not say."""
+    result, request = outcome.result, outcome.request
+    if request.as_written:
+        yield from outcome.broken
+    if not result.complete:
+        seen = "" if result.stopped_by == "violation" else ": not all states were seen"
+        yield f"{_STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{seen}"
+    if not request.properties:
+        yield "no property was checked"
+    never = [name for name, taken in result.actions.items() if not taken]
+    if never:
+        so_far = "" if result.complete else " before the search stopped"
+        yield f"never taken{so_far}: {', '.join(never)}"
+    cuts = [f"{count:,} at {bound}" for bound, count in result.cut.items() if count]
+    if cuts:
+        yield f"steps cut by bounds: {', '.join(cuts)}"
+    idle = [name for name, met in result.premises.items() if not met]
+    if idle and result.distinct_states:
+        yield f"had nothing to say in any state: {', '.join(idle)}"
+    if result.collision_probability:
+        yield f"chance that a fingerprint collision hid a state: {result.collision_probability:.1e}"
+
+
+def verdicts(outcomes: Sequence[Outcome], echo: Echo, *, notes_too: bool = True) -> None:
+    """The verdict table, and the notes under it."""
+    if sys.stdout.isatty():
+        rich_table(outcomes)
+    else:
+        echo("")
+        for line in table(outcomes):
+            echo(line)
+    for outcome in outcomes if notes_too else ():
+        for note in notes(outcome):
+            echo(f"{outcome.request.scenario.name}: {note}")
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    result = outcome.result
+    rate = f"{result.distinct_states / result.seconds:,.0f}" if result.seconds > 0 else ""
+    return (
+        outcome.request.scenario.name,
+        _verdict(outcome),
+        _promise(outcome),
+        f"{result.distinct_states:,}",
+        str(result.depth),
+        f"{result.seconds:.2f}",
+        rate,
+    )
+
+
+def _verdict(outcome: Outcome) -> str:
+    if outcome.examples:
+        return "violated: " + _join(f"{e.property} at depth {e.depth}" for e in outcome.examples)
+    return outcome.verdict
+
+
+def _promise(outcome: Outcome) -> str:
+    if not outcome.request.as_written:
+        return "not as written"
+    return {True: "as promised", False: "broken", None: "open"}[outcome.promised]
+
+
+def _join(texts: Iterable[str]) -> str:
+    return ", ".join(texts)

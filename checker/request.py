@@ -1,0 +1,158 @@
+"""A scenario as it is asked for: what its file states, and over it what the command line sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from checker import catalogue
+from checker.problems import InputError
+from checker.scenarios import Scenario, chosen_properties, known_parameter, known_profile, known_rule
+from checker.search import DEADLOCK
+from model.language.model import Model
+from model.language.protocol import Invariant
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a command line sets in place of what the scenario's file says."""
+
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    rules: Mapping[str, bool] = field(default_factory=dict)
+    profile: str | None = None
+    properties: tuple[str, ...] = ()
+    symmetry: bool | None = None
+    deadlock: bool | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        settings: Sequence[str] = (),
+        rules: Sequence[str] = (),
+        profile: str | None = None,
+        properties: Sequence[str] = (),
+        symmetry: bool | None = None,
+        deadlock: bool | None = None,
+    ) -> Overrides:
+        """From the texts of the options; InputError where one has not the form that it should have."""
+        return cls(
+            dict(_setting(text) for text in settings),
+            dict(_switch(text) for text in rules),
+            profile,
+            tuple(properties),
+            symmetry,
+            deadlock,
+        )
+
+    @property
+    def void(self) -> bool:
+        """Whether these make void what the scenario promises to be violated."""
+        return bool(
+            self.parameters or self.rules or self.profile or self.properties or self.deadlock is not None
+        )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be checked: parameters and rules, each with its value, and the properties.
+
+    ``as_written`` tells whether the scenario's promise applies, ``counts_promised`` whether its counts do.
+    """
+
+    scenario: Scenario
+    profile: str | None
+    parameters: Mapping[str, int]
+    rules: Mapping[str, bool]
+    invariants: tuple[Invariant, ...]
+    symmetry: bool
+    deadlock: bool
+    as_written: bool
+    counts_promised: bool
+
+    @classmethod
+    def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
+        """A scenario with these overrides; InputError where it has no such name, or a value is out of range."""
+        protocol = scenario.protocol
+        for key, value in overrides.parameters.items():
+            with _option(f"--set {key}={value}"):
+                known_parameter(protocol, key, value)
+        for key, on in overrides.rules.items():
+            with _option(f"--rule {key}={'on' if on else 'off'}"):
+                known_rule(protocol, key)
+        with _option(f"--profile {overrides.profile}"):
+            known_profile(protocol, overrides.profile)
+        profile = overrides.profile or scenario.profile
+        rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
+        names = overrides.properties or scenario.properties
+        with _option("--property" if overrides.properties else "properties"):
+            invariants = chosen_properties(scenario.definition, rules, names)
+        symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
+        named_deadlock = DEADLOCK in (names or ())
+        deadlock = named_deadlock or (
+            (scenario.deadlock and not overrides.properties)
+            if overrides.deadlock is None
+            else overrides.deadlock
+        )
+        defaults = {name: p.default for name, p in protocol.parameters.items()}
+        return cls(
+            scenario=scenario,
+            profile=profile,
+            parameters={**defaults, **scenario.parameters, **overrides.parameters},
+            rules=rules,
+            invariants=invariants,
+            symmetry=symmetry,
+            deadlock=deadlock,
+            as_written=not overrides.void,
+            counts_promised=not overrides.void and symmetry == scenario.symmetry,
+        )
+
+    def for_engine(self, engine: str) -> Request:
+        """The request as this engine can run it: the interpreter does without symmetry, so counts are not promised."""
+        if engine != "interpreter" or not self.symmetry:
+            return self
+        return replace(self, symmetry=False, counts_promised=False)
+
+    @property
+    def properties(self) -> list[str]:
+        """The names of what is checked."""
+        return [i.name for i in self.invariants] + [DEADLOCK] * self.deadlock
+
+    def model(self) -> Model:
+        """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
+        definition = self.scenario.definition
+        with catalogue.blaming(definition.file):
+            protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
+            traced = Model(protocol, self.invariants)
+            _ = traced.initial  # so that what is wrong with the initial states is said now
+        return traced
+
+
+class _option:
+    """Puts an option's text before an InputError that is raised inside."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
+        if isinstance(wrong, InputError):
+            raise InputError(f"{self.text}: {wrong}") from None
+
+
+def _setting(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InputError(f"--set {text}: write NAME=VALUE")
+    try:
+        return name, int(value)
+    except ValueError:
+        raise InputError(f"--set {text}: the value is a whole number, not {value!r}") from None
+
+
+def _switch(text: str) -> tuple[str, bool]:
+    name, equals, value = text.partition("=")
+    if not (name and equals) or value not in ("on", "off"):
+        raise InputError(f"--rule {text}: write NAME=on or NAME=off")
+    return name, value == "on"

@@ -1,0 +1,140 @@
+"""What came of a scenario: the verdict, whether it is as promised, and the result as JSON.
+
+The form of the JSON is described in ``docs/results.md`` and in ``checker/result.schema.json``.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import checker
+from checker.counterexample import Counterexample, Step
+from checker.request import Request
+from checker.search import SearchResult
+from checker.status import Status
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A scenario that was explored: what was asked, what was found, and the runs to the violations."""
+
+    request: Request
+    engine: str
+    result: SearchResult
+    examples: tuple[Counterexample, ...]
+    stop_at_first: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """``violated``, ``holds`` (all states seen, no violation) or ``inconclusive``."""
+        if self.examples:
+            return "violated"
+        return "holds" if self.result.complete else "inconclusive"
+
+    @property
+    def promised(self) -> bool | None:
+        """Whether the scenario's promise was kept; None where it is void, or nothing can be said yet."""
+        if not self.request.as_written or self.status in (Status.INCONCLUSIVE, Status.INTERRUPTED):
+            return None
+        return self.status is Status.AS_PROMISED
+
+    @property
+    def status(self) -> Status:
+        """The exit status that this outcome stands for."""
+        if self.result.stopped_by == "interrupted":
+            return Status.INTERRUPTED
+        if self.broken:
+            return Status.VIOLATED
+        if not self.result.complete and self.result.stopped_by != "violation":
+            return Status.INCONCLUSIVE
+        return Status.AS_PROMISED
+
+    @cached_property
+    def broken(self) -> tuple[str, ...]:
+        """What is not as it should be: violations that nothing promised, promises that were not kept."""
+        found = {e.property for e in self.examples}
+        if not self.request.as_written:
+            return tuple(f"{name} is violated" for name in sorted(found))
+        promise, result = self.request.scenario.promise, self.result
+        said = [f"{name} is violated, but was promised to hold" for name in sorted(found - promise.violated)]
+        decided = result.complete or (result.stopped_by == "violation" and not self.stop_at_first)
+        if decided or (self.stop_at_first and not found and result.complete):
+            said += [
+                f"{name} holds, but was promised to be violated" for name in sorted(promise.violated - found)
+            ]
+        if result.complete and self.request.counts_promised:
+            for key in ("distinct_states", "depth"):
+                expected, actual = getattr(promise, key), getattr(result, key)
+                if expected is not None and expected != actual:
+                    said.append(f"{key} is {actual:,}, but was promised to be {expected:,}")
+        return tuple(said)
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as the command line promises it."""
+        request, result = self.request, self.result
+        return {
+            "scenario": request.scenario.name,
+            "protocol": request.scenario.definition.name,
+            "profile": request.profile,
+            "engine": self.engine,
+            "parameters": dict(request.parameters),
+            "rules": dict(request.rules),
+            "properties": request.properties,
+            "symmetry": request.symmetry,
+            "verdict": self.verdict,
+            "complete": result.complete,
+            "stopped_by": result.stopped_by,
+            "promised": self.promised,
+            "broken": list(self.broken),
+            "distinct_states": result.distinct_states,
+            "generated_states": result.generated_states,
+            "depth": result.depth,
+            "seconds": round(result.seconds, 6),
+            "preparation_seconds": round(result.preparation_seconds, 6),
+            "cut": dict(result.cut),
+            "actions": dict(result.actions),
+            "premises": dict(result.premises),
+            "collision_probability": result.collision_probability,
+            "peak_memory_bytes": result.peak_memory_bytes,
+            "spilled_bytes": result.spilled_bytes,
+            "violations": [_violation(e) for e in self.examples],
+            "versions": versions(),
+        }
+
+
+def versions() -> dict[str, str]:
+    """The versions of what had a part in a result: this checker, Python, and the libraries that were loaded."""
+    found = {"highwater": checker.__version__, "python": platform.python_version()}
+    for name in ("llvmlite", "numpy"):
+        module = sys.modules.get(name)
+        if module is not None:
+            found[name] = str(getattr(module, "__version__", "unknown"))
+    return found
+
+
+def _violation(example: Counterexample) -> dict[str, Any]:
+    first, *rest = example.steps
+    return {
+        "property": example.property,
+        "rule": example.source,
+        "meaning": example.meaning,
+        "depth": example.depth,
+        "trace": [
+            {"action": "initial", "parameters": {}, "changes": {}, "state": dict(first.state)},
+            *(_step(step) for step in rest),
+        ],
+        "state": dict(example.steps[-1].state),
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "action": step.action,
+        "parameters": dict(step.parameters),
+        "sentence": step.sentence,
+        "changes": {path: {"before": a, "after": b} for path, (a, b) in step.changes.items()},
+    }

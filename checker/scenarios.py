@@ -1,0 +1,298 @@
+"""Scenarios: TOML files that set a protocol up and promise what is found.
+
+A scenario names a protocol, its parameters and rules, the properties to check, and what is expected. The ones
+that come with the checker lie beside their protocol; a user's own file is a scenario too.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from checker import catalogue
+from checker.catalogue import Definition
+from checker.problems import InputError, unknown
+from checker.search import DEADLOCK
+from model.language.protocol import Invariant, Parameter, Profile, Protocol, Rule
+
+_KEYS: dict[str, type] = {
+    "title": str,
+    "protocol": str,
+    "profile": str,
+    "properties": list,
+    "standard": bool,
+    "symmetry": bool,
+    "deadlock": bool,
+    "parameters": dict,
+    "rules": dict,
+    "expect": dict,
+}
+_EXPECT: dict[str, type] = {"violated": list, "distinct_states": int, "depth": int}
+_CALLED = {
+    str: "a text",
+    list: "a list of names",
+    bool: "true or false",
+    dict: "a table",
+    int: "a whole number",
+}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a scenario says will be found: the properties violated (none: all hold), and counts where they are exact."""
+
+    violated: frozenset[str] = frozenset()
+    distinct_states: int | None = None
+    depth: int | None = None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario as its file states it. ``properties`` None means all; ``rules`` go over the profile."""
+
+    name: str
+    title: str
+    definition: Definition
+    profile: str | None
+    parameters: Mapping[str, int]
+    rules: Mapping[str, bool]
+    properties: tuple[str, ...] | None
+    standard: bool
+    symmetry: bool
+    deadlock: bool
+    promise: Promise
+
+    @property
+    def protocol(self) -> type[Protocol]:
+        """The protocol's class."""
+        return self.definition.protocol
+
+    def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
+        """Every rule of the protocol, on or off: the profile's (without one all are on), then the changes."""
+        on = set(self.protocol.rules) if profile is None else self.protocol.profiles[profile].rules
+        values = {name: name in on for name in self.protocol.rules}
+        for change in changes:
+            values |= change
+        return values
+
+
+def find(argument: str) -> Scenario:
+    """The scenario that an argument of the command line names: a known name, or a path that ends in ``.toml``.
+
+    Raises InputError, one line that names file, line and key, for whatever is wrong with it.
+    """
+    if argument.endswith(".toml"):
+        return read(Path(argument), argument)
+    return read(catalogue.scenario_file(argument), argument)
+
+
+def standard() -> list[Scenario]:
+    """The scenarios of a run without arguments."""
+    return [
+        read(path, name)
+        for name, path in catalogue.scenario_files().items()
+        if _outline(path).get("standard")
+    ]
+
+
+def titles() -> dict[str, tuple[str, bool]]:
+    """Name to title, and whether it is standard, of all scenarios; no protocol is loaded for it."""
+    outlines = {name: _outline(path) for name, path in catalogue.scenario_files().items()}
+    return {name: (str(o.get("title", "")), bool(o.get("standard"))) for name, o in outlines.items()}
+
+
+def read(path: Path, name: str) -> Scenario:
+    """Read a scenario's file."""
+    file = _File(path)
+    table = file.table
+    file.check(table, _KEYS)
+    if "protocol" not in table:
+        raise file.error("the key 'protocol' is missing")
+    definition = file.definition(table["protocol"])
+    protocol = definition.protocol
+    profile = table.get("profile")
+    rules, parameters = table.get("rules", {}), table.get("parameters", {})
+    properties, expect = table.get("properties"), table.get("expect", {})
+    with file.at("profile"):
+        known_profile(protocol, profile)
+    for key, value in parameters.items():
+        with file.at(key, "parameters"):
+            known_parameter(protocol, key, value)
+    for key, value in rules.items():
+        with file.at(key, "rules"):
+            known_rule(protocol, key)
+            if not isinstance(value, bool):
+                raise InputError(f"{key} is true or false, not {value!r}")
+    file.check(expect, _EXPECT, "expect")
+    scenario = Scenario(
+        name=name,
+        title=table.get("title", ""),
+        definition=definition,
+        profile=profile,
+        parameters=parameters,
+        rules=rules,
+        properties=None if properties is None else tuple(properties),
+        standard=table.get("standard", False),
+        symmetry=table.get("symmetry", False),
+        deadlock=table.get("deadlock", False),
+        promise=Promise(
+            frozenset(expect.get("violated", ())), expect.get("distinct_states"), expect.get("depth")
+        ),
+    )
+    values = scenario.rule_values(profile, rules)
+    with file.at("properties"):
+        chosen = chosen_properties(definition, values, scenario.properties)
+    checked = {i.name for i in chosen}
+    if scenario.deadlock or DEADLOCK in (properties or ()):
+        checked.add(DEADLOCK)
+    with file.at("violated", "expect"):
+        for promised in sorted(scenario.promise.violated - checked):
+            raise InputError(unknown("property", promised, checked) + " (of those that this scenario checks)")
+    return scenario
+
+
+# --- what names and values can be; the command line asks the same -------------------------------------
+
+
+def known_profile(protocol: type[Protocol], name: str | None) -> Profile | None:
+    """The profile of this name; InputError where there is none."""
+    if name is not None and name not in protocol.profiles:
+        raise InputError(unknown(f"profile of {protocol.name}", name, protocol.profiles))
+    return None if name is None else protocol.profiles[name]
+
+
+def known_rule(protocol: type[Protocol], name: str) -> Rule:
+    """The rule of this name; InputError where there is none."""
+    if name not in protocol.rules:
+        raise InputError(unknown(f"rule of {protocol.name}", name, protocol.rules))
+    return protocol.rules[name]
+
+
+def known_parameter(protocol: type[Protocol], name: str, value: object) -> Parameter:
+    """The parameter of this name, which this value is in the range of; else InputError."""
+    if name not in protocol.parameters:
+        raise InputError(unknown(f"parameter of {protocol.name}", name, protocol.parameters))
+    found = protocol.parameters[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError(f"{name} is a whole number, not {value!r}")
+    if not found.low <= value <= found.high:
+        raise InputError(f"{name} is {found.low} to {found.high}, not {value}")
+    return found
+
+
+def chosen_properties(
+    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+) -> tuple[Invariant, ...]:
+    """The invariants of these names (None: all) that exist under these rules; ``deadlock`` is none of them."""
+    by_name = {i.name: i for i in definition.invariants}
+    if names is None:
+        return tuple(i for i in by_name.values() if i.rule is None or rules[i.rule])
+    chosen: dict[str, Invariant] = {}
+    for name in names:
+        if name == DEADLOCK:
+            continue
+        found = by_name.get(name)
+        if found is None:
+            raise InputError(unknown(f"property of {definition.name}", name, by_name))
+        if found.rule is not None and not rules[found.rule]:
+            raise InputError(f"the property {name} says nothing while the rule {found.rule} is off")
+        chosen[name] = found
+    return tuple(chosen.values())
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def _outline(path: Path) -> dict[str, Any]:
+    return _File(path).table
+
+
+class _File:
+    """A TOML file whose errors say where."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.text = path.read_text(encoding="utf-8")
+        except OSError as wrong:
+            raise InputError(f"{path}: {wrong.strerror or wrong}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: not a text in UTF-8") from None
+
+    @cached_property
+    def table(self) -> dict[str, Any]:
+        """The file's content."""
+        try:
+            return tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as wrong:
+            place = re.search(r" \(at line (\d+), column (\d+)\)$| \(at end of document\)$", str(wrong))
+            message = str(wrong)[: place.start()] if place else str(wrong)
+            line = place[1] if place and place[1] else self.text.count("\n") + 1
+            raise InputError(f"{self.path}:{line}: not TOML: {message}") from None
+
+    def line(self, key: str, table: str | None = None) -> int | None:
+        """The line of a key, or of a table's header where the key is not seen in it; None where neither is."""
+        current, header = None, None
+        for number, text in enumerate(self.text.splitlines(), 1):
+            if heading := re.match(r"\s*\[+\s*[\"']?([\w.-]+)", text):
+                current = heading[1]
+                if current in (key, table):
+                    header = header or number
+            elif current == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", text):
+                return number
+        return header
+
+    def error(self, message: str, key: str | None = None, table: str | None = None) -> InputError:
+        """What is wrong, with the place of a key."""
+        line = None if key is None else self.line(key, table)
+        return InputError(f"{self.path}{'' if line is None else f':{line}'}: {message}")
+
+    def at(self, key: str, table: str | None = None) -> _At:
+        """A context in which what is wrong is wrong with this key."""
+        return _At(self, key, table)
+
+    def check(self, table: Mapping[str, Any], kinds: Mapping[str, type], name: str | None = None) -> None:
+        """Refuse unknown keys and values of the wrong type."""
+        for key, value in table.items():
+            with self.at(key, name):
+                where = "key" if name is None else f"key in [{name}]"
+                kind = kinds.get(key)
+                if kind is None:
+                    raise InputError(unknown(where, key, kinds))
+                if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                    raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
+                if kind is list and not all(isinstance(item, str) for item in value):
+                    raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
+
+    def definition(self, protocol: str) -> Definition:
+        """The protocol that the file names: by its package, or by a Python file beside this one."""
+        with self.at("protocol"):
+            if protocol.endswith(".py"):
+                path = self.path.parent / protocol
+                if not path.is_file():
+                    raise InputError(f"protocol: there is no file {path}")
+            else:
+                return catalogue.load(protocol)
+        return catalogue.load_file(path)
+
+
+class _At:
+    """Puts the place of a key before an InputError that is raised inside."""
+
+    def __init__(self, file: _File, key: str, table: str | None) -> None:
+        self.file, self.key, self.table = file, key, table
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
+        if isinstance(wrong, InputError):
+            name = f"[{self.table}] " if self.table else ""
+            text = str(wrong)
+            text = text if self.key in text else f"{self.key}: {text}"
+            raise self.file.error(f"{name}{text}", self.key, self.table) from None
