@@ -17,6 +17,9 @@ import numpy as np
 from checker.native.layout import Words
 
 
+_SPARE_BLOCKS = 64
+
+
 class Store:
     """Keeps arrays of words: in memory up to ``limit`` bytes, then in a file in ``directory``.
 
@@ -25,6 +28,7 @@ class Store:
 
     def __init__(self, limit: int, directory: str | None) -> None:
         self._limit, self._directory = limit, directory
+        self._spare: list[Words] = []
         self._file: BinaryIO | None = None
         self._end = 0
         self._lock = threading.Lock()
@@ -42,7 +46,16 @@ class Store:
                 except OSError as wrong:
                     self.failure = f"cannot write to {self._directory or tempfile.gettempdir()}: {wrong.strerror}"
             self.memory_bytes += array.nbytes
-            return Kept(array.shape, array.copy(), 0)
+            return Kept(array.shape, self._copy(array), 0)
+
+    def _copy(self, array: Words) -> Words:
+        # Full chunks are nearly of one size: the memory of an old one serves a new one without page faults.
+        for i, block in enumerate(self._spare):
+            if len(array) <= len(block) <= 2 * len(array):
+                del self._spare[i]
+                block[: len(array)] = array
+                return block[: len(array)]
+        return array.copy()
 
     def _spill(self, array: Words) -> Kept:
         if self._file is None:
@@ -87,6 +100,9 @@ class Store:
         with self._lock:
             if kept.array is not None:
                 self.memory_bytes -= kept.array.nbytes
+                base = kept.array.base
+                if len(self._spare) < _SPARE_BLOCKS:
+                    self._spare.append(kept.array if base is None else base)
                 kept.array = None
             else:
                 self._free.append((kept.offset, kept.bytes))

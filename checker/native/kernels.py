@@ -9,12 +9,36 @@ A candidate is a row of i64: its fingerprint, its predecessor (index of the stat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
 from checker.native.ir import Function, Scope, signed
 from checker.native.layout import Layout
+from model.language.graph import Node
 from model.language.model import Instance, Model
 
 PREDECESSOR_BITS = 24
 FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class _Output:
+    """Where candidates go: the next one's address, the index part of their predecessor, the state's words."""
+
+    start: str
+    base: str
+    words: list[str]
+
+
+def _by_guard(
+    instances: list[tuple[int, Instance]], depth: int
+) -> Iterator[tuple[Node | None, list[tuple[int, Instance]]]]:
+    """Instances grouped by their guard at a depth, in order of first appearance; None where there is none."""
+    groups: dict[int, tuple[Node | None, list[tuple[int, Instance]]]] = {}
+    for number, instance in instances:
+        guard = instance.guards[depth].node if depth < len(instance.guards) else None
+        groups.setdefault(guard.id if guard else -1, (guard, []))[1].append((number, instance))
+    yield from groups.values()
 
 
 class Kernels:
@@ -65,28 +89,49 @@ class Kernels:
         words = self._load(f, "%state")
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
         scope = Scope(f, self.layout, words)
-        guards = scope.values([i.enabled for i in self.model.instances])
-        any_enabled = "false"
-        for guard in guards:
-            any_enabled = f.op(f"or i1 {any_enabled}, {guard}")
-        f.store(f.op(f"zext i1 {any_enabled} to i64"), "%enabled")
-        out = "%out"
-        for number, (instance, guard) in enumerate(zip(self.model.instances, guards, strict=True)):
-            taken, skip = f.fresh("step"), f.fresh("skip")
+        f.store(0, "%enabled")
+        out = self._decide(f, scope, list(enumerate(self.model.instances)), 0, _Output("%out", base, words))
+        return f.end(f"ptr {out}")
+
+    def _decide(
+        self, f: Function, scope: Scope, instances: list[tuple[int, Instance]], depth: int, output: _Output
+    ) -> str:
+        """Code for instances whose first ``depth`` guards hold; gives the end of what was written.
+
+        Instances that share their next guard share its branch, so a guard that refuses skips all of them.
+        """
+        out = output.start
+        for guard, group in _by_guard(instances, depth):
+            if guard is None:
+                for number, instance in group:
+                    out = self._take(f, scope, number, instance, replace(output, start=out))
+                continue
+            held, skip = f.fresh("held"), f.fresh("skip")
+            f.branch(scope.value(guard), held, skip)
             before, here = out, f.block
-            f.branch(guard, taken, skip)
-            f.start(taken)
-            arrivals = [(before, here)]
-            inner = scope.child()
-            self._checks(f, inner, number, instance, skip, arrivals, before)
-            self._write(f, inner, instance, words, before, f.op(f"or i64 {base}, {number}"))
-            f.bump(f.at("%counts", number))
-            after = f.op(f"getelementptr inbounds i64, ptr {before}, i64 {self.candidate_width}")
-            arrivals.append((after, f.block))
+            f.start(held)
+            after = self._decide(f, scope.child(), group, depth + 1, replace(output, start=out))
+            inside = f.block
             f.jump(skip)
             f.start(skip)
-            out = f.op("phi ptr " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
-        return f.end(f"ptr {out}")
+            out = f.op(f"phi ptr [ {before}, %{here} ], [ {after}, %{inside} ]")
+        return out
+
+    def _take(self, f: Function, scope: Scope, number: int, instance: Instance, output: _Output) -> str:
+        """Code for an instance whose guards hold; gives the end of what was written."""
+        f.store(1, "%enabled")
+        done = f.fresh("taken")
+        arrivals: list[tuple[str, str]] = []
+        scope = scope.child()
+        self._checks(f, scope, number, instance, done, arrivals, output.start)
+        predecessor = f.op(f"or i64 {output.base}, {number}")
+        self._write(f, scope, instance, output.words, output.start, predecessor)
+        f.bump(f.at("%counts", number))
+        after = f.op(f"getelementptr inbounds i64, ptr {output.start}, i64 {self.candidate_width}")
+        arrivals.append((after, f.block))
+        f.jump(done)
+        f.start(done)
+        return f.op("phi ptr " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
 
     def _checks(
         self,

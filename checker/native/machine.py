@@ -23,7 +23,7 @@ def _initialise() -> None:
 class Machine:
     """Compiled code for this processor. Functions take and give 64-bit integers and release Python's lock."""
 
-    def __init__(self, text: str, level: int = 1) -> None:
+    def __init__(self, text: str, level: int = 2) -> None:
         _initialise()
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level
