@@ -17,7 +17,7 @@ import numpy as np
 from checker.native.layout import Words
 
 
-_SPARE_BLOCKS = 64
+_SPARE_BLOCKS = 16
 
 
 class Store:
@@ -44,7 +44,9 @@ class Store:
                 try:
                     return self._spill(array)
                 except OSError as wrong:
-                    self.failure = f"cannot write to {self._directory or tempfile.gettempdir()}: {wrong.strerror}"
+                    self.failure = (
+                        f"cannot write to {self._directory or tempfile.gettempdir()}: {wrong.strerror}"
+                    )
             self.memory_bytes += array.nbytes
             return Kept(array.shape, self._copy(array), 0)
 

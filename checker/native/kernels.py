@@ -41,8 +41,21 @@ def _by_guard(
     yield from groups.values()
 
 
+def combine(f: Function, words: list[str]) -> str:
+    """The fingerprint of a state's words: 64 bits, never 0. Each word goes through MurmurHash3's finalizer."""
+    value = str(signed(0x9E3779B97F4A7C15))
+    for word in words:
+        value = f.op(f"xor i64 {value}, {word}")
+        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+            value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 33')}")
+            value = f.op(f"mul i64 {value}, {signed(factor)}")
+        value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 33')}")
+    zero = f.op(f"icmp eq i64 {value}, 0")
+    return f.op(f"select i1 {zero}, i64 1, i64 {value}")
+
+
 class Kernels:
-    """Generates the kernels of a model; ``canonical`` names the function that fingerprints a state."""
+    """Generates the kernels of a model."""
 
     def __init__(self, model: Model, layout: Layout) -> None:
         self.model, self.layout = model, layout
@@ -54,17 +67,9 @@ class Kernels:
         return "\n".join([self._fingerprint(), self._slot(), self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
-        """``@fingerprint(words)``: 64 bits, never 0. Each word goes through MurmurHash3's finalizer."""
+        """``@fingerprint(words)``: that of a state."""
         f = Function("internal i64 @fingerprint(ptr %words) alwaysinline")
-        value = str(signed(0x9E3779B97F4A7C15))
-        for word in range(self.layout.words):
-            value = f.op(f"xor i64 {value}, {f.load(f.at('%words', word))}")
-            for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
-                value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, {shift}')}")
-                value = f.op(f"mul i64 {value}, {signed(factor)}")
-            value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 33')}")
-        zero = f.op(f"icmp eq i64 {value}, 0")
-        return f.end(f"i64 {f.op(f'select i1 {zero}, i64 1, i64 {value}')}")
+        return f.end(f"i64 {combine(f, self._load(f, '%words'))}")
 
     def _slot(self) -> str:
         """``@slot(fingerprint, capacity)``: the home slot; slots grow with the fingerprint."""

@@ -6,6 +6,7 @@ from checker.native.kernels import PREDECESSOR_BITS, Kernels
 from checker.native.layout import Layout
 from checker.native.machine import Machine
 from checker.native.runtime import Runtime
+from checker.native.symmetry import canonical, refuse_asymmetry
 from checker.native.worker import Worker
 from checker.search import EngineError
 from model.language.model import Model
@@ -23,8 +24,11 @@ class Program:
         if len(model.properties) > 64:
             raise EngineError("the native engine checks at most 64 properties in one run")
         kernels = Kernels(model, self.layout)
-        runtime = Runtime(self.layout.words, self.instances, "fingerprint")
-        self.text = kernels.text() + runtime.text()
+        self.text = kernels.text()
+        if symmetry:
+            refuse_asymmetry(model)
+            self.text += canonical(model, self.layout)
+        self.text += Runtime(self.layout.words, self.instances, "canonical" if symmetry else "fingerprint").text()
         self._machine = Machine(self.text)
         self.expand = self._machine.function("expand", 1)
         self.admit = self._machine.function("admit", 1)

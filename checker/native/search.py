@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from checker.interruption import interruption
 from checker.native.frontier import Chunk, Level, Store
 from checker.native.kernels import PREDECESSOR_BITS
 from checker.native.layout import Words
@@ -44,7 +45,7 @@ _REFRESH = 0.2
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively; KeyboardInterrupt ends it with what was found.
+    """Explore a model exhaustively; the first Ctrl-C ends it with what was found.
 
     Raises BoundError where a step leaves a type without a declared bound, and EngineError where the model
     or the machine is beyond this engine.
@@ -84,8 +85,8 @@ class _Run:
         if room < 16 << 20:
             raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
         # What is needed once and in order can wait on disk; the table cannot.
-        self.states = Store(min(room // 8, 1 << 30), options.spill_directory)
-        self.predecessors = Store(min(room // 32, 1 << 27), options.spill_directory)
+        self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
+        self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
         self.table = Table(program.grow, room - room // 8 - room // 32)
         self.levels: list[Level] = []
         self.names = [p.name for p in model.properties]
@@ -114,19 +115,19 @@ class _Run:
     def explore(self) -> SearchResult:
         """Run to the end, a limit or an interruption."""
         asked = self.names + [DEADLOCK] * self.options.deadlock
-        try:
+        with interruption(self._interrupt):
             level = self._first_level()
-            while level.size:
+            while level.size and not self.stop:
                 if not missing_verdicts(asked, self.found, self.options):
                     self.stop = "violation"
                     break
                 level = self._next_level(level)
-                if self.stop:
-                    break
-        except KeyboardInterrupt:
-            self.stop = "interrupted"
-            self._settle()
+                self._report()
+                self._check_limits()
         return self._conclude()
+
+    def _interrupt(self) -> None:
+        self.stop = "interrupted"
 
     def _first_level(self) -> Level:
         level = Level()
@@ -176,14 +177,6 @@ class _Run:
             self._check_limits()
         for future in futures:
             future.result()
-        if self.stop == "error":
-            self.stop = None
-
-    def _settle(self) -> None:
-        """Let the workers come to rest after an interruption."""
-        if self.pool:
-            self.pool.shutdown(wait=True)
-            self.pool = None
 
     def _work(self, worker: Worker, following: Level) -> None:
         """One worker's share of a level."""
@@ -197,7 +190,10 @@ class _Run:
                 first = start
                 while start < end and self.stop is None:
                     start = self._expand(worker, states, start, end, chunk.base)
-                    if start < end or worker.capacity - worker["out_count"] < BATCH + 2 * self.program.instances:
+                    if (
+                        start < end
+                        or worker.capacity - worker["out_count"] < BATCH + 2 * self.program.instances
+                    ):
                         self._hand_over(worker, following)
                 self.expanded += start - first
                 if self.count == 1:

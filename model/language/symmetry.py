@@ -1,0 +1,163 @@
+"""Symmetry: what becomes of a state when the values of an index are renamed, and whether a protocol cares.
+
+Renaming brokers gives a state that a symmetric protocol treats alike, so one of each such family is
+enough to explore. The renamed state is an expression over the state, read by every engine like any other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+from model.language import graph
+from model.language.errors import LanguageError
+from model.language.graph import BITS, INT, Node
+from model.language.interpreter import Interpreter, compile_nodes
+from model.language.model import Model, Scalars
+from model.language.types import Array, Index, Option, Seq, Set, Struct, Type
+
+Renaming = Mapping[str, Sequence[int]]
+"""For each symmetric index, by its name: the new value of each old one."""
+
+
+def renamed(model: Model, renaming: Renaming) -> list[Node]:
+    """The scalars of the state in which index values are renamed, as expressions over the state's scalars."""
+    return _rename(model.protocol.state, model.inputs, renaming)
+
+
+def renamings(model: Model) -> Iterator[Renaming]:
+    """All renamings of the protocol's symmetric indices but the one that changes nothing."""
+    sizes = _sizes(model)
+    choices = [[(name, p) for p in itertools.permutations(range(size))] for name, size in sizes.items()]
+    identity = {name: tuple(range(size)) for name, size in sizes.items()}
+    for choice in itertools.product(*choices):
+        if dict(choice) != identity:
+            yield dict(choice)
+
+
+def _sizes(model: Model) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for type_ in _types(model.protocol.state):
+        index = type_ if isinstance(type_, Index) else getattr(type_, "index", None)
+        if isinstance(index, Index) and index.name in model.protocol.symmetric:
+            found[index.name] = index.size
+    for name in model.protocol.symmetric:
+        if name not in found:
+            raise LanguageError(f"{model.protocol.name} declares symmetry in {name!r}, an index its state does not use")
+    if not found:
+        raise LanguageError(f"{model.protocol.name} declares no symmetric index")
+    return found
+
+
+def _types(type_: Type) -> Iterator[Type]:
+    yield type_
+    inner: list[Type] = []
+    if isinstance(type_, Struct):
+        inner = list(type_.fields.values())
+    elif isinstance(type_, (Array, Seq)):
+        inner = [type_.element]
+    elif isinstance(type_, Option):
+        inner = [type_.content_type]
+    for part in inner:
+        yield from _types(part)
+
+
+def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
+    if isinstance(type_, Index) and type_.name in renaming:
+        return [_mapped(nodes[0], renaming[type_.name])]
+    if isinstance(type_, Set) and type_.index.name in renaming:
+        result = graph.const(0, BITS)
+        for old, new in enumerate(renaming[type_.index.name]):
+            here = graph.member(graph.const(old, INT), nodes[0])
+            bit, empty = graph.const(1 << new, BITS), graph.const(0, BITS)
+            result = graph.union(result, graph.select(here, bit, empty))
+        return [result]
+    if isinstance(type_, Struct):
+        found: list[Node] = []
+        for part in type_.fields.values():
+            found += _rename(part, nodes[len(found) : len(found) + part.leaf_count], renaming)
+        return found
+    if isinstance(type_, Array):
+        width = type_.element.leaf_count
+        parts = [
+            _rename(type_.element, nodes[i * width : (i + 1) * width], renaming) for i in range(type_.index.size)
+        ]
+        if type_.index.name in renaming:
+            order = renaming[type_.index.name]
+            parts = [parts[order.index(new)] for new in range(type_.index.size)]
+        return [node for part in parts for node in part]
+    if isinstance(type_, Seq):
+        width, found = type_.element.leaf_count, [nodes[0]]
+        for i in range(type_.maximum):
+            old = nodes[1 + i * width : 1 + (i + 1) * width]
+            there = graph.lt(graph.const(i, INT), nodes[0])  # what is past the end stays zero
+            new = _rename(type_.element, old, renaming)
+            found += (graph.select(there, b, a) for a, b in zip(old, new, strict=True))
+        return found
+    if isinstance(type_, Option):
+        there = type_.present(nodes)
+        if len(nodes) == type_.content_type.leaf_count:  # none is a code of the number itself
+            new = _rename(type_.content_type, nodes, renaming)
+            return [graph.select(there, b, a) for a, b in zip(nodes, new, strict=True)]
+        new = _rename(type_.content_type, nodes[1:], renaming)
+        return [nodes[0], *(graph.select(there, b, a) for a, b in zip(nodes[1:], new, strict=True))]
+    return list(nodes)
+
+
+def _mapped(node: Node, order: Sequence[int]) -> Node:
+    result = node
+    for old, new in enumerate(order):
+        if old != new:
+            result = graph.select(graph.eq(node, graph.const(old, INT)), graph.const(new, INT), result)
+    return result
+
+
+def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
+    """Why the protocol or a property is not symmetric, as far as sampled states show; None where they do not.
+
+    Looks at states of random walks: renaming a state must rename its successors and keep its verdicts.
+    """
+    interpreter = Interpreter(model)
+    maps = []
+    for renaming in renamings(model):
+        moved = [name for order in renaming.values() for name in range(len(order)) if order[name] != name]
+        if len(moved) == 2:  # exchanging two values at a time generates all renamings
+            maps.append((renaming, compile_nodes(renamed(model, renaming))))
+
+    def apply(function: object, state: Scalars) -> Scalars:
+        return tuple(int(v) for v in function(state))  # type: ignore[operator]
+
+    initial = set(model.initial)
+    for renaming, function in maps:
+        if {apply(function, s) for s in initial} != initial:
+            return f"the initial states differ under {_shown(renaming)}"
+    rng = random.Random(seed)
+    state = rng.choice(model.initial)
+    for _ in range(samples):
+        steps = [s for s in interpreter.steps(state) if s.state is not None]
+        for renaming, function in maps:
+            other = apply(function, state)
+            if interpreter.violated(state) != interpreter.violated(other):
+                names = set(interpreter.violated(state)) ^ set(interpreter.violated(other))
+                return f"property {', '.join(sorted(names))} differs under {_shown(renaming)}"
+            mine: dict[str, set[Scalars]] = {}
+            theirs: dict[str, set[Scalars]] = {}
+            for step in steps:
+                mine.setdefault(step.instance.action.name, set()).add(apply(function, step.state))  # type: ignore[arg-type]
+            for step in interpreter.steps(other):
+                if step.state is not None:
+                    theirs.setdefault(step.instance.action.name, set()).add(step.state)
+            if mine != theirs:
+                names = {name for name in mine | theirs if mine.get(name) != theirs.get(name)}
+                return f"action {', '.join(sorted(names))} differs under {_shown(renaming)}"
+        state = rng.choice(steps).state if steps else rng.choice(model.initial)  # type: ignore[assignment]
+    return None
+
+
+def _shown(renaming: Renaming) -> str:
+    return "; ".join(
+        f"{name} " + ", ".join(f"{old} ↔ {new}" for old, new in enumerate(order) if old < new)
+        for name, order in renaming.items()
+        if any(old != new for old, new in enumerate(order))
+    )
