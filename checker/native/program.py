@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from checker.native.kernels import PREDECESSOR_BITS, Kernels
+from collections.abc import Sequence
+
+import numpy as np
+
+from checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
 from checker.native.layout import Layout
 from checker.native.machine import Machine
-from checker.native.runtime import Runtime
+from checker.native.runtime import CONTEXT, Runtime
 from checker.native.symmetry import canonical, refuse_asymmetry
 from checker.native.worker import Worker
 from checker.search import EngineError
-from model.language.model import Model
+from model.language.interpreter import BoundError
+from model.language.model import Model, Scalars
 
 
 class Program:
@@ -33,8 +38,57 @@ class Program:
         self.expand = self._machine.function("expand", 1)
         self.admit = self._machine.function("admit", 1)
         self.walk = self._machine.function("walk", 1)
-        self.judge = self._machine.function("judge", 2, result=True)
+        self._judge = self._machine.function("judge", 2, result=True)
+        self._successors = self._machine.function("successors", 7, result=True)
         self.grow = self._machine.function("grow", 5, result=True)
+
+    def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
+        """The steps of one state: the instance's number and the state it leads to, cut ones left out.
+
+        For tests and tools; a search expands many states in one call. Raises BoundError as a search does.
+        """
+        worker, words, enabled = self.worker(), self.layout.pack(state), np.zeros(1, dtype=np.uint64)
+        width = WORDS + self.layout.words
+        out = np.zeros((self.instances + 1, width), dtype=np.uint64)
+        error = worker.address + 8 * CONTEXT["error"]
+        end = self._successors(
+            words.ctypes.data,
+            0,
+            out.ctypes.data,
+            worker.counts.ctypes.data,
+            worker.cuts.ctypes.data,
+            error,
+            enabled.ctypes.data,
+        )
+        self.check_error(worker)
+        rows = out[: (end - out.ctypes.data) // (8 * width)]
+        return [(int(r[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), self.layout.unpack(r[WORDS:])) for r in rows]
+
+    def violated(self, state: Scalars) -> list[str]:
+        """The names of the properties that one state violates."""
+        premises = np.zeros(max(1, len(self.model.properties)), dtype=np.int64)
+        bits = self._judge(self.layout.pack(state).ctypes.data, premises.ctypes.data)
+        return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
+
+    def check_error(self, worker: Worker) -> None:
+        """BoundError where a worker's last call met a step that leaves a type without a declared bound."""
+        code = worker["error"]
+        if code:
+            worker["error"] = 0
+            instance = self.model.instances[(code - 1) >> 16]
+            check = instance.checks[(code - 1) & 0xFFFF]
+            raise BoundError(f"{instance}: {check.message}", check.place)
+
+    def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """All workers' counters by name: steps taken by action, steps cut by bound, premises met by property."""
+        model = self.model
+        actions = dict.fromkeys((a.name for a in model.actions), 0)
+        for instance, taken in zip(model.instances, sum(w.counts for w in workers).tolist(), strict=False):
+            actions[instance.action.name] += taken
+        cut = dict(zip(model.bounds, sum(w.cuts for w in workers).tolist(), strict=False))
+        names = [p.name for p in model.properties]
+        premises = dict(zip(names, sum(w.premises for w in workers).tolist(), strict=False))
+        return actions, cut, premises
 
     def worker(self, want_deadlock: bool = False) -> Worker:
         """Buffers for one thread."""

@@ -36,7 +36,6 @@ from checker.search import (
     Violation,
     missing_verdicts,
 )
-from model.language.interpreter import BoundError
 from model.language.model import Model
 
 _SLICE = 4096
@@ -226,18 +225,12 @@ class _Run:
                 self.active -= 1
                 self.table.taken += worker["out_count"] - before
                 self.gate.notify_all()
-            self._check_error(worker, states)
+            self._check_error(worker)
 
-    def _check_error(self, worker: Worker, states: Words) -> None:
+    def _check_error(self, worker: Worker) -> None:
         if worker["full"]:
             raise EngineError("the fingerprint table ran out of slots between two growths")
-        if worker["error"]:
-            number, position = (worker["error"] - 1) >> 16, (worker["error"] - 1) & 0xFFFF
-            worker["error"] = 0
-            self.stop = self.stop or "error"
-            instance = self.program.model.instances[number]
-            check = instance.checks[position]
-            raise BoundError(f"{instance}: {check.message}", check.place)
+        self.program.check_error(worker)
 
     def _hand_over(self, worker: Worker, level: Level) -> None:
         """Move a worker's output into a level."""
@@ -299,20 +292,13 @@ class _Run:
             )
 
     def _conclude(self) -> SearchResult:
-        result, model = self.result, self.program.model
+        result = self.result
         self._memory_bytes()
         result.stopped_by = self.stop
         result.distinct_states = self.table.taken
         result.generated_states = self._generated()
         result.depth = sum(1 for level in self.levels if level.size)
-        counts = np.sum([w.counts for w in self.workers], axis=0)
-        result.actions = dict.fromkeys((a.name for a in model.actions), 0)
-        for instance, taken in zip(model.instances, counts.tolist(), strict=False):
-            result.actions[instance.action.name] += taken
-        cuts = np.sum([w.cuts for w in self.workers], axis=0).tolist()
-        result.cut = dict(zip(model.bounds, cuts, strict=False))
-        premises = np.sum([w.premises for w in self.workers], axis=0).tolist()
-        result.premises = dict(zip(self.names, premises, strict=False))
+        result.actions, result.cut, result.premises = self.program.totals(self.workers)
         result.seconds = time.perf_counter() - self.started
         result.violations = [self._violation(name, *place) for name, place in self.places.items()]
         n = float(result.distinct_states)
