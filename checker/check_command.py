@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import click
 
 from checker import counterexample, engines, report, scenarios
@@ -16,7 +13,6 @@ from checker.request import Overrides, Request
 from checker.results import Outcome
 from checker.search import SearchOptions, SearchResult
 from checker.status import Status, worst
-from model.language.interpreter import Interpreter
 from model.language.model import Model
 
 
@@ -61,12 +57,12 @@ def check(
 ) -> Status:
     """Explore every reachable state of each SCENARIO and check its properties.
 
-    A SCENARIO is a name from `highwater list`, or the path of a .toml file. Without one the standard scenarios
-    are explored. What a scenario promises is void where an option changes its parameters, rules or properties:
-    then every violation counts.
+    A SCENARIO is a name from `highwater list`, or the path of a .toml file. Without one the standard
+    scenarios are explored. What a scenario promises is void where an option changes its parameters, rules or
+    properties: then every violation counts.
 
-    Exit status: 0 as promised, 1 a property is violated or a promise is not kept, 2 bad request, 3 inconclusive
-    (a limit was reached first), 130 interrupted.
+    Exit status: 0 as promised, 1 a property is violated or a promise is not kept, 2 bad request,
+    3 inconclusive (a limit was reached first), 130 interrupted.
     """
     overrides = Overrides.parse(settings, rules, profile, properties, symmetry, deadlock)
     search = engines.search(engine)
@@ -74,7 +70,9 @@ def check(
         raise InputError("--symmetry: the interpreter engine does not reduce by symmetry")
     output = JsonOutput(json_file)
     chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
-    requests = [Request.of(scenario, overrides).for_engine(engine) for scenario in chosen]
+    requests = [Request.of(scenario, overrides) for scenario in chosen]
+    if engine == "interpreter":
+        requests = [request.without_symmetry() for request in requests]
     outcomes: list[Outcome] = []
     try:
         for request in requests:
@@ -91,13 +89,12 @@ def check(
             model, outcome = explore(request, engine, search, options, quiet=quiet)
             outcomes.append(outcome)
             if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):
-                for line in report.runs(model, outcome, full=verbose):
-                    output.say(line)
+                report.runs(model, outcome, output.say, full=verbose)
             if outcome.status is Status.INTERRUPTED:
                 break
     finally:
         if outcomes:
-            finish(outcomes, output, quiet=quiet)
+            report.finish(outcomes, output, quiet=quiet)
     return worst(outcome.status for outcome in outcomes)
 
 
@@ -113,17 +110,5 @@ def explore(
             result = search(model, options, progress)
     except KeyboardInterrupt:
         pass
-    examples: list[Any] = []
-    if model is not None and result.violations:
-        interpreter = Interpreter(model)
-        order = {name: i for i, name in enumerate(request.properties)}
-        found = sorted(result.violations, key=lambda v: (v.depth, order[v.property]))
-        examples = [counterexample.follow(model, interpreter, violation) for violation in found]
-    return model, Outcome(request, engine, result, tuple(examples), options.stop_at_first)
-
-
-def finish(outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool) -> None:
-    """The verdict table for people, and the JSON."""
-    if not output.to_stdout:
-        report.verdicts(outcomes, output.say, notes_too=not quiet)
-    output.write([outcome.as_json() for outcome in outcomes])
+    examples = () if model is None else counterexample.follow_all(model, result.violations)
+    return model, Outcome(request, engine, result, examples, options.stop_at_first)

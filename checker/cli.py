@@ -1,4 +1,4 @@
-"""The command line: ``highwater``. Each command is imported when it is used, so that starting costs little."""
+"""The command line, ``highwater``. A command is imported when it is used, so that starting costs little."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Run a command and exit with its status. Bad requests and bad input are one line on standard error."""
+        """Run a command and exit with its status. A bad request or input is one line on standard error."""
         extra["standalone_mode"] = False
         try:
             status = super().main(args, *rest, **extra)

@@ -7,7 +7,7 @@ checked by the reference, whichever engine found it.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class BrokenRunError(RuntimeError):
 
 @dataclass(frozen=True)
 class Step:
-    """One state of the run and the step that led to it; ``changes`` is path to (value before, value after)."""
+    """A state of the run and the step that led to it; ``changes`` is path to (value before, value after)."""
 
     action: str
     parameters: Mapping[str, Any]
@@ -38,9 +38,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A property, what it means and where it comes from, and the run; the first step is the initial state."""
+    """A property, its source and meaning, and the run; the first step is the initial state."""
 
-    property: str
+    name: str
     source: str
     meaning: str
     steps: tuple[Step, ...]
@@ -62,7 +62,7 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
         after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
         if after is None:
             raise BrokenRunError(
-                f"the run to a violation of {violation.property} takes {instance}, which cannot be"
+                f"the run to a violation of {violation.property} takes {instance}, which is not enabled"
             )
         sentence = instance.sentence if instance.action.says else str(instance)
         changes = interpreter.changes(state, after)
@@ -80,6 +80,17 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
     return Counterexample(found.name, found.source, found.meaning, tuple(steps))
 
 
+def follow_all(model: Model, violations: Iterable[Violation]) -> tuple[Counterexample, ...]:
+    """Take all runs again; the shortest come first, and of equal ones those of the model's first property."""
+    violations = list(violations)
+    if not violations:
+        return ()
+    interpreter = Interpreter(model)
+    order = {p.name: i for i, p in enumerate(model.properties)}
+    violations.sort(key=lambda v: (v.depth, order.get(v.property, len(order))))
+    return tuple(follow(model, interpreter, violation) for violation in violations)
+
+
 def tell(
     model: Model, example: Counterexample, *, full: bool = False, width: int | None = None
 ) -> Iterator[str]:
@@ -90,7 +101,7 @@ def tell(
     """
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
-    title = click.style(f"{example.property}{rule}", fg="red", bold=True)
+    title = click.style(f"{example.name}{rule}", fg="red", bold=True)
     yield f"{title} is violated at depth {example.depth}, after {_count(example.depth - 1, 'step')}."
     yield from _fold(f"It says: {example.meaning}", "  ", width)
     yield ""
@@ -110,7 +121,7 @@ def tell(
         if full:
             yield from _state(type, step.state, " " * 10)
     yield ""
-    yield f"The state that violates {example.property}:"
+    yield f"The state that violates {example.name}:"
     yield from _state(type, example.steps[-1].state, "  ")
 
 

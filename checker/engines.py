@@ -5,31 +5,39 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from checker.problems import InputError
 from checker.search import ProgressCallback, SearchOptions, SearchResult
 from model.language.model import Model
 
+if TYPE_CHECKING:
+    from checker.simulation import Simulate
+
 NAMES = ("native", "interpreter", "spark")
 DEFAULT = "native"
 
 _MODULES = {"native": "checker.native", "interpreter": "checker.reference"}
+_WALKS = {"native": "checker.native", "interpreter": "checker.simulation"}
 
 Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]
 
 
-def available(name: str) -> bool:
-    """Whether this engine can be asked for."""
-    return name in _MODULES and find_spec(_MODULES[name]) is not None
-
-
 def search(name: str) -> Search:
     """The exhaustive search of an engine; InputError where it is not available."""
-    if not available(name):
-        raise InputError(f"--engine {name}: this engine is not available yet; there is: {_there_is()}")
-    function: Search = importlib.import_module(_MODULES[name]).search
+    function: Search = _load(name, _MODULES, "search")
     return function
 
 
-def _there_is() -> str:
-    return ", ".join(name for name in NAMES if available(name))
+def simulate(name: str) -> Simulate:
+    """The random walks of an engine; InputError where they are not available."""
+    function: Simulate = _load(name, _WALKS, "simulate")
+    return function
+
+
+def _load(name: str, modules: dict[str, str], word: str) -> Any:
+    if name in modules and find_spec(modules[name]) is not None:
+        function = getattr(importlib.import_module(modules[name]), word, None)
+        if function is not None:
+            return function
+    raise InputError(f"--engine {name}: {word} is not available with this engine yet")

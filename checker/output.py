@@ -14,7 +14,10 @@ from checker.problems import InputError
 
 
 class JsonOutput:
-    """The target of ``--json``. It is tried at once: a long search must not end with a file that cannot be written."""
+    """The target of ``--json``.
+
+    It is looked at at once: a long search must not end with a file that cannot be written.
+    """
 
     def __init__(self, target: str | None) -> None:
         self.target = target

@@ -16,10 +16,11 @@ _PLAIN_SECONDS = 5.0
 
 
 class Reporter:
-    """Takes a search's progress and says it on standard error; a context, so that a live line is taken away."""
+    """Says a search's progress on standard error; as a context it takes its live line away at the end."""
 
-    def __init__(self, name: str, *, quiet: bool = False) -> None:
+    def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
         self.name = name
+        self._left = left
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._status: Any = None
@@ -62,7 +63,7 @@ class Reporter:
         memory = f", {size(progress.memory_bytes)}" if progress.memory_bytes else ""
         return (
             f"{progress.distinct_states:,} states, {self._rate:,.0f}/s, depth {progress.depth}, "
-            f"queue {progress.queue:,}{memory}{spilled}, {progress.seconds:.0f} s"
+            f"{self._left} {progress.queue:,}{memory}{spilled}, {progress.seconds:.0f} s"
         )
 
     def __enter__(self) -> Reporter:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import click
 
 from checker import counterexample
+from checker.output import JsonOutput
 from checker.results import Outcome
 from model.language.model import Model
 
@@ -26,7 +27,20 @@ _STOPPED = {
 }
 
 
-def runs(model: Model, outcome: Outcome, *, full: bool) -> Iterator[str]:
+def runs(model: Model, outcome: Outcome, echo: Echo, *, full: bool) -> None:
+    """Say the counterexamples of one scenario, with the whole state after each step where ``full``."""
+    for line in _runs(model, outcome, full):
+        echo(line)
+
+
+def finish(outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool) -> None:
+    """Give out the results: the verdict table and its notes for people, and the JSON."""
+    if not output.to_stdout:
+        verdicts(outcomes, output.say, notes_too=not quiet)
+    output.write([outcome.as_json() for outcome in outcomes])
+
+
+def _runs(model: Model, outcome: Outcome, full: bool) -> Iterator[str]:
     """The counterexamples of one scenario; a run that violates several properties is told once."""
     told: dict[tuple[object, ...], str] = {}
     width = counterexample.terminal_width() if sys.stdout.isatty() else None
@@ -36,10 +50,10 @@ def runs(model: Model, outcome: Outcome, *, full: bool) -> Iterator[str]:
         yield click.style(outcome.request.scenario.name, bold=True)
         if key in told:
             rule = f" ({example.source})" if example.source else ""
-            yield f"{example.property}{rule} is violated by the same run as {told[key]}."
+            yield f"{example.name}{rule} is violated by the same run as {told[key]}."
             yield f"  It says: {example.meaning}"
             continue
-        told[key] = example.property
+        told[key] = example.name
         yield from counterexample.tell(model, example, full=full, width=width)
 
 
@@ -60,6 +74,7 @@ def rich_table(outcomes: Sequence[Outcome]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)
     for i, head in enumerate(_HEADS):
@@ -70,32 +85,33 @@ def rich_table(outcomes: Sequence[Outcome]) -> None:
         bad = "bold red" if outcome.broken else "dim"
         expected = outcome.promised and outcome.verdict == "violated"
         colour = "yellow" if expected else colours[outcome.verdict]
-        shown.add_row(name, f"[{colour}]{verdict}[/]", f"[{bad}]{promise}[/]", *numbers)
+        shown.add_row(Text(name), Text(verdict, colour), Text(promise, bad), *numbers)
     Console(highlight=False).print(shown)
 
 
 def notes(outcome: Outcome) -> Iterator[str]:
     """What a reader must know of a result that its row does not say."""
     result, request = outcome.result, outcome.request
-    if request.as_written:
-        yield from outcome.broken
-    if not result.complete:
-        seen = "" if result.stopped_by == "violation" else ": not all states were seen"
+    if outcome.walks is not None:
+        yield f"{outcome.walks:,} random walks, seed {getattr(result, 'seed', 0)}: nothing is proved"
+    if result.stopped_by:
+        short = "not all states were seen" if outcome.walks is None else "not all walks were made"
+        seen = "" if result.stopped_by == "violation" else f": {short}"
         yield f"{_STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{seen}"
     if not request.properties:
         yield "no property was checked"
     never = [name for name, taken in result.actions.items() if not taken]
     if never:
-        so_far = "" if result.complete else " before the search stopped"
+        so_far = " before the search stopped" if result.stopped_by else ""
         yield f"never taken{so_far}: {', '.join(never)}"
-    cuts = [f"{count:,} at {bound}" for bound, count in result.cut.items() if count]
+    cuts = [f"{count:,} steps at {bound}" for bound, count in result.cut.items() if count]
     if cuts:
-        yield f"steps cut by bounds: {', '.join(cuts)}"
+        yield f"cut {', '.join(cuts)}"
     idle = [name for name, met in result.premises.items() if not met]
-    if idle and result.distinct_states:
+    if idle and result.generated_states:
         yield f"had nothing to say in any state: {', '.join(idle)}"
     if result.collision_probability:
-        yield f"chance that a fingerprint collision hid a state: {result.collision_probability:.1e}"
+        yield f"chance that a collision hid a state {result.collision_probability:.1e}"
 
 
 def verdicts(outcomes: Sequence[Outcome], echo: Echo, *, notes_too: bool = True) -> None:
@@ -106,19 +122,24 @@ def verdicts(outcomes: Sequence[Outcome], echo: Echo, *, notes_too: bool = True)
         echo("")
         for line in table(outcomes):
             echo(line)
-    for outcome in outcomes if notes_too else ():
-        for note in notes(outcome):
-            echo(f"{outcome.request.scenario.name}: {note}")
+    if notes_too:
+        echo("")
+        for outcome in outcomes:
+            for line in outcome.broken if outcome.request.as_written else ():
+                echo(click.style(f"{outcome.request.scenario.name}: {line}", fg="red"))
+            if told := "; ".join(notes(outcome)):
+                echo(f"{outcome.request.scenario.name}: {told}")
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
     result = outcome.result
-    rate = f"{result.distinct_states / result.seconds:,.0f}" if result.seconds > 0 else ""
+    states = result.distinct_states if outcome.walks is None else result.generated_states
+    rate = f"{states / result.seconds:,.0f}" if result.seconds > 0 else ""
     return (
         outcome.request.scenario.name,
         _verdict(outcome),
         _promise(outcome),
-        f"{result.distinct_states:,}",
+        f"{states:,}",
         str(result.depth),
         f"{result.seconds:.2f}",
         rate,
@@ -127,7 +148,7 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
 
 def _verdict(outcome: Outcome) -> str:
     if outcome.examples:
-        return "violated: " + _join(f"{e.property} at depth {e.depth}" for e in outcome.examples)
+        return "violated: " + _join(f"{e.name} at depth {e.depth}" for e in outcome.examples)
     return outcome.verdict
 
 

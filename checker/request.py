@@ -71,7 +71,7 @@ class Request:
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
-        """A scenario with these overrides; InputError where it has no such name, or a value is out of range."""
+        """A scenario with these overrides; InputError where a name is unknown or a value out of range."""
         protocol = scenario.protocol
         for key, value in overrides.parameters.items():
             with _option(f"--set {key}={value}"):
@@ -106,11 +106,9 @@ class Request:
             counts_promised=not overrides.void and symmetry == scenario.symmetry,
         )
 
-    def for_engine(self, engine: str) -> Request:
-        """The request as this engine can run it: the interpreter does without symmetry, so counts are not promised."""
-        if engine != "interpreter" or not self.symmetry:
-            return self
-        return replace(self, symmetry=False, counts_promised=False)
+    def without_symmetry(self) -> Request:
+        """The same without reduction by symmetry; where that changes it, counts are no longer promised."""
+        return replace(self, symmetry=False, counts_promised=False) if self.symmetry else self
 
     @property
     def properties(self) -> list[str]:

@@ -36,11 +36,20 @@ class Outcome:
         return "holds" if self.result.complete else "inconclusive"
 
     @property
+    def walks(self) -> int | None:
+        """How many random walks were made; None where the states were explored."""
+        return getattr(self.result, "walks", None)
+
+    @property
     def promised(self) -> bool | None:
         """Whether the scenario's promise was kept; None where it is void, or nothing can be said yet."""
-        if not self.request.as_written or self.status in (Status.INCONCLUSIVE, Status.INTERRUPTED):
+        if not self.request.as_written:
             return None
-        return self.status is Status.AS_PROMISED
+        if self.broken:
+            return False
+        found = {e.name for e in self.examples}
+        decided = self.result.complete or self.result.stopped_by == "violation"
+        return True if decided or (found and found == self.request.scenario.promise.violated) else None
 
     @property
     def status(self) -> Status:
@@ -49,14 +58,14 @@ class Outcome:
             return Status.INTERRUPTED
         if self.broken:
             return Status.VIOLATED
-        if not self.result.complete and self.result.stopped_by != "violation":
+        if self.result.stopped_by not in (None, "violation"):
             return Status.INCONCLUSIVE
         return Status.AS_PROMISED
 
     @cached_property
     def broken(self) -> tuple[str, ...]:
         """What is not as it should be: violations that nothing promised, promises that were not kept."""
-        found = {e.property for e in self.examples}
+        found = {e.name for e in self.examples}
         if not self.request.as_written:
             return tuple(f"{name} is violated" for name in sorted(found))
         promise, result = self.request.scenario.promise, self.result
@@ -90,7 +99,7 @@ class Outcome:
             "stopped_by": result.stopped_by,
             "promised": self.promised,
             "broken": list(self.broken),
-            "distinct_states": result.distinct_states,
+            "distinct_states": None if self.walks is not None else result.distinct_states,
             "generated_states": result.generated_states,
             "depth": result.depth,
             "seconds": round(result.seconds, 6),
@@ -101,13 +110,14 @@ class Outcome:
             "collision_probability": result.collision_probability,
             "peak_memory_bytes": result.peak_memory_bytes,
             "spilled_bytes": result.spilled_bytes,
+            **({} if self.walks is None else {"walks": self.walks, "seed": getattr(result, "seed", None)}),
             "violations": [_violation(e) for e in self.examples],
             "versions": versions(),
         }
 
 
 def versions() -> dict[str, str]:
-    """The versions of what had a part in a result: this checker, Python, and the libraries that were loaded."""
+    """The versions of what had a part in a result: this checker, Python, and the libraries loaded."""
     found = {"highwater": checker.__version__, "python": platform.python_version()}
     for name in ("llvmlite", "numpy"):
         module = sys.modules.get(name)
@@ -119,7 +129,7 @@ def versions() -> dict[str, str]:
 def _violation(example: Counterexample) -> dict[str, Any]:
     first, *rest = example.steps
     return {
-        "property": example.property,
+        "property": example.name,
         "rule": example.source,
         "meaning": example.meaning,
         "depth": example.depth,

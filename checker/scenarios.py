@@ -20,7 +20,7 @@ from checker.problems import InputError, unknown
 from checker.search import DEADLOCK
 from model.language.protocol import Invariant, Parameter, Profile, Protocol, Rule
 
-_KEYS: dict[str, type] = {
+_KEYS: dict[str, type[Any]] = {
     "title": str,
     "protocol": str,
     "profile": str,
@@ -32,7 +32,7 @@ _KEYS: dict[str, type] = {
     "rules": dict,
     "expect": dict,
 }
-_EXPECT: dict[str, type] = {"violated": list, "distinct_states": int, "depth": int}
+_EXPECT: dict[str, type[Any]] = {"violated": list, "distinct_states": int, "depth": int}
 _CALLED = {
     str: "a text",
     list: "a list of names",
@@ -44,7 +44,7 @@ _CALLED = {
 
 @dataclass(frozen=True)
 class Promise:
-    """What a scenario says will be found: the properties violated (none: all hold), and counts where they are exact."""
+    """What a scenario says will be found: the properties violated (none: all hold), and exact counts."""
 
     violated: frozenset[str] = frozenset()
     distinct_states: int | None = None
@@ -82,7 +82,7 @@ class Scenario:
 
 
 def find(argument: str) -> Scenario:
-    """The scenario that an argument of the command line names: a known name, or a path that ends in ``.toml``.
+    """The scenario of this name, or at this path where it ends in ``.toml``.
 
     Raises InputError, one line that names file, line and key, for whatever is wrong with it.
     """
@@ -188,7 +188,7 @@ def known_parameter(protocol: type[Protocol], name: str, value: object) -> Param
 def chosen_properties(
     definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
 ) -> tuple[Invariant, ...]:
-    """The invariants of these names (None: all) that exist under these rules; ``deadlock`` is none of them."""
+    """The invariants of these names (None: all) that exist under these rules; ``deadlock`` is not one."""
     by_name = {i.name: i for i in definition.invariants}
     if names is None:
         return tuple(i for i in by_name.values() if i.rule is None or rules[i.rule])
@@ -236,7 +236,7 @@ class _File:
             raise InputError(f"{self.path}:{line}: not TOML: {message}") from None
 
     def line(self, key: str, table: str | None = None) -> int | None:
-        """The line of a key, or of a table's header where the key is not seen in it; None where neither is."""
+        """The line of a key, else of its table's header; None where neither is seen."""
         current, header = None, None
         for number, text in enumerate(self.text.splitlines(), 1):
             if heading := re.match(r"\s*\[+\s*[\"']?([\w.-]+)", text):
@@ -256,7 +256,9 @@ class _File:
         """A context in which what is wrong is wrong with this key."""
         return _At(self, key, table)
 
-    def check(self, table: Mapping[str, Any], kinds: Mapping[str, type], name: str | None = None) -> None:
+    def check(
+        self, table: Mapping[str, Any], kinds: Mapping[str, type[Any]], name: str | None = None
+    ) -> None:
         """Refuse unknown keys and values of the wrong type."""
         for key, value in table.items():
             with self.at(key, name):

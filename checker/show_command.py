@@ -1,0 +1,136 @@
+"""``highwater show``: a scenario, a protocol, a rule, an invariant or an action in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+
+from checker import listing
+from checker.listing import Entry
+from checker.options import json_output
+from checker.output import JsonOutput
+from checker.problems import InputError, unknown
+from checker.status import Status
+
+
+@click.command(short_help="One of these in full.")
+@click.argument("name", metavar="NAME")
+@json_output
+def show(name: str, json_file: str | None) -> Status:
+    """Show what NAME is: a scenario, a protocol, a rule, an invariant or an action.
+
+    Where two protocols have the same name, PROTOCOL:NAME chooses.
+    """
+    output = JsonOutput(json_file)
+    found = listing.find(name)
+    if not found:
+        raise InputError(unknown("name", name, listing.names()))
+    for number, entry in enumerate(found):
+        if number:
+            output.say("")
+        for line in _LINES[entry["kind"]](entry):
+            output.say(line)
+    output.write(found)
+    return Status.AS_PROMISED
+
+
+def _scenario(entry: Entry) -> Iterator[str]:
+    profile = f", profile {entry['profile']}" if entry["profile"] else ""
+    yield click.style(entry["name"], bold=True)
+    yield f"  {entry['title']}"
+    yield f"  protocol {entry['protocol']}{profile}{', standard' if entry['standard'] else ''}"
+    promise = entry["promise"]
+    held = f"{', '.join(promise['violated'])} violated" if promise["violated"] else "every property holds"
+    counts = [f"{promise[key]:,} {word}" for key, word in _COUNTS.items() if promise[key] is not None]
+    yield f"  promised: {', '.join([held, *counts])}"
+    yield from _section(
+        "parameters",
+        (
+            (p["name"], str(p["value"]), f"{p['low']} to {p['high']}: {p['meaning']}")
+            for p in entry["parameters"]
+        ),
+    )
+    yield from _section(
+        "rules", ((r["name"], "on" if r["on"] else "off", _sourced(r, "sentence")) for r in entry["rules"])
+    )
+    properties = [(i["name"], _sourced(i, "meaning")) for i in entry["properties"]]
+    if entry["deadlock"]:
+        properties.append(("deadlock", "In every state some step can be taken."))
+    yield from _section("properties", properties)
+
+
+_COUNTS = {"distinct_states": "states", "depth": "levels"}
+
+
+def _protocol(entry: Entry) -> Iterator[str]:
+    yield click.style(entry["name"], bold=True)
+    yield f"  {entry['meaning']}"
+    yield from _section(
+        "parameters",
+        ((p["name"], f"{p['low']} to {p['high']}", p["meaning"]) for p in entry["parameters"]),
+    )
+    yield from _section("profiles", ((p["name"], p["meaning"]) for p in entry["profiles"]))
+    yield from _section("rules", ((r["name"], _sourced(r, "sentence")) for r in entry["rules"]))
+    yield from _section("invariants", ((i["name"], _sourced(i, "meaning")) for i in entry["invariants"]))
+    yield from _section("actions", ((_call(a), _sourced(a, "meaning")) for a in entry["actions"]))
+    yield from _section("scenarios", ((name,) for name in entry["scenarios"]))
+
+
+def _rule(entry: Entry) -> Iterator[str]:
+    yield from _head(entry, entry["name"], "sentence")
+    if entry["profiles"]:
+        yield f"  on in: {', '.join(entry['profiles'])}"
+
+
+def _invariant(entry: Entry) -> Iterator[str]:
+    yield from _head(entry, entry["name"], "meaning")
+
+
+def _action(entry: Entry) -> Iterator[str]:
+    yield from _head(entry, _call(entry), "meaning")
+    if entry["says"]:
+        yield f"  said as: {entry['says']}"
+    everywhere = max((len(g["profiles"]) for g in entry["guards"]), default=0)
+    yield from _section(
+        "guards",
+        (
+            (g["name"], f"only in {', '.join(g['profiles'])}" if len(g["profiles"]) < everywhere else "")
+            for g in entry["guards"]
+        ),
+    )
+
+
+_LINES = {
+    "scenario": _scenario,
+    "protocol": _protocol,
+    "rule": _rule,
+    "invariant": _invariant,
+    "action": _action,
+}
+
+
+def _head(entry: Entry, name: str, text: str) -> Iterator[str]:
+    needs = f", exists where the rule {entry['rule']} is on" if entry.get("rule") else ""
+    yield click.style(name, bold=True)
+    yield f"  {entry['kind']} of {entry['protocol']}, source {entry['source'] or 'not given'}{needs}"
+    yield f"  {entry[text]}"
+
+
+def _call(action: Entry) -> str:
+    return f"{action['name']}({', '.join(action['parameters'])})"
+
+
+def _sourced(entry: Entry, text: str) -> str:
+    return f"{entry[text]} ({entry['source']})" if entry["source"] else entry[text]
+
+
+def _section(title: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    rows = list(rows)
+    if not rows:
+        return
+    yield ""
+    yield title
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        yield "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,76 @@
+"""``highwater simulate``: random walks, for what is too large to explore."""
+
+from __future__ import annotations
+
+import click
+
+from checker import counterexample, engines, report, scenarios
+from checker.options import run_options, scenario_options
+from checker.output import JsonOutput
+from checker.progress import Reporter
+from checker.request import Overrides, Request
+from checker.results import Outcome
+from checker.simulation import SimulationOptions, SimulationResult
+from checker.status import Status
+
+
+@click.command(short_help="Random walks, for what is too large to explore.")
+@click.argument("name", metavar="SCENARIO")
+@click.option("--walks", type=click.IntRange(1), default=10_000, metavar="N", help="Walks.  [default: 10000]")
+@click.option(
+    "--depth", type=click.IntRange(1), default=100, metavar="N", help="States of a walk.  [default: 100]"
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, metavar="N", help="[default: 1]")
+@scenario_options
+@click.option("--first", is_flag=True, help="Stop at the first violation.")
+@run_options
+def simulate(
+    name: str,
+    walks: int,
+    depth: int,
+    seed: int,
+    settings: tuple[str, ...],
+    rules: tuple[str, ...],
+    profile: str | None,
+    properties: tuple[str, ...],
+    deadlock: bool | None,
+    first: bool,
+    engine: str,
+    workers: int | None,
+    limit_seconds: float | None,
+    json_file: str | None,
+    verbose: bool,
+    quiet: bool,
+) -> Status:
+    """Walk at random through the states of SCENARIO and check its properties on the way.
+
+    The same seed makes the same walks. Walks can show that a property is violated, never that it holds:
+    without a violation the verdict is inconclusive, and the exit status 0 says that all walks were made.
+    """
+    overrides = Overrides.parse(settings, rules, profile, properties, None, deadlock)
+    walk = engines.simulate(engine)
+    output = JsonOutput(json_file)
+    request = Request.of(scenarios.find(name), overrides).without_symmetry()
+    options = SimulationOptions(
+        walks=walks,
+        depth=depth,
+        seed=seed,
+        workers=workers or 0,
+        limit_seconds=limit_seconds,
+        deadlock=request.deadlock,
+        stop_at_first=first,
+    )
+    model = None
+    result = SimulationResult(stopped_by="interrupted", seed=seed)
+    try:
+        model = request.model()
+        with Reporter(request.scenario.name, quiet=quiet, left="walks left") as progress:
+            result = walk(model, options, progress)
+    except KeyboardInterrupt:
+        pass
+    examples = () if model is None else counterexample.follow_all(model, result.violations)
+    outcome = Outcome(request, engine, result, examples, first)
+    if model is not None and not quiet:
+        report.runs(model, outcome, output.say, full=verbose)
+    report.finish([outcome], output, quiet=quiet)
+    return outcome.status

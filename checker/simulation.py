@@ -1,0 +1,146 @@
+"""Random walks: what a simulation is asked and answers, and the reference for it, with the interpreter.
+
+A walk starts in an initial state and takes one of the steps that can be taken there, each as likely as the
+others, until it has seen ``depth`` states, no step is left, or it violates a property that no walk before it
+has violated. Walks are seeded one by one, by the simulation's seed and the walk's number.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from checker.search import DEADLOCK, Progress, ProgressCallback, SearchResult, Violation
+from model.language.interpreter import Interpreter
+from model.language.model import Model, Scalars
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """What a simulation is asked. ``depth`` is the most states of a walk; ``workers`` 0 means all cores.
+
+    With ``stop_at_first`` it ends at the first violation; else it goes on until every property has been
+    violated or all walks are done.
+    """
+
+    walks: int = 10_000
+    depth: int = 100
+    seed: int = 1
+    workers: int = 0
+    limit_seconds: float | None = None
+    deadlock: bool = False
+    stop_at_first: bool = False
+
+
+@dataclass
+class SimulationResult(SearchResult):
+    """What the walks found. ``generated_states`` counts every state visited, ``distinct_states`` nothing.
+
+    ``walks`` is how many were begun, ``depth`` the states of the longest one, ``seed`` what reproduces them.
+    A violation's run is the walk that came to it first, not a shortest run.
+    """
+
+    walks: int = 0
+    seed: int = 1
+
+    @property
+    def complete(self) -> bool:
+        """Never: walks do not prove that they saw every state."""
+        return False
+
+
+Simulate = Callable[[Model, SimulationOptions, ProgressCallback | None], SimulationResult]
+
+
+def simulate(
+    model: Model, options: SimulationOptions, progress: ProgressCallback | None = None
+) -> SimulationResult:
+    """Walk at random with the interpreter, in one thread; KeyboardInterrupt ends it with what was found."""
+    started = time.perf_counter()
+    interpreter = Interpreter(model)
+    wanted = [p.name for p in model.properties] + [DEADLOCK] * options.deadlock
+    result = SimulationResult(
+        cut=dict.fromkeys(model.bounds, 0),
+        actions=dict.fromkeys((a.name for a in model.actions), 0),
+        premises=dict.fromkeys((p.name for p in model.properties), 0),
+        preparation_seconds=time.perf_counter() - started,
+        seed=options.seed,
+    )
+    started = time.perf_counter()
+    try:
+        while result.walks < options.walks and result.stopped_by is None:
+            walk = _Walk(model, interpreter, random.Random(f"{options.seed}/{result.walks}"), result)
+            result.walks += 1
+            walk.go(options.depth, [name for name in wanted if name not in _found(result)])
+            result.seconds = time.perf_counter() - started
+            found = _found(result)
+            if found and (options.stop_at_first or all(name in found for name in wanted)):
+                result.stopped_by = "violation"
+            elif options.limit_seconds is not None and result.seconds > options.limit_seconds:
+                result.stopped_by = "seconds"
+            if progress:
+                left = options.walks - result.walks
+                progress(
+                    Progress(
+                        result.depth,
+                        result.generated_states,
+                        result.generated_states,
+                        left,
+                        0,
+                        0,
+                        result.seconds,
+                    )
+                )
+    except KeyboardInterrupt:
+        result.stopped_by = "interrupted"
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+class _Walk:
+    """One walk; it adds to the counts of the result, and its violations."""
+
+    def __init__(self, model: Model, interpreter: Interpreter, dice: random.Random, result: SimulationResult):
+        self.model, self.interpreter, self.dice, self.result = model, interpreter, dice, result
+        self.numbers = {id(instance): i for i, instance in enumerate(model.instances)}
+
+    def go(self, depth: int, wanted: list[str]) -> None:
+        """Walk on until the depth, a dead end, or a violation of one of the wanted properties."""
+        state = initial = self.dice.choice(self.model.initial)
+        path: list[int] = []
+        while True:
+            seen = len(path) + 1
+            self.result.generated_states += 1
+            self.result.depth = max(self.result.depth, seen)
+            for prop, met in zip(self.model.properties, self.interpreter.premises(state), strict=True):
+                self.result.premises[prop.name] += met
+            if self._note([n for n in self.interpreter.violated(state) if n in wanted], initial, path):
+                return
+            if seen >= depth:
+                return
+            steps = list(self.interpreter.steps(state))
+            if not steps and self._note([n for n in wanted if n == DEADLOCK], initial, path):
+                return
+            for step in steps:
+                if step.state is None and step.cut is not None:
+                    self.result.cut[step.cut] += 1
+            ways: list[tuple[int, Scalars, str]] = [
+                (self.numbers[id(step.instance)], step.state, step.instance.action.name)
+                for step in steps
+                if step.state is not None
+            ]
+            if not ways:
+                return
+            number, state, name = self.dice.choice(ways)
+            path.append(number)
+            self.result.actions[name] += 1
+
+    def _note(self, names: list[str], initial: Scalars, path: list[int]) -> bool:
+        self.result.violations += [Violation(name, initial, tuple(path)) for name in names]
+        return bool(names)
+
+
+def _found(result: SimulationResult) -> set[str]:
+    return {violation.property for violation in result.violations}
