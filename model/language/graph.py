@@ -305,7 +305,7 @@ def member(index: Node, bits: Node) -> Node:
             return truth(bool(bits.value >> index.value & 1))
     width = bits.high.bit_length()
     if index.low < 0 or index.high >= width:
-        safe = select(within(index, 0, width - 1), index, const(0, INT))
+        safe = min_(max_(index, const(0, INT)), const(width - 1, INT))
         return and_(within(index, 0, width - 1), member(safe, bits))
     return _node("member", (index, bits), BOOL, 0, 1)
 

@@ -1,0 +1,63 @@
+"""Ordered, named checks: what a server looks at before it does what it was asked, and what it answers.
+
+A step of a protocol either happens or not, so its guards have no order (``require``). A server that
+answers a request goes through its checks one after the other, and the first that fails gives the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from model.language.tracing import require
+from model.language.values import Bool, all_of, as_bool, where
+
+
+@dataclass(frozen=True)
+class NamedCheck:
+    """One check: its name, the condition that it asks for, and the answer where that does not hold."""
+
+    name: str
+    holds: Bool
+    answer: Any
+
+
+class Checks:
+    """Checks in the order in which they are made.
+
+    ``passed_answer`` is what is answered where all of them hold.
+    """
+
+    def __init__(self, passed_answer: Any) -> None:
+        self.passed_answer = passed_answer
+        self._checks: list[NamedCheck] = []
+
+    def check(self, name: str, holds: Bool | bool, answer: Any) -> None:
+        """The next check: where the condition does not hold, and nothing before refused, this is the answer."""
+        self._checks.append(NamedCheck(name, as_bool(holds), answer))
+
+    def __iter__(self) -> Iterator[NamedCheck]:
+        """The checks, in order."""
+        return iter(self._checks)
+
+    @property
+    def passed(self) -> Bool:
+        """Whether every check holds."""
+        return all_of(c.holds for c in self._checks)
+
+    @property
+    def answer(self) -> Any:
+        """The answer of the first check that does not hold, or ``passed_answer``."""
+        answer = self.passed_answer
+        for check in reversed(self._checks):
+            answer = where(check.holds, answer, check.answer)
+        return answer
+
+    def require(self) -> None:
+        """Make every check a guard of the action that is being stated: it happens only where all hold."""
+        for check in self._checks:
+            require(check.name, check.holds)
+
+
+__all__ = ["Checks", "NamedCheck"]

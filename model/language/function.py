@@ -1,0 +1,249 @@
+"""Functions of a protocol on plain values: traced once on symbolic inputs, then evaluated without tracing.
+
+A protocol's rules are Python functions over symbolic values. A Function makes one of them usable outside
+an exploration (to replay what a system did, say) without stating it a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from model.language import graph
+from model.language.checks import Checks
+from model.language.errors import LanguageError
+from model.language.graph import BOOL, Node
+from model.language.interpreter import BoundError, compile_nodes
+from model.language.tracing import tracing
+from model.language.types import (
+    Array,
+    BoolType,
+    Enum,
+    Leaf,
+    Option,
+    Seq,
+    Set,
+    Struct,
+    Type,
+    _Number,
+)
+from model.language.values import Value
+
+Encoder = Callable[[Any, list[int]], None]
+"""Appends the scalars of a plain value to a list; raises ValueError where the type does not hold it."""
+
+Decoder = Callable[[Sequence[int]], Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What Checks came to: the answer, and the names of all checks that did not hold, in their order."""
+
+    answer: Any
+    refused_by: tuple[str, ...]
+    passed: tuple[str, ...]
+
+
+class Function:
+    """A function of symbolic values, made into one of plain values.
+
+    ``inputs`` gives the type of each argument by name. The function may return a symbolic value, Checks, a
+    plain value, or a mapping of such; the call returns the same with plain values (Checks become a Verdict).
+    ``size`` is the number of nodes of its graph. What it ``require``s is ignored: use Checks to answer.
+
+    A call raises ValueError where an argument is not a value of its type, and BoundError where a result
+    leaves its type.
+    """
+
+    def __init__(self, function: Callable[..., Any], **inputs: Type) -> None:
+        self.name = function.__name__
+        self.inputs = inputs
+        self._encoders = {name: encoder(type_) for name, type_ in inputs.items()}
+        arguments, leaf = {}, 0
+        for name, type_ in inputs.items():
+            leaves = type_.leaves(name)
+            nodes = [graph.leaf(leaf + i, x.sort, x.low, x.high) for i, x in enumerate(leaves)]
+            arguments[name] = type_.wrap(nodes)
+            leaf += len(leaves)
+        with tracing() as trace:
+            returned = function(**arguments)
+        if trace.writes:
+            raise LanguageError(f"function {self.name} writes s.next; it returns its result instead")
+        self._roots: list[Node] = []
+        self._bounds: list[tuple[int, Leaf]] = []
+        self._decode = self._result(returned)
+        self._evaluate = compile_nodes(self._roots)
+        self.size = len(graph.reachable(self._roots))
+
+    def __call__(self, **arguments: Any) -> Any:
+        """Evaluate on plain values, given by name."""
+        scalars: list[int] = []
+        for name, encode in self._encoders.items():
+            encode(arguments[name], scalars)
+        results = self._evaluate(scalars)
+        for position, leaf in self._bounds:
+            value = int(results[position])
+            if not leaf.low <= value <= leaf.high:
+                raise BoundError(
+                    f"{self.name}: {leaf.path or 'the result'} leaves {leaf.low}..{leaf.high}: {value}"
+                )
+        return self._decode(results)
+
+    def _result(self, returned: Any) -> Decoder:
+        if isinstance(returned, Value):
+            return self._value(returned)
+        if isinstance(returned, Checks):
+            answer = self._result(returned.answer)
+            names = [c.name for c in returned]
+            start = self._add([c.holds.node for c in returned])
+
+            def verdict(results: Sequence[int]) -> Verdict:
+                held = results[start : start + len(names)]
+                refused = tuple(n for n, h in zip(names, held, strict=True) if not h)
+                passed = tuple(n for n, h in zip(names, held, strict=True) if h)
+                return Verdict(answer(results), refused, passed)
+
+            return verdict
+        if isinstance(returned, Mapping):
+            parts = {name: self._result(part) for name, part in returned.items()}
+            return lambda results: {name: decode(results) for name, decode in parts.items()}
+        return lambda results: returned
+
+    def _value(self, value: Value) -> Decoder:
+        start = self._add(list(value.nodes))
+        end = start + len(value.nodes)
+        type_ = value.type
+        if type_ is None:
+            convert: Callable[[int], Any] = bool if value.nodes[0].sort == BOOL else int
+            return lambda results: convert(results[start])
+        for i, (leaf, node) in enumerate(zip(type_.leaves(""), value.nodes, strict=True)):
+            if node.low < leaf.low or node.high > leaf.high:
+                self._bounds.append((start + i, leaf))
+        return lambda results: type_.decode(results[start:end])
+
+    def _add(self, nodes: list[Node]) -> int:
+        start = len(self._roots)
+        self._roots += nodes
+        return start
+
+
+def encoder(type: Type) -> Encoder:
+    """How plain values of a type become scalars, without making nodes of them."""
+    if isinstance(type, BoolType):
+        return _bool
+    if isinstance(type, Enum):
+        return _enum(type)
+    if isinstance(type, _Number):
+        return _number(type)
+    if isinstance(type, Set):
+        return _set(type)
+    if isinstance(type, Option):
+        return _option(type)
+    if isinstance(type, Array):
+        return _array(type)
+    if isinstance(type, Struct):
+        return _struct(type)
+    if isinstance(type, Seq):
+        return _seq(type)
+    raise LanguageError(f"{type} cannot be an input of a function")
+
+
+def _bool(plain: Any, scalars: list[int]) -> None:
+    if not isinstance(plain, bool):
+        raise ValueError(f"{plain!r} is not a Bool")
+    scalars.append(plain)
+
+
+def _enum(type: Enum) -> Encoder:
+    numbers = {name: i for i, name in enumerate(type.members)}
+
+    def encode(plain: Any, scalars: list[int]) -> None:
+        if not isinstance(plain, str) or plain not in numbers:
+            raise ValueError(f"{plain!r} is not a member of {type}")
+        scalars.append(numbers[plain])
+
+    return encode
+
+
+def _number(type: _Number) -> Encoder:
+    low, high = type.low, type.high
+
+    def encode(plain: Any, scalars: list[int]) -> None:
+        if plain.__class__ is not int or not low <= plain <= high:
+            raise ValueError(f"{plain!r} is not a value of {type}")
+        scalars.append(plain)
+
+    return encode
+
+
+def _set(type: Set) -> Encoder:
+    size = type.index.size
+
+    def encode(plain: Any, scalars: list[int]) -> None:
+        bits = 0
+        for item in plain:
+            if item.__class__ is not int or not 0 <= item < size:
+                raise ValueError(f"{item!r} is not a value of {type.index}")
+            bits |= 1 << item
+        scalars.append(bits)
+
+    return encode
+
+
+def _option(type: Option) -> Encoder:
+    inner = encoder(type.content_type)
+    none = [n.value for n in type.none().nodes]
+    flag = len(none) > 1 or not isinstance(type.content_type, _Number)
+
+    def encode(plain: Any, scalars: list[int]) -> None:
+        if plain is None:
+            scalars.extend(none)
+            return
+        if flag:
+            scalars.append(1)
+        inner(plain, scalars)
+
+    return encode
+
+
+def _array(type: Array) -> Encoder:
+    inner, size = encoder(type.element), type.index.size
+
+    def encode(plain: Any, scalars: list[int]) -> None:
+        if len(plain) != size:
+            raise ValueError(f"{type} has {size} elements, not {len(plain)}")
+        for item in plain:
+            inner(item, scalars)
+
+    return encode
+
+
+def _struct(type: Struct) -> Encoder:
+    fields = [(name, encoder(t)) for name, t in type.fields.items()]
+
+    def encode(plain: Any, scalars: list[int]) -> None:
+        for name, inner in fields:
+            if name not in plain:
+                raise ValueError(f"{type} needs {name}")
+            inner(plain[name], scalars)
+
+    return encode
+
+
+def _seq(type: Seq) -> Encoder:
+    inner = encoder(type.element)
+    padding = [n.value for n in type.element.zero().nodes]
+
+    def encode(plain: Any, scalars: list[int]) -> None:
+        if len(plain) > type.maximum:
+            raise ValueError(f"{type} cannot hold {len(plain)} elements")
+        scalars.append(len(plain))
+        for item in plain:
+            inner(item, scalars)
+        scalars.extend(padding * (type.maximum - len(plain)))
+
+    return encode
+
+
+__all__ = ["Decoder", "Encoder", "Function", "Verdict", "encoder"]

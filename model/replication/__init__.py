@@ -1,0 +1,1 @@
+"""Replication of partitions in KRaft mode."""

@@ -1,0 +1,149 @@
+"""AlterPartition: a leader asks the controller for another ISR."""
+
+from __future__ import annotations
+
+from model.language import any_of, where
+from model.language.checks import Checks
+from model.language.sequences import any_element, every_element
+from model.language.values import ArrayValue, Bool, Int, SetValue, StructValue
+from model.replication.controller.brokers import controller_election
+from model.replication.controller.partition_change import partition_change
+from model.replication.controller.types import Error, LeaderRecoveryState, Terms
+
+
+def proposed_isr(t: Terms, request: StructValue) -> SetValue:
+    """The brokers of the ISR that a request proposes."""
+    members = request.new_isr
+    return t.brokers.of(lambda b: any_element(members, lambda m: m.broker == b))
+
+
+def alter_partition_checks(
+    t: Terms,
+    request: StructValue,
+    partition: StructValue,
+    registrations: ArrayValue,
+    topic_known: Bool | bool = True,
+    partition_known: Bool | bool = True,
+) -> Checks:
+    """B8, 841.2, 903.4. What the controller looks at before it changes a partition, in this order.
+
+    Older request versions know fewer errors, and none below version 3 carries the members' epochs.
+    """
+    checks = Checks(Error.NONE)
+    check, isr = checks.check, proposed_isr(t, request)
+    sender = registrations[request.broker]
+    if t.on("sender_epoch_check"):
+        check(
+            "the sender's broker epoch is the registered one",
+            sender.registered & (sender.epoch == request.broker_epoch),
+            Error.STALE_BROKER_EPOCH,
+        )
+    check(
+        "the topic exists",
+        topic_known,
+        where(request.version >= 2, Error.UNKNOWN_TOPIC_ID, Error.UNKNOWN_TOPIC_OR_PARTITION),
+    )
+    check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+
+    # Epochs from the future: the sender has heard of a newer controller.
+    if t.on("leader_epoch_check"):
+        check(
+            "the leader epoch is not from the future",
+            request.leader_epoch <= partition.leader_epoch,
+            Error.NOT_CONTROLLER,
+        )
+    if t.on("partition_epoch_check"):
+        check(
+            "the partition epoch is not from the future",
+            request.partition_epoch <= partition.partition_epoch,
+            Error.NOT_CONTROLLER,
+        )
+    if t.on("leader_epoch_check"):
+        check(
+            "the leader epoch is current",
+            request.leader_epoch >= partition.leader_epoch,
+            Error.FENCED_LEADER_EPOCH,
+        )
+    if t.on("sender_is_leader_check"):
+        check("the sender is the leader", partition.leader.is_(request.broker), Error.INVALID_REQUEST)
+    if t.on("partition_epoch_check"):
+        check(
+            "the partition epoch is current",
+            request.partition_epoch >= partition.partition_epoch,
+            Error.INVALID_UPDATE_VERSION,
+        )
+
+    if t.on("valid_isr_check"):
+        check("the ISR is not empty", ~request.new_isr.is_empty, Error.INVALID_REQUEST)
+        check("the ISR has every member once", _distinct(request), Error.INVALID_REQUEST)
+        check(
+            "the ISR is made of replicas",
+            every_element(request.new_isr, lambda m: partition.replicas.has(m.broker)),
+            Error.INVALID_REQUEST,
+        )
+        check("the leader is in the ISR", isr.has(partition.leader), Error.INVALID_REQUEST)
+    if t.on("recovery_state_check"):
+        recovering = request.leader_recovery_state == LeaderRecoveryState.RECOVERING
+        check("a recovering leader is alone", ~recovering | (request.new_isr.length <= 1), Error.INVALID_REQUEST)
+        check(
+            "a recovered leader stays recovered",
+            ~recovering | (partition.leader_recovery_state == LeaderRecoveryState.RECOVERING),
+            Error.INVALID_REQUEST,
+        )
+
+    ineligible = where(request.version >= 2, Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED)
+    if t.on("ineligible_replica_check"):
+        check("no member is fenced or shutting down", isr <= t.active(registrations), ineligible)
+    if t.on("member_epoch_check"):
+        check(
+            "every member's broker epoch is the registered one",
+            every_element(
+                request.new_isr,
+                lambda m: m.epoch.is_none | (m.epoch.value == registrations[m.broker].epoch),
+            ),
+            ineligible,
+        )
+    return checks
+
+
+def _distinct(request: StructValue) -> Bool:
+    members = request.new_isr
+    twice = any_of(
+        (members.length > later) & (members.at(earlier).broker == members.at(later).broker)
+        for later in range(members.type.maximum)
+        for earlier in range(later)
+    )
+    return ~twice
+
+
+def alter_partition(
+    t: Terms,
+    request: StructValue,
+    partition: StructValue,
+    registrations: ArrayValue,
+    min_isr: Int,
+    unclean_election: Bool,
+) -> StructValue:
+    """B8. The record for a request that passed the checks: the proposed ISR and recovery state are the target."""
+    return partition_change(
+        t,
+        partition,
+        min_isr,
+        t.active(registrations),
+        controller_election(unclean_election),
+        isr=proposed_isr(t, request),
+        leader_recovery_state=request.leader_recovery_state,
+    )
+
+
+def alter_partition_error(request: StructValue, record: StructValue) -> Int:
+    """What a sender is told whose request was carried out: an error where it does not lead any more.
+
+    That happens when its ISR change completes a reassignment that takes the leader out of the replicas.
+    """
+    moved = record.leader.is_some & ~record.leader.value.is_(request.broker)
+    error = where(request.version >= 2, Error.NEW_LEADER_ELECTED, Error.FENCED_LEADER_EPOCH)
+    return where(moved, error, Error.NONE)
+
+
+__all__ = ["alter_partition", "alter_partition_checks", "alter_partition_error", "proposed_isr"]

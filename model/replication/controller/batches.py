@@ -1,0 +1,34 @@
+"""In which order the records of one decision stand in its batch.
+
+Order matters: what reads the metadata log sees the partitions of a broker that lost its log change before
+it sees the new registration (966.5), and a broker that is unfenced before it leads.
+"""
+
+from __future__ import annotations
+
+IN_ISR, IN_ELR, LEADERLESS = "partitions with the broker in the ISR", "in the ELR", "partitions without a leader"
+BROKER = "the broker"
+
+FENCING = (IN_ISR, BROKER)
+"""B8. Fencing: the partitions first, then the broker."""
+
+UNFENCING = (BROKER, LEADERLESS)
+"""966.5. Unfencing: the broker first, then the partitions without a leader."""
+
+CONTROLLED_SHUTDOWN = (BROKER, IN_ISR)
+"""841.5. Controlled shutdown: the broker first, then the partitions that it leaves."""
+
+REGISTRATION = (IN_ISR, IN_ELR, BROKER)
+"""966.5. Registration: the partitions with it in the ISR, then those with it in the ELR, then the broker."""
+
+HEARTBEAT = {
+    "FENCED": FENCING,
+    "SHUTDOWN_NOW": FENCING,
+    "UNFENCED": UNFENCING,
+    "CONTROLLED_SHUTDOWN": CONTROLLED_SHUTDOWN,
+}
+"""841.5. A heartbeat, by the state that it takes the broker to."""
+
+__all__ = [
+    "BROKER", "CONTROLLED_SHUTDOWN", "FENCING", "HEARTBEAT", "IN_ELR", "IN_ISR", "LEADERLESS", "REGISTRATION", "UNFENCING",
+]  # fmt: skip

@@ -1,0 +1,143 @@
+"""What happens to partitions when a broker registers, is fenced or unfenced, or shuts down."""
+
+from __future__ import annotations
+
+from model.language import where
+from model.language.values import ArrayValue, Bool, Int, SetValue, StructValue
+from model.replication.controller.partition_change import partition_change
+from model.replication.controller.types import BrokerState, ElectionType, Terms
+
+
+def controller_election(unclean_election: Bool) -> Int:
+    """The kind of election that the controller runs by itself: UNCLEAN where the topic allows it."""
+    return where(unclean_election, ElectionType.UNCLEAN, ElectionType.ONLINE)
+
+
+def is_clean_registration(
+    t: Terms, registration: StructValue, previous_broker_epoch: Int, same_incarnation: Bool
+) -> Bool:
+    """966.12. Whether a broker registers after a clean shutdown: it names its registered epoch as its previous one.
+
+    The same incarnation again is no restart at all. Without the rule every new incarnation counts as unclean.
+    """
+    if not t.on("clean_registration"):
+        return same_incarnation
+    return same_incarnation | (registration.registered & (previous_broker_epoch == registration.epoch))
+
+
+def on_unclean_registration(
+    t: Terms,
+    partition: StructValue,
+    registrations: ArrayValue,
+    broker: Int,
+    min_isr: Int,
+    unclean_election: Bool,
+) -> StructValue:
+    """966.5. A broker registers after an unclean shutdown: it leaves both ISR and ELR, as it may lack records."""
+    concerned = (partition.isr | partition.elr).has(broker)
+    if not t.on("unclean_registration"):
+        concerned = concerned & False
+    lost = t.brokers.zero().with_(broker)
+    return _leaves(t, concerned, partition, registrations, broker, min_isr, unclean_election, lost)
+
+
+def on_fencing(
+    t: Terms,
+    partition: StructValue,
+    registrations: ArrayValue,
+    broker: Int,
+    min_isr: Int,
+    unclean_election: Bool,
+) -> StructValue:
+    """966.5, 841.2. A broker is fenced, starts a controlled shutdown, or registers cleanly: it leaves the ISR.
+
+    It may enter the ELR, or stay there.
+    """
+    nobody = t.brokers.zero()
+    concerned = partition.isr.has(broker)
+    return _leaves(t, concerned, partition, registrations, broker, min_isr, unclean_election, nobody)
+
+
+def _leaves(
+    t: Terms,
+    concerned: Bool,
+    partition: StructValue,
+    registrations: ArrayValue,
+    broker: Int,
+    min_isr: Int,
+    unclean_election: Bool,
+    unclean_shutdown: SetValue,
+) -> StructValue:
+    record = partition_change(
+        t,
+        partition,
+        min_isr,
+        t.active(registrations).without(broker),
+        controller_election(unclean_election),
+        isr=partition.isr.without(broker),
+        unclean_shutdown=unclean_shutdown,
+    )
+    return where(concerned, record, t.record.zero())
+
+
+def on_unfencing(
+    t: Terms,
+    partition: StructValue,
+    registrations: ArrayValue,
+    broker: Int,
+    min_isr: Int,
+    unclean_election: Bool,
+) -> StructValue:
+    """966.5. A broker is unfenced: a partition without a leader elects one, and the broker may be the one."""
+    concerned = partition.leader.is_none
+    if not t.on("election_on_unfencing"):
+        concerned = concerned & False
+    acceptable = t.active(registrations).with_(broker)
+    record = partition_change(t, partition, min_isr, acceptable, controller_election(unclean_election))
+    return where(concerned, record, t.record.zero())
+
+
+def on_registration(
+    t: Terms,
+    partition: StructValue,
+    registrations: ArrayValue,
+    broker: Int,
+    clean: Bool,
+    same_incarnation: Bool,
+    min_isr: Int,
+    unclean_election: Bool,
+) -> StructValue:
+    """966.5, 966.12. What a registration does to a partition, before it is stored.
+
+    A restart after a clean shutdown is a fencing that went unseen; the same incarnation again changes nothing.
+    """
+    arguments = (t, partition, registrations, broker, min_isr, unclean_election)
+    cleanly, uncleanly = on_fencing(*arguments), on_unclean_registration(*arguments)
+    return where(same_incarnation, t.record.zero(), where(clean, cleanly, uncleanly))
+
+
+def on_heartbeat(
+    t: Terms,
+    partition: StructValue,
+    registrations: ArrayValue,
+    broker: Int,
+    current: Int,
+    next: Int,
+    min_isr: Int,
+    unclean_election: Bool,
+) -> StructValue:
+    """841.5, 966.5. What a heartbeat does to a partition: fencing, unfencing, or nothing where the broker stays as it is.
+
+    A broker in controlled shutdown leaves the ISR as if it were fenced.
+    """
+    arguments = (t, partition, registrations, broker, min_isr, unclean_election)
+    leaving, unfencing = on_fencing(*arguments), on_unfencing(*arguments)
+    changed = where(next == BrokerState.UNFENCED, unfencing, leaving)
+    return where(current == next, t.record.zero(), changed)
+
+
+__all__ = [
+    "controller_election", "is_clean_registration", "on_fencing", "on_heartbeat", "on_registration",
+    "on_unclean_registration",
+    "on_unfencing",
+]  # fmt: skip

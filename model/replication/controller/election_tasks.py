@@ -1,0 +1,35 @@
+"""Elections that somebody asks for, and those that the controller runs now and then."""
+
+from __future__ import annotations
+
+from model.language import where
+from model.language.values import ArrayValue, Bool, Int, StructValue
+from model.replication.controller.partition_change import partition_change
+from model.replication.controller.types import ElectionType, Terms
+
+
+def elect_leader(
+    t: Terms, partition: StructValue, registrations: ArrayValue, election: Int, min_isr: Int
+) -> StructValue:
+    """966.17. The record of an election on request, PREFERRED or UNCLEAN, that passed the checks."""
+    return partition_change(t, partition, min_isr, t.active(registrations), election)
+
+
+def maybe_elect_unclean_leader(
+    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Int, unclean_election: Bool
+) -> StructValue:
+    """966.15, 966.16. The periodic task: a partition without a leader, whose topic allows it, elects uncleanly."""
+    record = elect_leader(t, partition, registrations, ElectionType.UNCLEAN, min_isr)
+    return where(partition.leader.is_none & unclean_election, record, t.record.zero())
+
+
+def maybe_balance_leader(
+    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Int
+) -> StructValue:
+    """966.17. The periodic task: a partition that another than its preferred replica leads tries to elect that one."""
+    record = elect_leader(t, partition, registrations, ElectionType.PREFERRED, min_isr)
+    balanced = ~partition.replicas.is_empty & partition.leader.is_(partition.replicas.at(0))
+    return where(~balanced, record, t.record.zero())
+
+
+__all__ = ["elect_leader", "maybe_balance_leader", "maybe_elect_unclean_leader"]

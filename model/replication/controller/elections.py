@@ -1,0 +1,122 @@
+"""Leader elections: who may lead a partition, and who of them does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from model.language import Option, where
+from model.language.checks import Checks
+from model.language.sequences import first_of, first_some
+from model.language.values import Bool, Int, OptionValue, SeqValue, SetValue, StructValue
+from model.replication.controller.types import ElectionType, Error, Terms
+
+
+@dataclass(frozen=True)
+class Elected:
+    """What an election comes to: the leader, if any, and whether it was elected from outside ISR and ELR."""
+
+    leader: OptionValue
+    unclean: Bool
+
+
+def may_lead(isr: SetValue, elr: SetValue, acceptable: SetValue) -> SetValue:
+    """966.13, steps 1 and 2. Who can be elected cleanly: the ISR, or the ELR where the ISR is empty; only live ones."""
+    return where(isr.is_empty, elr, isr) & acceptable
+
+
+def elect(
+    t: Terms,
+    election: Int,
+    partition: StructValue,
+    replicas: SeqValue,
+    isr: SetValue,
+    elr: SetValue,
+    acceptable: SetValue,
+) -> Elected:
+    """966.13, 966.15. The leader for these replicas, ISR and ELR.
+
+    The first of: the preferred replica (PREFERRED only), the leader as it is, the first in replica order,
+    each where it may lead; then, uncleanly, the last known leader, and (UNCLEAN only) the first acceptable
+    replica in replica order; else none.
+    """
+    node = t.partition.fields["leader"]
+    assert isinstance(node, Option)
+    candidates = may_lead(isr, elr, acceptable)
+    preferred = first_of(replicas, lambda r: (r == replicas.at(0)) & candidates.has(r))
+    stays = where(candidates.has(partition.leader), partition.leader, node.none())
+    clean = [where(election == ElectionType.PREFERRED, preferred, node.none())]
+    if t.on("leader_stays"):
+        clean.append(stays)
+    clean.append(first_of(_order(t, replicas), candidates.has))
+
+    last_known = where(
+        can_elect_last_known_leader(t, partition, replicas, isr, elr, acceptable),
+        node.some(partition.last_known_leader.value),
+        node.none(),
+    )
+    any_live = where(
+        election == ElectionType.UNCLEAN, first_of(_order(t, replicas), acceptable.has), node.none()
+    )
+    if t.on("unclean_recovery"):
+        unclean = [node.none()]
+    elif t.on("last_known_leader_first"):
+        unclean = [last_known, any_live]
+    else:
+        unclean = [any_live, last_known]
+
+    cleanly, uncleanly = first_some(*clean), first_some(*unclean)
+    return Elected(first_some(cleanly, uncleanly), cleanly.is_none & uncleanly.is_some)
+
+
+def _order(t: Terms, replicas: SeqValue) -> SeqValue:
+    if t.on("replica_order"):
+        return replicas
+    result: Any = replicas.type.zero()
+    for broker in t.broker:
+        result = where(replicas.has(broker), result.append(broker), result)
+    return result
+
+
+def can_elect_last_known_leader(
+    t: Terms, partition: StructValue, replicas: SeqValue, isr: SetValue, elr: SetValue, acceptable: SetValue
+) -> Bool:
+    """966.15. Whether the last known leader can lead: nobody is in ISR or ELR, and (KIP-966) it is live."""
+    last = partition.last_known_leader
+    possible = isr.is_empty & elr.is_empty & last.is_some
+    if not t.on("last_known_leader"):
+        return possible & False
+    if t.on("last_known_leader_unfenced"):
+        return possible & acceptable.has(last.value) & replicas.has(last.value)
+    return possible & (last.value >= 0)
+
+
+def election_checks(partition: StructValue, election: Int, partition_known: Bool | bool = True) -> Checks:
+    """966.17. Whether an election on request (PREFERRED or UNCLEAN) is needed at all, in the order of the checks."""
+    checks = Checks(Error.NONE)
+    checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    preferred_leads = ~partition.replicas.is_empty & partition.leader.is_(partition.replicas.at(0))
+    checks.check(
+        "the preferred replica does not lead already",
+        (election != ElectionType.PREFERRED) | ~preferred_leads,
+        Error.ELECTION_NOT_NEEDED,
+    )
+    checks.check(
+        "there is no leader, or the preferred one is asked for",
+        (election != ElectionType.UNCLEAN) | partition.leader.is_none,
+        Error.ELECTION_NOT_NEEDED,
+    )
+    return checks
+
+
+def election_error(election: Int, nothing_changed: Bool) -> Int:
+    """What an election on request answers when it was needed: an error where it changes nothing."""
+    failed = where(
+        election == ElectionType.PREFERRED,
+        Error.PREFERRED_LEADER_NOT_AVAILABLE,
+        Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    )
+    return where(nothing_changed, failed, Error.NONE)
+
+
+__all__ = ["Elected", "can_elect_last_known_leader", "elect", "election_checks", "election_error", "may_lead"]

@@ -1,0 +1,87 @@
+"""KIP-966: the eligible leader replicas, what is remembered when they are gone, and min.insync.replicas."""
+
+from __future__ import annotations
+
+from model.language import least, size, where
+from model.language.values import Int, OptionValue, SetValue, StructValue
+from model.replication.controller.types import NO_LEADER, Terms
+
+
+def effective_min_isr(min_insync_replicas: Int, replication_factor: Int) -> Int:
+    """966.2. The lesser of min.insync.replicas and the replication factor."""
+    return least(min_insync_replicas, replication_factor)
+
+
+def eligible_leader_replicas(
+    t: Terms,
+    partition: StructValue,
+    proposed_isr: SetValue,
+    unclean_shutdown: SetValue,
+    min_isr: Int,
+    replicas: SetValue,
+) -> SetValue:
+    """966.4. The ELR that goes with a proposed ISR.
+
+    Empty where the proposed ISR has min ISR members. Else the ELR keeps its members and gains those that
+    leave the ISR: nothing was committed without them, so they hold everything below the HWM. What had an
+    unclean shutdown is in neither (966.5). After a reassignment only replicas are left in it (966.9).
+    """
+    if not t.on("eligible_leader_replicas"):
+        return t.brokers.zero()
+    under_min_isr = ((partition.elr | partition.isr) - proposed_isr) - unclean_shutdown
+    if t.on("elr_within_replicas"):
+        under_min_isr = under_min_isr & replicas
+    return where(size(proposed_isr) >= min_isr, t.brokers.zero(), under_min_isr)
+
+
+def last_known_elr(
+    t: Terms, partition: StructValue, proposed_isr: SetValue, unclean_shutdown: SetValue, min_isr: Int
+) -> SetValue:
+    """966.10. ELR members that left through an unclean shutdown, since the ISR last had min ISR members."""
+    if not t.on("last_known_elr"):
+        return partition.last_known_elr
+    remembered = partition.last_known_elr | (partition.elr & unclean_shutdown)
+    return where(size(proposed_isr) >= min_isr, t.brokers.zero(), remembered)
+
+
+def last_known_leader(
+    t: Terms, partition: StructValue, isr_becomes_empty: object, leader: OptionValue
+) -> OptionValue:
+    """966.11. The leader that was the last ISR member is remembered when it leaves, until one is elected.
+
+    With ``last_known_leader_kept`` off, a partition that had lost its leader before the last ISR member
+    leaves remembers that there was none, and forgets the leader that it remembered.
+    """
+    before = partition.last_known_leader
+    if not t.on("last_known_leader"):
+        return before
+    if t.on("last_known_leader_kept"):
+        old_leader = where(partition.leader.is_some, before.type.some(partition.leader.value), before)
+    else:
+        old_leader = before.type.some(where(partition.leader.is_some, partition.leader.value, NO_LEADER))
+    return where(isr_becomes_empty, old_leader, where(leader.is_some, before.type.none(), before))
+
+
+def after_min_isr_change(t: Terms, partition: StructValue, min_isr: Int) -> StructValue:
+    """966.8. The record for a new effective min ISR: the ELR is emptied where the ISR has that many members.
+
+    From then on the HWM may advance without the ELR members, so they are eligible no more.
+    """
+    record = t.record.zero()
+    if not t.on("min_isr_change_empties_elr"):
+        return record
+    reached = size(partition.isr) >= min_isr
+    empty = t.brokers.zero()
+    return record.replace(
+        elr=where(reached & ~partition.elr.is_empty, record.type.fields["elr"].some(empty), None),
+        last_known_elr=where(
+            reached & ~partition.last_known_elr.is_empty,
+            record.type.fields["last_known_elr"].some(empty),
+            None,
+        ),
+    )
+
+
+__all__ = [
+    "after_min_isr_change", "effective_min_isr", "eligible_leader_replicas", "last_known_elr", "last_known_leader",
+]  # fmt: skip

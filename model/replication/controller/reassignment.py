@@ -1,0 +1,124 @@
+"""Partitions come to be, and their replicas are reassigned; a reassignment that has not completed can be cancelled."""
+
+from __future__ import annotations
+
+from model.language import size, where
+from model.language.checks import Checks
+from model.language.sequences import (
+    ascending,
+    concatenated,
+    every_element,
+    first_of,
+    is_distinct,
+    kept,
+    members_of,
+)
+from model.language.values import ArrayValue, Bool, Int, SeqValue, SetValue, StructValue
+from model.replication.controller.brokers import controller_election
+from model.replication.controller.eligible_leader_replicas import effective_min_isr
+from model.replication.controller.partition_change import partition_change
+from model.replication.controller.types import Error, Terms
+
+
+def new_partition(t: Terms, replicas: SeqValue, registrations: ArrayValue) -> StructValue:
+    """B8. A partition as it is created: its active replicas are the ISR, and the first of them leads."""
+    isr = members_of(replicas, t.brokers) & t.active(registrations)
+    return t.partition.zero().replace(replicas=replicas, isr=isr, leader=first_of(replicas, isr.has))
+
+
+def reassignment_checks(
+    t: Terms, target: SeqValue, registrations: ArrayValue, partition_known: Bool | bool = True
+) -> Checks:
+    """B8. Whether a list of replicas can be asked for."""
+    checks = Checks(Error.NONE)
+    checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    wrong = Error.INVALID_REPLICA_ASSIGNMENT
+    checks.check("the target has a replica", ~target.is_empty, wrong)
+    checks.check(
+        "every replica of the target is registered",
+        every_element(target, lambda r: registrations[r].registered),
+        wrong,
+    )
+    checks.check("the target has every replica once", is_distinct(target), wrong)
+    return checks
+
+
+def reassign(
+    t: Terms, partition: StructValue, target: SeqValue, registrations: ArrayValue, min_isr: Int
+) -> StructValue:
+    """966.9. The record that starts a reassignment, or completes it at once.
+
+    The replicas are the target and then those that are to go. What was being added or removed already stays
+    so where the new target neither adds nor removes anything.
+    """
+    current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
+    removing, adding = current - wanted, wanted - current
+    return partition_change(
+        t,
+        partition,
+        min_isr,
+        t.active(registrations),
+        replicas=concatenated(target, ascending(removing, t.replicas)),
+        removing=where(removing.is_empty, partition.removing, removing),
+        adding=where(adding.is_empty, partition.adding, adding),
+    )
+
+
+def _isr_without_adding(t: Terms, partition: StructValue) -> tuple[SeqValue, SetValue]:
+    """The replicas before a reassignment, and those of the ISR that are among them."""
+    original = kept(partition.replicas, lambda r: ~partition.adding.has(r))
+    return original, partition.isr - partition.adding
+
+
+def cancellation_checks(
+    t: Terms, partition: StructValue, min_isr: Int, unclean_election: Bool, partition_known: Bool | bool = True
+) -> Checks:
+    """966.9. Whether a reassignment can be cancelled: one is in progress, and enough of the ISR is left.
+
+    Enough are min ISR members; with ``reassignment_needs_min_isr`` off one, and none where unclean
+    election is enabled.
+    """
+    checks = Checks(Error.NONE)
+    checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
+    checks.check(
+        "a reassignment is in progress",
+        ~partition.adding.is_empty | ~partition.removing.is_empty,
+        Error.NO_REASSIGNMENT_IN_PROGRESS,
+    )
+    original, left = _isr_without_adding(t, partition)
+    if t.on("reassignment_needs_min_isr"):
+        needed = effective_min_isr(min_isr, original.length)
+        checks.check(
+            "min ISR members are left in the ISR", size(left) >= needed, Error.INVALID_REPLICA_ASSIGNMENT
+        )
+    checks.check(
+        "a member is left in the ISR, or unclean election is enabled",
+        ~left.is_empty | unclean_election,
+        Error.INVALID_REPLICA_ASSIGNMENT,
+    )
+    return checks
+
+
+def cancel_reassignment(
+    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Int, unclean_election: Bool
+) -> StructValue:
+    """966.9. The record that cancels a reassignment: the adding replicas leave replicas and ISR.
+
+    Where that empties the ISR, the first replica is put into it, whatever its log holds.
+    """
+    original, left = _isr_without_adding(t, partition)
+    first = t.brokers.zero().with_(original.at(0))
+    return partition_change(
+        t,
+        partition,
+        min_isr,
+        t.active(registrations),
+        controller_election(unclean_election),
+        isr=where(left.is_empty, first, left),
+        replicas=original,
+        adding=t.brokers.zero(),
+        removing=t.brokers.zero(),
+    )
+
+
+__all__ = ["cancel_reassignment", "cancellation_checks", "new_partition", "reassign", "reassignment_checks"]

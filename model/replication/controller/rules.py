@@ -1,0 +1,140 @@
+"""The controller's rules as switches, and the profiles: which of them are on in a proposal or in a version.
+
+A rule that is on in every profile is here because it can be turned off: then the defect that it closes
+must show, in an exploration or in the replay of what a real controller did.
+"""
+
+from __future__ import annotations
+
+from model.language import Profile, Rule
+
+RULES = {
+    # AlterPartition: what the controller looks at, in this order.
+    "sender_epoch_check": Rule(
+        "B8", "An AlterPartition counts only when it carries the sender's registered broker epoch."
+    ),
+    "leader_epoch_check": Rule(
+        "B8", "An AlterPartition counts only in the partition's current leader epoch."
+    ),
+    "sender_is_leader_check": Rule(
+        "B8", "An AlterPartition counts only when the partition's leader sent it."
+    ),
+    "partition_epoch_check": Rule(
+        "B8", "An AlterPartition counts only in the partition's current partition epoch."
+    ),
+    "valid_isr_check": Rule(
+        "B8", "A proposed ISR has the leader in it and is made of replicas of the partition, each once."
+    ),
+    "recovery_state_check": Rule(
+        "KIP-704",
+        "A leader that recovers is alone in the ISR, and a recovered one does not go back to recovering.",
+    ),
+    "ineligible_replica_check": Rule("841.2", "No fenced or shutting-down broker is taken into the ISR."),
+    "member_epoch_check": Rule(
+        "903.4", "No broker is taken into the ISR by a broker epoch that is not its registered one."
+    ),
+    # Elections.
+    "leader_stays": Rule(
+        "B8", "A leader that may lead stays leader, whatever stands before it in the replica order."
+    ),
+    "replica_order": Rule(
+        "B8", "Among several that may lead, the first in the order of the replicas is elected."
+    ),
+    "election_on_unfencing": Rule(
+        "966.5", "When a broker is unfenced, partitions without a leader elect one."
+    ),
+    "unclean_election_recovers": Rule(
+        "KIP-704", "A leader that was elected uncleanly is recovering until it says that it has recovered."
+    ),
+    "unclean_recovery": Rule(
+        "966.13, 966.14",
+        "Without an unfenced ISR or ELR member the controller asks the replicas how long their logs are, and elects "
+        "by that; there is no other unclean election.",
+    ),
+    # Epochs.
+    "reassignment_bumps_leader_epoch": Rule(
+        "B8", "A replica that leaves the partition ends the leader epoch."
+    ),
+    "shrink_bumps_leader_epoch": Rule(
+        "metadata.version before 3.6", "A shrink of the ISR ends the leader epoch."
+    ),
+    # Brokers.
+    "live_session_check": Rule("B8", "A broker with a live session is not registered a second time."),
+    "unclean_registration": Rule(
+        "966.5",
+        "A broker that registers after an unclean shutdown leaves ISR and ELR, before it is registered.",
+    ),
+    "clean_registration": Rule(
+        "966.12", "A registration is clean exactly when its previous broker epoch is the registered one."
+    ),
+    # Eligible leader replicas.
+    "eligible_leader_replicas": Rule(
+        "966.4", "What leaves the ISR while it is under min ISR stays eligible: it enters the ELR."
+    ),
+    "isr_may_become_empty": Rule("966.3", "The last member can leave the ISR."),
+    "min_isr_change_empties_elr": Rule(
+        "966.8", "When min.insync.replicas changes to a value that the ISR has, the ELR is emptied."
+    ),
+    "last_known_elr": Rule(
+        "966.10", "An ELR member that leaves through an unclean shutdown is remembered as last known ELR."
+    ),
+    "last_known_leader": Rule(
+        "966.11",
+        "The last ISR member is remembered when it leaves, until a leader is elected; it can be elected.",
+    ),
+    "last_known_leader_kept": Rule(
+        "966.11",
+        "The last known leader is a broker; it stays when a leaderless partition loses its last ISR member.",
+    ),
+    "last_known_leader_unfenced": Rule(
+        "966.15", "The last known leader is elected once it is unfenced, not before."
+    ),
+    "last_known_leader_first": Rule(
+        "Kafka trunk, 2024-10", "The last known leader is tried before any other unclean election."
+    ),
+    # Reassignment.
+    "reassignment_needs_min_isr": Rule(
+        "966.9",
+        "A reassignment completes with all adding replicas in the ISR and min ISR members left, and is cancelled "
+        "only with min ISR members left. Off: it completes with every remaining replica in the ISR.",
+    ),
+    "elr_within_replicas": Rule(
+        "966.9", "The ELR is made of replicas of the partition, also after a reassignment."
+    ),
+}
+
+_BASE = (
+    "sender_epoch_check", "leader_epoch_check", "sender_is_leader_check", "partition_epoch_check", "valid_isr_check",
+    "recovery_state_check", "ineligible_replica_check", "member_epoch_check", "leader_stays", "replica_order",
+    "election_on_unfencing", "unclean_election_recovers", "reassignment_bumps_leader_epoch", "live_session_check",
+)  # fmt: skip
+_KIP_966_FIRST_PHASE = (
+    "unclean_registration", "clean_registration", "eligible_leader_replicas", "isr_may_become_empty",
+    "min_isr_change_empties_elr", "last_known_elr", "last_known_leader", "last_known_leader_kept",
+    "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
+)  # fmt: skip
+
+PROFILES = {
+    "kip_966": Profile.of(
+        "KIP-966 as proposed, with unclean recovery", *_BASE, *_KIP_966_FIRST_PHASE, "unclean_recovery"
+    ),
+    "kip_966_first_phase": Profile.of(
+        "KIP-966 without unclean recovery (966.15)", *_BASE, *_KIP_966_FIRST_PHASE
+    ),
+    "kafka_trunk_2024_10": Profile.of(
+        "apache/kafka trunk of 2024-10-25 (1eb7644349), metadata.version 4.0-IV1 or later, ELR on",
+        *_BASE, "unclean_registration", "eligible_leader_replicas", "isr_may_become_empty", "last_known_leader",
+        "last_known_leader_first",
+    ),
+    "kafka_trunk_2024_10_elr_off": Profile.of(
+        "the same with ELR off", *_BASE, "unclean_registration"
+    ),
+    "before_kip_966": Profile.of("KIP-841 and KIP-903, no ELR, metadata.version 3.6 to 4.0-IV0", *_BASE),
+    "before_kip_841": Profile.of(
+        "neither KIP-841, KIP-903 nor ELR; metadata.version before 3.6",
+        *(r for r in _BASE if r not in ("ineligible_replica_check", "member_epoch_check")),
+        "shrink_bumps_leader_epoch",
+    ),
+}  # fmt: skip
+
+__all__ = ["PROFILES", "RULES"]

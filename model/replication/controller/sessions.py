@@ -1,0 +1,216 @@
+"""Registrations and sessions of brokers: who is registered, whose session lives, what a heartbeat decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.language import least, where
+from model.language.checks import Checks
+from model.language.values import ArrayValue, Bool, Int, StructValue, any_of
+from model.replication.controller.types import MAX_LONG, BrokerState, Error, Terms
+
+
+def has_live_session(registration: StructValue, session: StructValue, now_ms: Int, timeout_ms: Int) -> Bool:
+    """Whether a broker is registered, unfenced, and was heard of within the session timeout."""
+    heard = session.last_contact_ms + timeout_ms >= now_ms
+    return registration.registered & ~registration.fenced & heard
+
+
+def registration_checks(
+    t: Terms,
+    registration: StructValue,
+    session: StructValue,
+    same_incarnation: Bool,
+    now_ms: Int,
+    timeout_ms: Int,
+) -> Checks:
+    """B8. A second incarnation is refused while the session of the first one lives."""
+    checks = Checks(Error.NONE)
+    if t.on("live_session_check"):
+        checks.check(
+            "no other incarnation has a live session",
+            same_incarnation | ~has_live_session(registration, session, now_ms, timeout_ms),
+            Error.DUPLICATE_BROKER_REGISTRATION,
+        )
+    return checks
+
+
+def register(t: Terms, registration: StructValue, same_incarnation: Bool, new_epoch: Int) -> StructValue:
+    """B8, 380.1. The registration after a broker registered.
+
+    A new incarnation gets the new broker epoch (the base offset of the batch) and starts fenced; the same one
+    again keeps its epoch and its flags.
+    """
+    new = t.registration(registered=True, epoch=new_epoch, fenced=True, in_controlled_shutdown=False)
+    return where(same_incarnation, registration, new)
+
+
+def session_of_registration(t: Terms, now_ms: Int, record_offset: Int) -> StructValue:
+    """The session after a registration: nothing is known of the broker but the offset of its record."""
+    return t.session(
+        last_contact_ms=now_ms, metadata_offset=None, controlled_shutdown_offset=None, registration_offset=record_offset
+    )
+
+
+def session_expired(
+    t: Terms, registrations: ArrayValue, sessions: ArrayValue, broker: Int, now_ms: Int, timeout_ms: Int
+) -> Bool:
+    """Whether a broker is fenced by the periodic check: its session is over, and nobody's ended before."""
+
+    def over(b: Any) -> Bool:
+        registered = registrations[b].registered & ~registrations[b].fenced
+        return registered & ~has_live_session(registrations[b], sessions[b], now_ms, timeout_ms)
+
+    mine = sessions[broker].last_contact_ms
+    longer = any_of(over(b) & (sessions[b].last_contact_ms < mine) for b in t.broker)
+    return over(broker) & ~longer
+
+
+def any_session_expired(
+    t: Terms, registrations: ArrayValue, sessions: ArrayValue, now_ms: Int, timeout_ms: Int
+) -> Bool:
+    """Whether the periodic check finds anyone to fence."""
+    return any_of(session_expired(t, registrations, sessions, b, now_ms, timeout_ms) for b in t.broker)
+
+
+def session_of_fencing(session: StructValue, now_ms: Int) -> StructValue:
+    """The session after the periodic check fenced a broker."""
+    return session.replace(last_contact_ms=now_ms, metadata_offset=None, controlled_shutdown_offset=None)
+
+
+# --- heartbeats -------------------------------------------------------------------------------------
+
+
+def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
+    """380.3, 903.1. A heartbeat counts only with the broker's registered epoch."""
+    checks = Checks(Error.NONE)
+    registration = registrations[request.broker]
+    checks.check(
+        "the broker epoch is the registered one",
+        registration.registered & (registration.epoch == request.broker_epoch),
+        Error.STALE_BROKER_EPOCH,
+    )
+    return checks
+
+
+def current_broker_state(registration: StructValue, session: StructValue) -> Int:
+    """Where a broker is, for its heartbeats."""
+    return where(
+        session.controlled_shutdown_offset.is_some,
+        BrokerState.CONTROLLED_SHUTDOWN,
+        where(registration.fenced, BrokerState.FENCED, BrokerState.UNFENCED),
+    )
+
+
+def next_broker_state(
+    t: Terms, registrations: ArrayValue, sessions: ArrayValue, request: StructValue, has_leaderships: Bool
+) -> Int:
+    """841.5. Where a heartbeat takes a broker.
+
+    A fenced broker is unfenced once it has replayed its own registration. Shutdown is granted at once to who
+    leads nothing; else the broker is in controlled shutdown until its leaderships have moved and every
+    active broker has replayed metadata that far.
+    """
+    registration, session = registrations[request.broker], sessions[request.broker]
+    fenced = where(
+        request.want_shut_down,
+        BrokerState.SHUTDOWN_NOW,
+        where(
+            ~request.want_fence & is_caught_up(session, request), BrokerState.UNFENCED, BrokerState.FENCED
+        ),
+    )
+    shut_down = where(has_leaderships, BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW)
+    unfenced = where(
+        request.want_fence,
+        where(request.want_shut_down, BrokerState.SHUTDOWN_NOW, BrokerState.FENCED),
+        where(request.want_shut_down, shut_down, BrokerState.UNFENCED),
+    )
+    others_know = session.controlled_shutdown_offset.value <= lowest_active_offset(t, registrations, sessions)
+    shutting_down = where(
+        ~has_leaderships & others_know, BrokerState.SHUTDOWN_NOW, BrokerState.CONTROLLED_SHUTDOWN
+    )
+    current = current_broker_state(registration, session)
+    return where(
+        current == BrokerState.CONTROLLED_SHUTDOWN,
+        shutting_down,
+        where(current == BrokerState.FENCED, fenced, unfenced),
+    )
+
+
+def is_caught_up(session: StructValue, request: StructValue) -> Bool:
+    """Whether a broker has replayed the metadata log up to its own registration."""
+    return request.current_metadata_offset >= session.registration_offset
+
+
+def lowest_active_offset(t: Terms, registrations: ArrayValue, sessions: ArrayValue) -> Int:
+    """How far every unfenced broker outside controlled shutdown has replayed metadata, by its last heartbeat."""
+    lowest: Any = None
+    for b in t.broker:
+        session, registration = sessions[b], registrations[b]
+        counts = registration.registered & ~registration.fenced & session.controlled_shutdown_offset.is_none
+        reported = where(session.metadata_offset.is_some, session.metadata_offset.value, -1)
+        offset = where(counts, reported, MAX_LONG)
+        lowest = offset if lowest is None else least(lowest, offset)
+    return lowest
+
+
+def is_fenced_state(state: Int) -> Bool:
+    """Whether a broker in this state is fenced."""
+    return (state == BrokerState.FENCED) | (state == BrokerState.SHUTDOWN_NOW)
+
+
+def changes_registration(registration: StructValue, current: Int, next: Int) -> Bool:
+    """Whether a heartbeat appends a change of the registration."""
+    enters_shutdown = (next == BrokerState.CONTROLLED_SHUTDOWN) & ~registration.in_controlled_shutdown
+    return (next != current) & (is_fenced_state(next) | (next == BrokerState.UNFENCED) | enters_shutdown)
+
+
+def registration_after_heartbeat(registration: StructValue, current: Int, next: Int) -> StructValue:
+    """The registration after a heartbeat. Unfencing does not end a controlled shutdown; only a restart does."""
+    changed = registration.replace(
+        fenced=where(is_fenced_state(next), True, where(next == BrokerState.UNFENCED, False, registration.fenced)),
+        in_controlled_shutdown=registration.in_controlled_shutdown | (next == BrokerState.CONTROLLED_SHUTDOWN),
+    )
+    return where(changes_registration(registration, current, next), changed, registration)
+
+
+def session_after_heartbeat(
+    registration: StructValue, session: StructValue, request: StructValue, next: Int, now_ms: Int, last_offset: Int
+) -> StructValue:
+    """The session after a heartbeat; ``last_offset`` is the end of the metadata log then.
+
+    A change of the registration makes the controller forget how far the broker has replayed.
+    """
+    current = current_broker_state(registration, session)
+    option = session.type.fields["metadata_offset"]
+    shutdown = session.controlled_shutdown_offset
+    enters = (next == BrokerState.CONTROLLED_SHUTDOWN) & shutdown.is_none
+    return session.replace(
+        last_contact_ms=now_ms,
+        metadata_offset=where(
+            changes_registration(registration, current, next),
+            option.none(),
+            option.some(request.current_metadata_offset),
+        ),
+        controlled_shutdown_offset=where(
+            is_fenced_state(next), option.none(), where(enters, option.some(last_offset), shutdown)
+        ),
+    )
+
+
+def heartbeat_reply(session: StructValue, request: StructValue, next: Int) -> dict[str, Bool]:
+    """What a broker is told."""
+    return {
+        "is_caught_up": is_caught_up(session, request),
+        "is_fenced": is_fenced_state(next),
+        "in_controlled_shutdown": next == BrokerState.CONTROLLED_SHUTDOWN,
+        "should_shut_down": next == BrokerState.SHUTDOWN_NOW,
+    }
+
+
+__all__ = [
+    "any_session_expired", "changes_registration", "current_broker_state", "has_live_session", "heartbeat_checks",
+    "heartbeat_reply", "is_caught_up", "is_fenced_state", "lowest_active_offset", "next_broker_state", "register",
+    "registration_after_heartbeat", "registration_checks", "session_after_heartbeat", "session_expired",
+    "session_of_fencing", "session_of_registration",
+]  # fmt: skip

@@ -1,0 +1,149 @@
+"""What the controller knows, as types: brokers' registrations, the partition, and the record that changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from model.language import Array, Bool, Enum, Index, Int, LanguageError, Option, Seq, Set, Struct
+from model.language.values import ArrayValue, SetValue
+from model.replication.controller.rules import RULES
+
+NO_LEADER = -1
+"""The node id that stands for "no leader" where a node id is written."""
+
+MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
+
+ElectionType = Enum("ElectionType", "ONLINE PREFERRED UNCLEAN")
+LeaderRecoveryState = Enum("LeaderRecoveryState", "RECOVERED RECOVERING")
+BrokerState = Enum("BrokerState", "FENCED UNFENCED CONTROLLED_SHUTDOWN SHUTDOWN_NOW")
+"""What a heartbeat finds and decides; SHUTDOWN_NOW is FENCED with the permission to stop."""
+
+Error = Enum(
+    "Error",
+    "NONE STALE_BROKER_EPOCH UNKNOWN_TOPIC_ID UNKNOWN_TOPIC_OR_PARTITION NOT_CONTROLLER FENCED_LEADER_EPOCH "
+    "INVALID_REQUEST INVALID_UPDATE_VERSION INELIGIBLE_REPLICA OPERATION_NOT_ATTEMPTED NEW_LEADER_ELECTED "
+    "DUPLICATE_BROKER_REGISTRATION ELECTION_NOT_NEEDED PREFERRED_LEADER_NOT_AVAILABLE "
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE INVALID_REPLICA_ASSIGNMENT NO_REASSIGNMENT_IN_PROGRESS",
+)
+"""Kafka's error codes, by their names."""
+
+
+class Terms:
+    """The types for a number of brokers, and the rules that are on: what every rule is stated with.
+
+    Epochs and offsets go from 0 to the given maxima. A maximum that is a name's bound cuts an exploration
+    there (``bounded``); without it leaving the range is an error.
+    """
+
+    def __init__(
+        self,
+        brokers: int,
+        rules: AbstractSet[str],
+        max_broker_epoch: int = MAX_LONG,
+        max_leader_epoch: int = MAX_INT,
+        max_partition_epoch: int = MAX_INT,
+        bounded: bool = False,
+    ) -> None:
+        for rule in set(rules) - set(RULES):
+            raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
+        self.rules = frozenset(rules)
+
+        def epoch(name: str, maximum: int) -> Int:
+            return Int(0, maximum, bound=f"max_{name}" if bounded else None)
+
+        self.broker = Index("broker", brokers)
+        self.brokers = Set(self.broker)
+        self.replicas = Seq(self.broker, brokers)
+        self.broker_epoch = epoch("broker_epoch", max_broker_epoch)
+        self.offset = Int(0, MAX_LONG)
+        # The last known leader as it is written: a broker, or NO_LEADER where there was none to remember.
+        self.node = Int(NO_LEADER, brokers - 1)
+
+        self.registration = Struct(
+            "BrokerRegistration",
+            registered=Bool,
+            epoch=self.broker_epoch,
+            fenced=Bool,
+            in_controlled_shutdown=Bool,
+        )
+        self.registrations = Array(self.broker, self.registration)
+        self.partition = Struct(
+            "Partition",
+            replicas=self.replicas,
+            adding=self.brokers,
+            removing=self.brokers,
+            isr=self.brokers,
+            elr=self.brokers,
+            last_known_elr=self.brokers,
+            last_known_leader=Option(self.node),
+            leader=Option(self.broker),
+            leader_epoch=epoch("leader_epoch", max_leader_epoch),
+            partition_epoch=epoch("partition_epoch", max_partition_epoch),
+            leader_recovery_state=LeaderRecoveryState,
+        )
+        # A PartitionChangeRecord holds what changes, and nothing else. A leader that is written as it was
+        # ends the leader epoch all the same.
+        self.record = Struct(
+            "PartitionChangeRecord",
+            replicas=Option(self.replicas),
+            adding=Option(self.brokers),
+            removing=Option(self.brokers),
+            isr=Option(self.brokers),
+            elr=Option(self.brokers),
+            last_known_elr=Option(self.brokers),
+            last_known_leader=Option(Option(self.node)),
+            leader=Option(Option(self.broker)),
+            leader_recovery_state=Option(LeaderRecoveryState),
+        )
+        # A member of a proposed ISR; no epoch (−1 in the request) skips the check of it.
+        self.isr_member = Struct("IsrMember", broker=self.broker, epoch=Option(self.offset))
+        # One more than there are brokers: a list that long has some broker twice.
+        self.proposed_isr = Seq(self.isr_member, brokers + 1)
+        self.alter_partition = Struct(
+            "AlterPartitionRequest",
+            version=Int(0, 3),
+            broker=self.broker,
+            broker_epoch=self.offset,
+            leader_epoch=Int(0, MAX_INT),
+            partition_epoch=Int(0, MAX_INT),
+            new_isr=self.proposed_isr,
+            leader_recovery_state=LeaderRecoveryState,
+        )
+        # What the active controller remembers of a broker's heartbeats; it is not in the metadata log.
+        self.session = Struct(
+            "BrokerSession",
+            last_contact_ms=self.offset,
+            metadata_offset=Option(self.offset),
+            controlled_shutdown_offset=Option(self.offset),
+            registration_offset=self.offset,
+        )
+        self.sessions = Array(self.broker, self.session)
+        self.heartbeat = Struct(
+            "BrokerHeartbeatRequest",
+            broker=self.broker,
+            broker_epoch=self.offset,
+            current_metadata_offset=self.offset,
+            want_fence=Bool,
+            want_shut_down=Bool,
+        )
+
+    def on(self, rule: str) -> bool:
+        """Whether a rule is on; known while tracing, so that a plain ``if`` can ask."""
+        if rule not in RULES:
+            raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
+        return rule in self.rules
+
+    def active(self, registrations: ArrayValue) -> SetValue:
+        """The brokers that may lead and be in an ISR: registered, not fenced, not in controlled shutdown (841.1)."""
+
+        def is_active(broker: Any) -> Any:
+            registration = registrations[broker]
+            return registration.registered & ~registration.fenced & ~registration.in_controlled_shutdown
+
+        return self.brokers.of(is_active)
+
+
+__all__ = [
+    "MAX_INT", "MAX_LONG", "NO_LEADER", "BrokerState", "ElectionType", "Error", "LeaderRecoveryState", "Terms",
+]  # fmt: skip

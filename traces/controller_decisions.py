@@ -1,0 +1,329 @@
+"""The controller's rules as functions of plain values: each traced once for a number of brokers and a set of rules.
+
+There is no rule here. What a rule says stands in model/replication/controller; this module says which
+inputs it has and asks for its record, the partition after it, and the named checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import Any
+
+from model.language import Bool, Int
+from model.language.function import Function
+from model.language.types import Type
+from model.language.values import StructValue
+from model.replication.controller import (
+    alter_partition,
+    brokers,
+    elections,
+    election_tasks,
+    eligible_leader_replicas,
+    partition_change,
+    reassignment,
+    sessions,
+)
+from model.replication.controller.types import MAX_INT, MAX_LONG, BrokerState, ElectionType, Terms
+
+
+class Decisions:
+    """What a controller with these rules decides, for brokers ``0 .. brokers-1``."""
+
+    def __init__(self, brokers: int, rules: frozenset[str]) -> None:
+        self.t = Terms(brokers, rules)
+        self.time = Int(0, MAX_LONG)
+        t = self.t
+        self._partition: dict[str, Type] = {
+            "partition": t.partition,
+            "registrations": t.registrations,
+            "min_isr": Int(0, MAX_INT),
+            "unclean_election": Bool,
+        }
+        self._session: dict[str, Type] = {
+            "registrations": t.registrations,
+            "sessions": t.sessions,
+            "now_ms": self.time,
+            "timeout_ms": self.time,
+        }
+
+    def _change(self, partition: StructValue, record: StructValue) -> dict[str, Any]:
+        return {
+            "record": record,
+            # A leader that is written as none and one that is not written both decode to None.
+            "written": {name: getattr(record, name).is_some for name in self.t.record.fields},
+            "nothing": partition_change.is_empty_record(self.t, record),
+            "after": partition_change.merge(self.t, partition, record),
+        }
+
+    def _about_broker(self, rule: Callable[..., StructValue], **more: Type) -> Function:
+        """A rule that changes a partition because of a broker."""
+
+        def function(partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, **rest: Any) -> Any:
+            record = rule(
+                self.t, partition, registrations, min_isr=min_isr, unclean_election=unclean_election, **rest
+            )
+            return self._change(partition, record)
+
+        return Function(function, **self._partition, broker=self.t.broker, **more)
+
+    @cached_property
+    def no_partition(self) -> dict[str, Any]:
+        """What stands for a partition that does not exist."""
+        zero = self.t.partition.zero()
+        return self.t.partition.decode([n.value for n in zero.nodes])
+
+    @cached_property
+    def effective_min_isr(self) -> Function:
+        """966.2."""
+        rule = eligible_leader_replicas.effective_min_isr
+        return Function(rule, min_insync_replicas=Int(0, MAX_INT), replication_factor=Int(0, MAX_INT))
+
+    @cached_property
+    def min_isr_change(self) -> Function:
+        """966.8."""
+        return Function(
+            lambda partition, min_isr: self._change(
+                partition, eligible_leader_replicas.after_min_isr_change(self.t, partition, min_isr)
+            ),
+            partition=self.t.partition,
+            min_isr=Int(0, MAX_INT),
+        )
+
+    @cached_property
+    def new_partition(self) -> Function:
+        """The partition as created."""
+        return Function(
+            lambda replicas, registrations: reassignment.new_partition(self.t, replicas, registrations),
+            replicas=self.t.replicas,
+            registrations=self.t.registrations,
+        )
+
+    # --- brokers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def fencing(self) -> Function:
+        """966.5: a partition when a broker is fenced."""
+        return self._about_broker(brokers.on_fencing)
+
+    @cached_property
+    def registration(self) -> Function:
+        """966.5: a partition when a broker registers."""
+        return self._about_broker(brokers.on_registration, clean=Bool, same_incarnation=Bool)
+
+    @cached_property
+    def heartbeat_change(self) -> Function:
+        """841.5, 966.5: a partition when a heartbeat takes a broker from a state to another."""
+        return self._about_broker(brokers.on_heartbeat, current=BrokerState, next=BrokerState)
+
+    @cached_property
+    def register(self) -> Function:
+        """The checks of a registration, whether it is clean, and what is stored."""
+        t = self.t
+
+        def register(
+            registrations: Any, sessions: Any, now_ms: Any, timeout_ms: Any, broker: Any, same_incarnation: Any,
+            previous_broker_epoch: Any, new_epoch: Any,
+        ) -> Any:  # fmt: skip
+            registration, session = registrations[broker], sessions[broker]
+            names_epoch = registration.registered & (previous_broker_epoch == registration.epoch)
+            return {
+                "checks": _sessions.registration_checks(
+                    t, registration, session, same_incarnation, now_ms, timeout_ms
+                ),
+                "clean": brokers.is_clean_registration(
+                    t, registration, previous_broker_epoch, same_incarnation
+                ),
+                "names_registered_epoch": names_epoch,
+                "registration": _sessions.register(t, registration, same_incarnation, new_epoch),
+            }
+
+        return Function(
+            register,
+            **self._session,
+            broker=t.broker,
+            same_incarnation=Bool,
+            previous_broker_epoch=Int(-1, MAX_LONG),
+            new_epoch=t.broker_epoch,
+        )
+
+    @cached_property
+    def session_of_registration(self) -> Function:
+        """The session after a registration."""
+        return Function(
+            lambda now_ms, record_offset: sessions.session_of_registration(self.t, now_ms, record_offset),
+            now_ms=self.time,
+            record_offset=self.t.offset,
+        )
+
+    @cached_property
+    def stale_broker(self) -> Function:
+        """Whether this broker, or any, is fenced by the periodic check."""
+        t = self.t
+
+        def stale_broker(registrations: Any, sessions: Any, now_ms: Any, timeout_ms: Any, broker: Any) -> Any:
+            arguments = (t, registrations, sessions)
+            return {
+                "this": _sessions.session_expired(*arguments, broker, now_ms, timeout_ms),
+                "any": _sessions.any_session_expired(*arguments, now_ms, timeout_ms),
+                "registration": registrations[broker].replace(fenced=True),
+                "session": _sessions.session_of_fencing(sessions[broker], now_ms),
+            }
+
+        return Function(stale_broker, **self._session, broker=t.broker)
+
+    @cached_property
+    def heartbeat(self) -> Function:
+        """The checks of a heartbeat, the states before and after, the reply."""
+        t = self.t
+
+        def heartbeat(registrations: Any, sessions: Any, request: Any, has_leaderships: Any) -> Any:
+            registration, session = registrations[request.broker], sessions[request.broker]
+            current = _sessions.current_broker_state(registration, session)
+            following = _sessions.next_broker_state(t, registrations, sessions, request, has_leaderships)
+            return {
+                "checks": _sessions.heartbeat_checks(registrations, request),
+                "current": current,
+                "next": following,
+                "changes_registration": _sessions.changes_registration(registration, current, following),
+                "registration": _sessions.registration_after_heartbeat(registration, current, following),
+                "reply": _sessions.heartbeat_reply(session, request, following),
+            }
+
+        return Function(
+            heartbeat,
+            registrations=t.registrations,
+            sessions=t.sessions,
+            request=t.heartbeat,
+            has_leaderships=Bool,
+        )
+
+    @cached_property
+    def session_after_heartbeat(self) -> Function:
+        """The session after a heartbeat."""
+        return Function(
+            sessions.session_after_heartbeat,
+            registration=self.t.registration,
+            session=self.t.session,
+            request=self.t.heartbeat,
+            next=BrokerState,
+            now_ms=self.time,
+            last_offset=self.t.offset,
+        )
+
+    # --- requests about a partition -----------------------------------------------------------------
+
+    @cached_property
+    def alter_partition(self) -> Function:
+        """B8, 841.2, 903.4: checks, record and answer of an AlterPartition."""
+        t = self.t
+
+        def alter(
+            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, request: Any, topic_known: Any,
+            partition_known: Any,
+        ) -> Any:  # fmt: skip
+            record = alter_partition.alter_partition(
+                t, request, partition, registrations, min_isr, unclean_election
+            )
+            return {
+                "checks": alter_partition.alter_partition_checks(
+                    t, request, partition, registrations, topic_known, partition_known
+                ),
+                "error": alter_partition.alter_partition_error(request, record),
+                **self._change(partition, record),
+            }
+
+        return Function(
+            alter, **self._partition, request=t.alter_partition, topic_known=Bool, partition_known=Bool
+        )
+
+    @cached_property
+    def elect(self) -> Function:
+        """966.17: checks, record and answer of an election on request."""
+        t = self.t
+
+        def elect(
+            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, election: Any,
+            partition_known: Any,
+        ) -> Any:  # fmt: skip
+            record = election_tasks.elect_leader(t, partition, registrations, election, min_isr)
+            change = self._change(partition, record)
+            return {
+                "checks": elections.election_checks(partition, election, partition_known),
+                "error": elections.election_error(election, change["nothing"]),
+                **change,
+            }
+
+        return Function(elect, **self._partition, election=ElectionType, partition_known=Bool)
+
+    @cached_property
+    def unclean_task(self) -> Function:
+        """966.15: the periodic unclean election."""
+        return Function(
+            lambda partition, registrations, min_isr, unclean_election: self._change(
+                partition,
+                election_tasks.maybe_elect_unclean_leader(
+                    self.t, partition, registrations, min_isr, unclean_election
+                ),
+            ),
+            **self._partition,
+        )
+
+    @cached_property
+    def balance_task(self) -> Function:
+        """966.17: the periodic preferred election."""
+        return Function(
+            lambda partition, registrations, min_isr, unclean_election: self._change(
+                partition, election_tasks.maybe_balance_leader(self.t, partition, registrations, min_isr)
+            ),
+            **self._partition,
+        )
+
+    @cached_property
+    def reassign(self) -> Function:
+        """966.9: checks and record of a reassignment."""
+        t = self.t
+
+        def reassign(
+            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, target: Any, partition_known: Any
+        ) -> Any:
+            return {
+                "checks": reassignment.reassignment_checks(t, target, registrations, partition_known),
+                **self._change(
+                    partition, reassignment.reassign(t, partition, target, registrations, min_isr)
+                ),
+            }
+
+        return Function(reassign, **self._partition, target=t.replicas, partition_known=Bool)
+
+    @cached_property
+    def cancel(self) -> Function:
+        """966.9: checks and record of a cancellation."""
+        t = self.t
+
+        def cancel(
+            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, partition_known: Any
+        ) -> Any:
+            return {
+                "checks": reassignment.cancellation_checks(
+                    t, partition, min_isr, unclean_election, partition_known
+                ),
+                **self._change(
+                    partition,
+                    reassignment.cancel_reassignment(t, partition, registrations, min_isr, unclean_election),
+                ),
+            }
+
+        return Function(cancel, **self._partition, partition_known=Bool)
+
+
+_sessions = sessions
+
+
+@lru_cache(maxsize=64)
+def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
+    """The decisions for a number of brokers and a set of rules; traced once."""
+    return Decisions(brokers, rules)
+
+
+__all__ = ["Decisions", "decisions"]

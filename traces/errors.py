@@ -1,0 +1,28 @@
+"""What is wrong with a trace that cannot be read."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+
+class TraceError(Exception):
+    """A file that is no trace, or one that breaks off or lies about its own form.
+
+    ``line`` counts from 1 and is None where no line is to blame; ``field`` is the path of the field in the
+    line (``records[0].data.isr``), or None.
+    """
+
+    def __init__(self, path: str | PathLike[str], line: int | None, field: str | None, message: str) -> None:
+        self.path, self.line, self.field, self.message = str(path), line, field, message
+        place = self.path if line is None else f"{self.path}:{line}"
+        super().__init__(f"{place}: {field}: {message}" if field else f"{place}: {message}")
+
+
+def printable(text: object, limit: int = 200) -> str:
+    """Text from a trace, fit for a terminal: control characters escaped, cut at a limit."""
+    shown = str(text)
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+__all__ = ["TraceError", "printable"]

@@ -1,0 +1,125 @@
+"""Lines of JSON from a file, plain or compressed, one at a time and in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from traces.errors import TraceError, printable
+
+GZIP_MAGIC = b"\x1f\x8b"
+CHUNK = 1 << 16
+MAX_LINE = 1 << 22
+"""The longest line that is read, in bytes."""
+MAX_BYTES = 1 << 33
+"""The most that is read of one file, in bytes after decompression."""
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file with their line numbers, from 1. Blank lines at the end are not read.
+
+    Raises TraceError where the file cannot be read, is cut off, is not JSON, or goes over a limit.
+    """
+    number = 0
+    blank: int | None = None
+    for number, line in enumerate(_split(path), start=1):
+        if not line.strip():
+            blank = blank or number
+            continue
+        if blank is not None:
+            raise TraceError(path, blank, None, "an empty line")
+        yield number, _parse(path, number, line)
+    if number == 0:
+        raise TraceError(path, None, None, "the file is empty")
+
+
+def _split(path: Path) -> Iterator[bytes]:
+    """The lines of a file; the last one may lack its newline."""
+    rest, number = b"", 1
+    for chunk in _chunks(path):
+        rest += chunk
+        *complete, rest = rest.split(b"\n")
+        for line in complete:
+            if len(line) > MAX_LINE:
+                raise TraceError(path, number, None, f"a line longer than {MAX_LINE} bytes")
+            yield line
+            number += 1
+        if len(rest) > MAX_LINE:
+            raise TraceError(path, number, None, f"a line longer than {MAX_LINE} bytes")
+    if rest:
+        yield rest
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, decompressed where they begin as gzip does."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(2)
+            file.seek(0)
+            total = 0
+            for chunk in _gunzip(path, file) if magic == GZIP_MAGIC else _plain(file):
+                total += len(chunk)
+                if total > MAX_BYTES:
+                    raise TraceError(path, None, None, f"more than {MAX_BYTES} bytes of text")
+                yield chunk
+    except OSError as wrong:
+        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
+
+
+def _plain(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """Decompress, never more than a chunk at once; a stream may have several members."""
+    member = zlib.decompressobj(wbits=31)
+    pending = b""
+    try:
+        while True:
+            if member.eof:
+                pending = member.unused_data or file.read(CHUNK)
+                if not pending:
+                    return
+                member = zlib.decompressobj(wbits=31)
+            elif not pending:
+                pending = file.read(CHUNK)
+                if not pending:
+                    raise TraceError(path, None, None, "the compressed file is cut off")
+            chunk = member.decompress(pending, CHUNK)
+            pending = member.unconsumed_tail
+            if chunk:
+                yield chunk
+    except zlib.error as wrong:
+        raise TraceError(path, None, None, f"the compressed file is damaged: {wrong}") from None
+
+
+def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(line.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
+    except UnicodeDecodeError:
+        raise TraceError(path, number, None, "not UTF-8") from None
+    except RecursionError:
+        raise TraceError(path, number, None, "JSON nested too deeply") from None
+    except ValueError as wrong:
+        raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
+    if not isinstance(parsed, dict):
+        raise TraceError(path, number, None, "not a JSON object")
+    return parsed
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+__all__ = ["MAX_BYTES", "MAX_LINE", "read_lines"]
