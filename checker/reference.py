@@ -81,7 +81,9 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
                     if progress:
                         queue = len(level) - expanded + len(following)
                         progress(
-                            Progress(result.depth, len(parents), result.generated_states, queue, 0, 0, seconds)
+                            Progress(
+                                result.depth, len(parents), result.generated_states, queue, 0, 0, seconds
+                            )
                         )
                     if options.limit_seconds is not None and seconds > options.limit_seconds:
                         result.stopped_by = "seconds"

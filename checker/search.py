@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from model.language.errors import LanguageError
 from model.language.model import Scalars
@@ -59,7 +60,7 @@ class Violation:
     initial: Scalars
     path: tuple[int, ...]
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """The violating state's level."""
         return len(self.path) + 1

@@ -15,7 +15,9 @@ def weak_isr(m: Truncation, s: State) -> Bool:
     """
     return all_of(
         implies(
-            m.presumes_leadership(s, leader) & s.replicas[leader].isr.has(replica) & (s.replicas[leader].hwm > 0),
+            m.presumes_leadership(s, leader)
+            & s.replicas[leader].isr.has(replica)
+            & (s.replicas[leader].hwm > 0),
             m.holds_below_hwm(s, leader, replica),
         )
         for leader in m.replica

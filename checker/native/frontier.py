@@ -16,7 +16,6 @@ import numpy as np
 
 from checker.native.layout import Words
 
-
 _SPARE_BLOCKS = 16
 
 

@@ -109,7 +109,9 @@ class Scope:
     A child scope sees its parent's values; what it computes itself is not seen by its siblings.
     """
 
-    def __init__(self, function: Function, layout: Layout, words: list[str], parent: Scope | None = None) -> None:
+    def __init__(
+        self, function: Function, layout: Layout, words: list[str], parent: Scope | None = None
+    ) -> None:
         self._function, self._layout, self._words, self._parent = function, layout, words, parent
         self._names: dict[int, str] = {}
 

@@ -37,8 +37,10 @@ class Layout:
         used: list[int] = []
         self.slots: list[Slot] = []
         for leaf in leaves:
-            if leaf.bits > 64:
-                raise EngineError(f"{leaf.path} needs {leaf.bits} bits; the native engine packs at most 64 in one field")
+            if leaf.bits > 62:
+                raise EngineError(
+                    f"{leaf.path} needs {leaf.bits} bits; the native engine packs at most 62 in one field"
+                )
             word = next((w for w, bits in enumerate(used) if bits + leaf.bits <= 64), len(used))
             if word == len(used):
                 used.append(0)

@@ -13,6 +13,7 @@ from checker.native.runtime import CONTEXT, Runtime
 from checker.native.symmetry import canonical, refuse_asymmetry
 from checker.native.worker import Worker
 from checker.search import EngineError
+from model.language import graph
 from model.language.interpreter import BoundError
 from model.language.model import Model, Scalars
 
@@ -28,12 +29,15 @@ class Program:
             raise EngineError(f"{self.instances} action instances are more than the native engine can number")
         if len(model.properties) > 64:
             raise EngineError("the native engine checks at most 64 properties in one run")
+        _refuse_wide_numbers(model)
         kernels = Kernels(model, self.layout)
         self.text = kernels.text()
         if symmetry:
             refuse_asymmetry(model)
             self.text += canonical(model, self.layout)
-        self.text += Runtime(self.layout.words, self.instances, "canonical" if symmetry else "fingerprint").text()
+        self.text += Runtime(
+            self.layout.words, self.instances, "canonical" if symmetry else "fingerprint"
+        ).text()
         self._machine = Machine(self.text)
         self.expand = self._machine.function("expand", 1)
         self.admit = self._machine.function("admit", 1)
@@ -62,7 +66,9 @@ class Program:
         )
         self.check_error(worker)
         rows = out[: (end - out.ctypes.data) // (8 * width)]
-        return [(int(r[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), self.layout.unpack(r[WORDS:])) for r in rows]
+        return [
+            (int(r[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), self.layout.unpack(r[WORDS:])) for r in rows
+        ]
 
     def violated(self, state: Scalars) -> list[str]:
         """The names of the properties that one state violates."""
@@ -83,11 +89,13 @@ class Program:
         """All workers' counters by name: steps taken by action, steps cut by bound, premises met by property."""
         model = self.model
         actions = dict.fromkeys((a.name for a in model.actions), 0)
-        for instance, taken in zip(model.instances, sum(w.counts for w in workers).tolist(), strict=False):
+        for instance, taken in zip(
+            model.instances, np.sum([w.counts for w in workers], axis=0).tolist(), strict=False
+        ):
             actions[instance.action.name] += taken
-        cut = dict(zip(model.bounds, sum(w.cuts for w in workers).tolist(), strict=False))
+        cut = dict(zip(model.bounds, np.sum([w.cuts for w in workers], axis=0).tolist(), strict=False))
         names = [p.name for p in model.properties]
-        premises = dict(zip(names, sum(w.premises for w in workers).tolist(), strict=False))
+        premises = dict(zip(names, np.sum([w.premises for w in workers], axis=0).tolist(), strict=False))
         return actions, cut, premises
 
     def worker(self, want_deadlock: bool = False) -> Worker:
@@ -96,3 +104,20 @@ class Program:
         return Worker(
             self.layout.words, self.instances, len(model.bounds), len(model.properties), want_deadlock
         )
+
+
+def _refuse_wide_numbers(model: Model) -> None:
+    """EngineError where a number could leave 64 bits: kernels compute with machine words."""
+    for instance in model.instances:
+        roots = [
+            instance.enabled,
+            *(w.node for w in instance.writes.values()),
+            *(c.node for c in instance.checks),
+        ]
+        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(roots)):
+            raise EngineError(f"{instance} computes with numbers or sets that may need more than 62 bits")
+    for prop in model.properties:
+        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable([prop.node])):
+            raise EngineError(
+                f"property {prop.name} computes with numbers or sets that may need more than 62 bits"
+            )

@@ -59,7 +59,9 @@ class Runtime:
 
     def text(self) -> str:
         """The text of all functions."""
-        return "\n".join([self._insert(), self._look_up(), self._expand(), self._admit(), self._grow(), self._walk()])
+        return "\n".join(
+            [self._insert(), self._look_up(), self._expand(), self._admit(), self._grow(), self._walk()]
+        )
 
     def _field(self, f: Function, name: str) -> str:
         return f.at("%context", CONTEXT[name])

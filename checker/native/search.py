@@ -148,7 +148,7 @@ class _Run:
         mask = sum(1 << i for i, name in enumerate(self.names) if name in self.found)
         for worker in self.workers:
             worker["known"] = mask
-        if level.size <= _INLINE or self.count == 1 and not self.progress:
+        if level.size <= _INLINE or (self.count == 1 and not self.progress):
             self._work(self.workers[0], following)
         else:
             self._work_together(following)

@@ -99,11 +99,12 @@ def simulate(
     with interruption(interrupt), ThreadPoolExecutor(count) as pool:
         while result.walks < options.walks and result.stopped_by is None:
             numbers = range(result.walks, min(result.walks + _ROUND, options.walks))
-            shares = list(
-                pool.map(
-                    lambda i: _share(program, workers[i], initial, numbers[i::count], options), range(count)
-                )
-            )
+            parts = [numbers[i::count] for i in range(count)]
+            futures = [
+                pool.submit(_share, program, worker, initial, part, options)
+                for worker, part in zip(workers, parts, strict=True)
+            ]
+            shares = [future.result() for future in futures]
             _add(result, model, shares, len(numbers))
             result.seconds = time.perf_counter() - started
             if result.violations:

@@ -35,7 +35,9 @@ class Table:
         try:
             self._memory = mmap.mmap(-1, slots * 8, flags=flags)
         except (OSError, ValueError) as wrong:
-            raise EngineError(f"no address space for a fingerprint table of {slots * 8} bytes: {wrong}") from None
+            raise EngineError(
+                f"no address space for a fingerprint table of {slots * 8} bytes: {wrong}"
+            ) from None
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self._memory.madvise(mmap.MADV_HUGEPAGE)
         self.slots = np.frombuffer(self._memory, dtype=np.uint64)

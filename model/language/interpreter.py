@@ -69,7 +69,8 @@ class Interpreter:
         self.model = model
         self._enabled = compile_nodes([i.enabled for i in model.instances])
         self._after = [
-            compile_nodes([c.node for c in i.checks] + [w.node for w in i.writes.values()]) for i in model.instances
+            compile_nodes([c.node for c in i.checks] + [w.node for w in i.writes.values()])
+            for i in model.instances
         ]
         self._holds = compile_nodes([n for p in model.properties for n in (p.node, p.premise)])
 

@@ -48,7 +48,9 @@ class Instance:
         try:
             return self.action.says.format(**self.parameters)
         except (KeyError, IndexError) as wrong:
-            raise LanguageError(f"the sentence of {self.action.name} names no parameter of it: {wrong}") from None
+            raise LanguageError(
+                f"the sentence of {self.action.name} names no parameter of it: {wrong}"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,14 @@ class Model:
                 raise LanguageError(
                     f"{action.name}: parameter {name!r} ranges over {attribute!r}, which define() does not set"
                 )
-            domains.append([_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)])
+            domains.append(
+                [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
+            )
         for choice in itertools.product(*domains):
             with tracing() as trace:
                 state = State(self.protocol.state, self.inputs)
                 arguments = {name: value for name, (value, _) in zip(action.domains, choice, strict=True)}
-                returned = action.function(self.protocol, state, **arguments)
+                returned: object = action.function(self.protocol, state, **arguments)  # type: ignore[func-returns-value]
                 if returned is not None:
                     raise fail(f"action {action.name} returned a value; it writes s.next and returns nothing")
             if any(guard.node is graph.FALSE for guard in trace.guards):

@@ -120,7 +120,9 @@ class Protocol:
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
 
-    def __init__(self, parameters: Mapping[str, int] | None = None, rules: Iterable[str] | None = None) -> None:
+    def __init__(
+        self, parameters: Mapping[str, int] | None = None, rules: Iterable[str] | None = None
+    ) -> None:
         chosen = dict(parameters or {})
         for key, value in chosen.items():
             known = self.parameters.get(key)
@@ -129,8 +131,12 @@ class Protocol:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise LanguageError(f"parameter {key} of {self.name} is a whole number, not {value!r}")
             if not known.low <= value <= known.high:
-                raise LanguageError(f"parameter {key} of {self.name} is {known.low} to {known.high}, not {value}")
-        self.p = SimpleNamespace(**{key: chosen.get(key, known.default) for key, known in self.parameters.items()})
+                raise LanguageError(
+                    f"parameter {key} of {self.name} is {known.low} to {known.high}, not {value}"
+                )
+        self.p = SimpleNamespace(
+            **{key: chosen.get(key, known.default) for key, known in self.parameters.items()}
+        )
         on = frozenset(self.rules if rules is None else rules)
         for rule in on - set(self.rules):
             raise LanguageError(f"{self.name} has no rule {rule!r}; it has {_list(self.rules)}")

@@ -44,7 +44,9 @@ def _sizes(model: Model) -> dict[str, int]:
             found[index.name] = index.size
     for name in model.protocol.symmetric:
         if name not in found:
-            raise LanguageError(f"{model.protocol.name} declares symmetry in {name!r}, an index its state does not use")
+            raise LanguageError(
+                f"{model.protocol.name} declares symmetry in {name!r}, an index its state does not use"
+            )
     if not found:
         raise LanguageError(f"{model.protocol.name} declares no symmetric index")
     return found
@@ -68,40 +70,42 @@ def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node
         return [_mapped(nodes[0], renaming[type_.name])]
     if isinstance(type_, Set) and type_.index.name in renaming:
         result = graph.const(0, BITS)
-        for old, new in enumerate(renaming[type_.index.name]):
-            here = graph.member(graph.const(old, INT), nodes[0])
-            bit, empty = graph.const(1 << new, BITS), graph.const(0, BITS)
+        for value, name in enumerate(renaming[type_.index.name]):
+            here = graph.member(graph.const(value, INT), nodes[0])
+            bit, empty = graph.const(1 << name, BITS), graph.const(0, BITS)
             result = graph.union(result, graph.select(here, bit, empty))
         return [result]
+    found: list[Node] = []
     if isinstance(type_, Struct):
-        found: list[Node] = []
         for part in type_.fields.values():
             found += _rename(part, nodes[len(found) : len(found) + part.leaf_count], renaming)
         return found
     if isinstance(type_, Array):
         width = type_.element.leaf_count
         parts = [
-            _rename(type_.element, nodes[i * width : (i + 1) * width], renaming) for i in range(type_.index.size)
+            _rename(type_.element, nodes[i * width : (i + 1) * width], renaming)
+            for i in range(type_.index.size)
         ]
         if type_.index.name in renaming:
             order = renaming[type_.index.name]
-            parts = [parts[order.index(new)] for new in range(type_.index.size)]
+            parts = [parts[order.index(name)] for name in range(type_.index.size)]
         return [node for part in parts for node in part]
     if isinstance(type_, Seq):
-        width, found = type_.element.leaf_count, [nodes[0]]
+        width = type_.element.leaf_count
+        items = [nodes[0]]
         for i in range(type_.maximum):
-            old = nodes[1 + i * width : 1 + (i + 1) * width]
+            item = nodes[1 + i * width : 1 + (i + 1) * width]
             there = graph.lt(graph.const(i, INT), nodes[0])  # what is past the end stays zero
-            new = _rename(type_.element, old, renaming)
-            found += (graph.select(there, b, a) for a, b in zip(old, new, strict=True))
-        return found
+            other = _rename(type_.element, item, renaming)
+            items += (graph.select(there, b, a) for a, b in zip(item, other, strict=True))
+        return items
     if isinstance(type_, Option):
         there = type_.present(nodes)
         if len(nodes) == type_.content_type.leaf_count:  # none is a code of the number itself
-            new = _rename(type_.content_type, nodes, renaming)
-            return [graph.select(there, b, a) for a, b in zip(nodes, new, strict=True)]
-        new = _rename(type_.content_type, nodes[1:], renaming)
-        return [nodes[0], *(graph.select(there, b, a) for a, b in zip(nodes[1:], new, strict=True))]
+            whole = _rename(type_.content_type, nodes, renaming)
+            return [graph.select(there, b, a) for a, b in zip(nodes, whole, strict=True)]
+        content = _rename(type_.content_type, nodes[1:], renaming)
+        return [nodes[0], *(graph.select(there, b, a) for a, b in zip(nodes[1:], content, strict=True))]
     return list(nodes)
 
 

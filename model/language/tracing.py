@@ -120,7 +120,14 @@ class State:
 class Next:
     """A place in the state after a step, to be assigned to: ``s.next.logs[leader] = …``."""
 
-    def __init__(self, old: values.Value, type: Type, start: int, hits: tuple[tuple[int, Node], ...] = ()) -> None:
+    _old: values.Value
+    _type: Type
+    _start: int
+    _hits: tuple[tuple[int, Node], ...]
+
+    def __init__(
+        self, old: values.Value, type: Type, start: int, hits: tuple[tuple[int, Node], ...] = ()
+    ) -> None:
         # `start` is the first scalar of the place. A symbolic index stands in `hits` as pairs
         # (offset to add, condition under which it is this element).
         self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits)
@@ -176,7 +183,8 @@ class Next:
                 leaf = self._start + offset + i
                 if leaf in trace.writes:
                     raise LanguageError(
-                        f"this step writes a field a second time; the first time at {trace.writes[leaf].place}", where
+                        f"this step writes a field a second time; the first time at {trace.writes[leaf].place}",
+                        where,
                     )
                 trace.writes[leaf] = Write(graph.select(condition, node, self._old.nodes[leaf]), where)
 

@@ -72,7 +72,9 @@ class Type:
             if not node.is_const:
                 raise fail(f"{plain!r} is not a plain value")
             if not leaf.low <= node.value <= leaf.high:
-                raise fail(f"{node.value} is outside {leaf.low}..{leaf.high}{leaf.path and f' of {leaf.path}'}")
+                raise fail(
+                    f"{node.value} is outside {leaf.low}..{leaf.high}{leaf.path and f' of {leaf.path}'}"
+                )
         return tuple(n.value for n in nodes)
 
     def constants(self) -> Iterator[Any]:
@@ -309,7 +311,9 @@ class Option(Type):
         """The value, or its type's zero."""
         if self._number:
             zero = self._number.zero().nodes[0]
-            return self._number.wrap([graph.select(self.present(nodes), _at_least(nodes[0], self._number.low), zero)])
+            return self._number.wrap(
+                [graph.select(self.present(nodes), _at_least(nodes[0], self._number.low), zero)]
+            )
         return self.content_type.wrap(nodes[1:])
 
     def some(self, plain: object) -> values.OptionValue:
@@ -449,10 +453,14 @@ class Struct(Type):
         unknown = [n for n in fields if n not in self.fields]
         if missing or unknown:
             what = " and ".join(
-                f"{verb} {', '.join(names)}" for verb, names in (("needs", missing), ("has no", unknown)) if names
+                f"{verb} {', '.join(names)}"
+                for verb, names in (("needs", missing), ("has no", unknown))
+                if names
             )
             raise fail(f"{self.name} {what}")
-        return self.wrap([node for name, type_ in self.fields.items() for node in type_.lift(fields[name]).nodes])
+        return self.wrap(
+            [node for name, type_ in self.fields.items() for node in type_.lift(fields[name]).nodes]
+        )
 
     def lift(self, plain: object) -> values.StructValue:  # noqa: D102
         if isinstance(plain, values.StructValue):

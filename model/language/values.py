@@ -22,11 +22,17 @@ class Value:
     """Base of all symbolic values: a type (None for the result of arithmetic) and its scalar nodes."""
 
     __slots__ = ("nodes", "type")
+    nodes: tuple[Node, ...]
+    type: Type | None
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, type: Type | None, nodes: tuple[Node, ...]) -> None:
         object.__setattr__(self, "type", type)
         object.__setattr__(self, "nodes", nodes)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Values never change."""
+        raise fail(f"values never change: write s.next.….{name} = …, or use .replace({name}=…)")
 
     def __eq__(self, other: object) -> Bool:  # type: ignore[override]
         """Equality as a symbolic bool; a plain Python value is lifted to this value's type."""
@@ -43,7 +49,9 @@ class Value:
 
     def __iter__(self) -> Iterator[Any]:
         """Values cannot be iterated over: loop over the index type, which is known while tracing."""
-        raise fail(f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership")
+        raise fail(
+            f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership"
+        )
 
     def __contains__(self, item: object) -> bool:
         """Python turns ``in`` into a plain bool, so it cannot be symbolic."""
@@ -143,7 +151,9 @@ class Int(Value):
         """The plain number, where it is known while tracing."""
         if self.node.is_const:
             return self.node.value
-        raise fail(f"a {self.describe()} is not known while tracing; compare it, or index an Array or Seq with it")
+        raise fail(
+            f"a {self.describe()} is not known while tracing; compare it, or index an Array or Seq with it"
+        )
 
     __int__ = __index__
 
@@ -220,10 +230,6 @@ class StructValue(Value):
             raise AttributeError(name)
         start, field = self.type.field(name)
         return field.wrap(self.nodes[start : start + field.leaf_count])
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Values never change."""
-        raise fail(f"values never change: write s.next.….{name} = …, or use .replace({name}=…)")
 
     def replace(self, **fields: object) -> StructValue:
         """A copy in which these fields have other values."""
@@ -387,14 +393,12 @@ def where(condition: Bool | bool, yes: Any, no: Any) -> Any:
     if not isinstance(yes, Value) or (isinstance(no, OptionValue) and not isinstance(yes, OptionValue)):
         yes = lift_like(no, yes)
     no = lift_like(yes, no)
-    nodes = tuple(
-        graph.select(condition.node, a, b) for a, b in zip(yes.nodes, no.nodes, strict=True)
-    )
+    nodes = tuple(graph.select(condition.node, a, b) for a, b in zip(yes.nodes, no.nodes, strict=True))
     if isinstance(yes, (Bool, Int)):
         return type(yes)(yes.type if yes.type == no.type else None, nodes)
     if yes.type != no.type:
         raise fail(f"where() cannot choose between a {yes.describe()} and a {no.describe()}")
-    return yes.type.wrap(nodes)  # type: ignore[union-attr]
+    return yes.type.wrap(nodes)
 
 
 def _plain(value: object) -> Value:

@@ -59,14 +59,27 @@ class Truncation(Protocol):
     }
     rules = {
         "leader_epoch_lookup": Rule(
-            "KIP-101", "A new follower truncates to where its last leader epoch ends on the leader, not to its HWM."
+            "KIP-101",
+            "A new follower truncates to where its last leader epoch ends on the leader, not to its HWM.",
         ),
-        "matching_tail": Rule("KIP-279", "A new follower truncates to the end of the last record both logs share."),
-        "fenced_truncation": Rule("KIP-320, B2", "The truncation point is asked of a leader in the same epoch only."),
-        "fenced_fetch": Rule("KIP-320, B2", "A leader uses a fetch only when its leader epoch is the leader's own."),
-        "fenced_high_watermark": Rule("KIP-320, B4", "The HWM counts only ISR members that fetch in this epoch."),
-        "fenced_shrink": Rule("KIP-320, B2", "A replica that is not in the leader's epoch may be taken out of the ISR."),
-        "fenced_join": Rule("KIP-320, B5", "A follower joins the ISR only when it follows in the leader's epoch."),
+        "matching_tail": Rule(
+            "KIP-279", "A new follower truncates to the end of the last record both logs share."
+        ),
+        "fenced_truncation": Rule(
+            "KIP-320, B2", "The truncation point is asked of a leader in the same epoch only."
+        ),
+        "fenced_fetch": Rule(
+            "KIP-320, B2", "A leader uses a fetch only when its leader epoch is the leader's own."
+        ),
+        "fenced_high_watermark": Rule(
+            "KIP-320, B4", "The HWM counts only ISR members that fetch in this epoch."
+        ),
+        "fenced_shrink": Rule(
+            "KIP-320, B2", "A replica that is not in the leader's epoch may be taken out of the ISR."
+        ),
+        "fenced_join": Rule(
+            "KIP-320, B5", "A follower joins the ISR only when it follows in the leader's epoch."
+        ),
         "join_at_epoch_start": Rule(
             "KIP-320, B5", "No follower joins the ISR before the HWM has reached the leader's own epoch."
         ),
@@ -80,7 +93,10 @@ class Truncation(Protocol):
         "kip_101": Profile.of("leader epochs decide where to truncate", "leader_epoch_lookup"),
         "kip_279": Profile.of("the last shared record decides where to truncate", "matching_tail"),
         "kip_320_first_try": Profile.of(
-            "truncation when a fetch finds divergence", "matching_tail", "divergence_on_fetch", "join_at_epoch_start"
+            "truncation when a fetch finds divergence",
+            "matching_tail",
+            "divergence_on_fetch",
+            "join_at_epoch_start",
         ),
         "kip_320": Profile.of("leader epochs fence fetches, HWM and ISR", *_KIP_320),
     }
@@ -97,7 +113,11 @@ class Truncation(Protocol):
         self.log = Seq(self.record, p.log_size, bound="log_size")
         # What a broker believes: its own HWM, and the last LeaderAndIsr request that it took.
         self.replica_state = Struct(
-            "ReplicaState", hwm=offset, leader_epoch=self.known_epoch, leader=Option(self.replica), isr=self.isr
+            "ReplicaState",
+            hwm=offset,
+            leader_epoch=self.known_epoch,
+            leader=Option(self.replica),
+            isr=self.isr,
         )
         self.request = Struct("LeaderAndIsr", leader=Option(self.replica), isr=self.isr)
         return Struct(
@@ -112,7 +132,7 @@ class Truncation(Protocol):
 
     def initial(self) -> list[dict[str, Any]]:
         """Empty logs, everyone in the ISR, no leader yet."""
-        unaware = {"hwm": 0, "leader_epoch": None, "leader": None, "isr": []}
+        unaware: dict[str, Any] = {"hwm": 0, "leader_epoch": None, "leader": None, "isr": []}
         return [
             {
                 "logs": [[]] * self.p.replicas,
@@ -169,9 +189,7 @@ class Truncation(Protocol):
         epoch = where(s.quorum.leader_epoch.is_some, s.quorum.leader_epoch.value + 1, 0)
         s.next.quorum = {"leader_epoch": epoch, "leader": leader, "isr": isr}
         for e in self.epoch:
-            s.next.requests[e] = where(
-                epoch == e, self.request(leader=leader, isr=isr), s.requests[e]
-            )
+            s.next.requests[e] = where(epoch == e, self.request(leader=leader, isr=isr), s.requests[e])
 
     @action("B8", says="the controller takes replica {replica} out of the ISR", replica="replica")
     def controller_shrink_isr(self, s: State, replica: Number) -> None:
@@ -236,7 +254,9 @@ class Truncation(Protocol):
             return where(empty, 0, self.epoch_end_offset(s, leader, follower))
         return s.replicas[follower].hwm
 
-    @action("B3", says="replica {replica} becomes follower in epoch {epoch}", replica="replica", epoch="epoch")
+    @action(
+        "B3", says="replica {replica} becomes follower in epoch {epoch}", replica="replica", epoch="epoch"
+    )
     def become_follower(self, s: State, replica: Number, epoch: Number) -> None:
         """A broker takes a LeaderAndIsr request that names another leader, and truncates its log."""
         request, hwm = s.requests[epoch], s.replicas[replica].hwm
@@ -271,7 +291,10 @@ class Truncation(Protocol):
         s.next.next_record_id = s.next_record_id + 1
 
     @action(
-        "B2", says="replica {follower} fetches a record from replica {leader}", follower="replica", leader="replica"
+        "B2",
+        says="replica {follower} fetches a record from replica {leader}",
+        follower="replica",
+        leader="replica",
     )
     def follower_fetch(self, s: State, follower: Number, leader: Number) -> None:
         """A follower appends the leader's record at its log end, and takes over the leader's HWM (B4)."""
@@ -324,7 +347,9 @@ class Truncation(Protocol):
                 follows = self.follows(s, follower, leader)
                 has_record = s.logs[follower].length > me.hwm
             require(f"replica {int(follower)}, if in the ISR, follows", ~me.isr.has(follower) | follows)
-            require(f"replica {int(follower)}, if in the ISR, has the record", ~me.isr.has(follower) | has_record)
+            require(
+                f"replica {int(follower)}, if in the ISR, has the record", ~me.isr.has(follower) | has_record
+            )
         s.next.replicas[leader].hwm = me.hwm + 1
 
     # --- the ISR ----------------------------------------------------------------------------------
@@ -336,7 +361,10 @@ class Truncation(Protocol):
         s.next.replicas[leader].isr = isr
 
     @action(
-        "B7", says="replica {leader} takes replica {follower} out of the ISR", leader="replica", follower="replica"
+        "B7",
+        says="replica {leader} takes replica {follower} out of the ISR",
+        leader="replica",
+        follower="replica",
     )
     def leader_shrink_isr(self, s: State, leader: Number, follower: Number) -> None:
         """A follower that lags behind the leader's log end can be taken out."""
@@ -351,7 +379,10 @@ class Truncation(Protocol):
         self.alter_isr(s, leader, isr.without(follower))
 
     @action(
-        "B5", says="replica {leader} takes replica {follower} into the ISR", leader="replica", follower="replica"
+        "B5",
+        says="replica {leader} takes replica {follower} into the ISR",
+        leader="replica",
+        follower="replica",
     )
     def leader_expand_isr(self, s: State, leader: Number, follower: Number) -> None:
         """A follower that has caught up with the leader's HWM joins the ISR."""

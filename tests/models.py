@@ -1,0 +1,53 @@
+"""Every protocol there is, as models to run engines on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from checker import catalogue, request, scenarios
+from model.language import Model
+from model.language.interpreter import BoundError, Interpreter
+from model.language.model import Scalars
+from tests import zoo
+
+
+def scenario_names() -> list[str]:
+    """All scenarios of the project."""
+    return sorted(catalogue.scenario_files())
+
+
+def scenario_model(name: str, **parameters: int) -> Model:
+    """A scenario's model, with some parameters set otherwise."""
+    overrides = request.Overrides.parse([f"{k}={v}" for k, v in parameters.items()], [], None, [])
+    return request.Request.of(scenarios.find(name), overrides).model()
+
+
+def everything(**parameters: int) -> Model:
+    """The model of the zoo that has one of each type."""
+    return Model(zoo.Everything(parameters), [zoo.log_or_parcel, zoo.sets_are_bounded])
+
+
+def bounded(model: Model) -> bool:
+    """Whether no step can leave a type without a declared bound."""
+    return all(check.bound for instance in model.instances for check in instance.checks)
+
+
+def reachable_states(model: Model, count: int, seed: int = 0) -> Iterator[Scalars]:
+    """States of random walks from the initial states."""
+    rng, interpreter = random.Random(seed), Interpreter(model)
+    state = rng.choice(model.initial)
+    for _ in range(count):
+        yield state
+        try:
+            following = interpreter.successors(state)
+        except BoundError:
+            following = []
+        state = rng.choice(following) if following and rng.random() > 0.02 else rng.choice(model.initial)
+
+
+def arbitrary_states(model: Model, count: int, seed: int = 0) -> Iterator[Scalars]:
+    """States with random scalars, reachable or not."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        yield tuple(rng.randint(leaf.low, leaf.high) for leaf in model.leaves)

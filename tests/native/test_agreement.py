@@ -1,0 +1,173 @@
+"""The native engine and the interpreter take the same steps from the same states."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checker.native.program import Program
+from model.language import (
+    Bool,
+    Index,
+    Int,
+    Model,
+    Protocol,
+    Set,
+    State,
+    Struct,
+    action,
+    graph,
+    invariant,
+    require,
+    values,
+    where,
+)
+from model.language.interpreter import BoundError, Interpreter
+from model.language.model import Scalars
+from tests import models
+
+
+def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
+    """What the interpreter makes of a state: its steps in order of instance, or the error."""
+    numbers = {id(instance): i for i, instance in enumerate(model.instances)}
+    try:
+        found = [(numbers[id(s.instance)], s.state) for s in interpreter.steps(state) if s.state is not None]
+    except BoundError:
+        return "bound error"
+    return sorted(found)
+
+
+def native_steps_of(program: Program, state: Scalars) -> object:
+    """What the native engine makes of it."""
+    try:
+        return sorted(program.steps(state))
+    except BoundError:
+        return "bound error"
+
+
+def disagreements(model: Model, program: Program, count: int) -> list[Scalars]:
+    """Those of so many random states, half of them reachable, about which the engines disagree."""
+    interpreter = Interpreter(model)
+    states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
+    return [
+        state
+        for state in states
+        if steps_of(model, interpreter, state) != native_steps_of(program, state)
+        or interpreter.violated(state) != program.violated(state)
+    ]
+
+
+@pytest.mark.parametrize("name", models.scenario_names())
+def test_engines_agree_on_every_scenario(name: str) -> None:
+    model = models.scenario_model(name)
+    assert disagreements(model, Program(model), 2000) == []
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 5])
+def test_engines_agree_on_every_type_and_operation(nodes: int) -> None:
+    model = models.everything(nodes=nodes)
+    program = Program(model)
+    assert not models.bounded(model)  # cuts and errors are compared too
+    assert disagreements(model, program, 4000) == []
+    states = list(models.arbitrary_states(model, 2000))
+    outcomes = [steps_of(model, Interpreter(model), state) for state in states[:300]]
+    assert "bound error" in outcomes
+    assert any(outcome != "bound error" for outcome in outcomes)
+
+
+class _Random(Protocol):
+    """A protocol whose one action writes whatever expressions the test drew."""
+
+    name = "random"
+    draw = None
+
+    def define(self) -> Struct:
+        self.node = Index("node", 5)
+        self.nodes = Set(self.node)
+        return Struct("State", a=Int(-3, 9), b=Int(0, 6), i=self.node, x=self.nodes, y=self.nodes, f=Bool)
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"a": 0, "b": 0, "i": 0, "x": [], "y": [1], "f": True}]
+
+    @action()
+    def step(self, s: State) -> None:
+        draw = type(self).draw
+        assert draw is not None
+        require("drawn", _bool(draw, s, 4))
+        a, i = _int(draw, s, 4), _int(draw, s, 3)
+        s.next.a = where((a >= -3) & (a <= 9), a, 0)
+        s.next.i = where((i >= 0) & (i <= 4), i, s.i)
+        s.next.x = _set(draw, s, 4)
+        s.next.f = _bool(draw, s, 4)
+
+
+@invariant("test")
+def drawn(m: _Random, s: State) -> object:
+    """Whatever was drawn."""
+    assert _Random.draw is not None
+    return _bool(_Random.draw, s, 4)
+
+
+def _int(draw, s, depth):  # type: ignore[no-untyped-def]
+    if depth == 0:
+        return draw(
+            st.sampled_from(
+                [s.a, s.b, s.i, values.Int(None, (graph.const(draw(st.integers(-4, 4)), "int"),))]
+            )
+        )
+    kind = draw(st.sampled_from(["add", "sub", "min", "max", "where", "size", "leaf"]))
+    if kind == "leaf":
+        return _int(draw, s, 0)
+    if kind == "size":
+        return values.size(_set(draw, s, depth - 1))
+    if kind == "where":
+        return where(_bool(draw, s, depth - 1), _int(draw, s, depth - 1), _int(draw, s, depth - 1))
+    a, b = _int(draw, s, depth - 1), _int(draw, s, depth - 1)
+    return {"add": lambda: a + b, "sub": lambda: a - b, "min": lambda: values.least(a, b)}.get(
+        kind, lambda: values.greatest(a, b)
+    )()
+
+
+def _set(draw, s, depth):  # type: ignore[no-untyped-def]
+    if depth == 0:
+        return draw(st.sampled_from([s.x, s.y, s.x.type.lift([0, 3])]))
+    kind = draw(st.sampled_from(["or", "and", "minus", "with", "without", "where", "leaf"]))
+    if kind == "leaf":
+        return _set(draw, s, 0)
+    a = _set(draw, s, depth - 1)
+    if kind in ("with", "without"):
+        return a.with_(s.i) if kind == "with" else a.without(s.i)
+    b = _set(draw, s, depth - 1)
+    if kind == "where":
+        return where(_bool(draw, s, depth - 1), a, b)
+    return {"or": lambda: a | b, "and": lambda: a & b}.get(kind, lambda: a - b)()
+
+
+def _bool(draw, s, depth):  # type: ignore[no-untyped-def]
+    if depth == 0:
+        return s.f
+    kind = draw(st.sampled_from(["eq", "lt", "le", "and", "or", "not", "has", "subset", "same", "leaf"]))
+    if kind == "leaf":
+        return s.f
+    if kind == "not":
+        return ~_bool(draw, s, depth - 1)
+    if kind in ("eq", "lt", "le"):
+        a, b = _int(draw, s, depth - 1), _int(draw, s, depth - 1)
+        return {"eq": lambda: a == b, "lt": lambda: a < b}.get(kind, lambda: a <= b)()
+    if kind == "has":
+        index = _int(draw, s, depth - 1)
+        return _set(draw, s, depth - 1).has(index)
+    if kind in ("subset", "same"):
+        a, b = _set(draw, s, depth - 1), _set(draw, s, depth - 1)
+        return a <= b if kind == "subset" else a == b
+    a, b = _bool(draw, s, depth - 1), _bool(draw, s, depth - 1)
+    return a & b if kind == "and" else a | b
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_engines_agree_on_random_expressions(data: st.DataObject) -> None:
+    _Random.draw = data.draw
+    model = Model(_Random(), [drawn])
+    assert disagreements(model, Program(model), 60) == []

@@ -1,0 +1,121 @@
+"""Defects planted into each part of the native engine's path are found by the checks that guard it."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker import reference
+from checker.native import kernels, layout, runtime, search
+from checker.native.frontier import Store
+from checker.native.program import Program
+from checker.search import SearchOptions
+from model.language import Model
+from tests import models, zoo
+from tests.native.test_agreement import disagreements
+
+
+def counters() -> Model:
+    return Model(zoo.Counters({"counters": 4, "top": 9}), [])
+
+
+def test_a_kernel_that_drops_an_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = models.scenario_model("truncation/kip-320")
+    dropped = next(i for i, x in enumerate(model.instances) if x.action.name == "leader_write")
+    take = kernels.Kernels._take
+
+    def forget(self, f, scope, number, instance, output):  # type: ignore[no-untyped-def]
+        return output.start if number == dropped else take(self, f, scope, number, instance, output)
+
+    monkeypatch.setattr(kernels.Kernels, "_take", forget)
+    assert disagreements(model, Program(model), 2000)
+
+
+def test_a_kernel_that_forgets_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = models.everything()
+    values = kernels.Scope.pack
+
+    def stale(self, node, leaf):  # type: ignore[no-untyped-def]
+        return values(self, model.inputs[leaf] if leaf == 1 else node, leaf)
+
+    monkeypatch.setattr(kernels.Scope, "pack", stale)
+    assert disagreements(model, Program(model), 2000)
+
+
+def test_a_wrong_pack_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = models.scenario_model("truncation/kip-320")
+    honest = layout.Slot
+
+    def narrow(word: int, shift: int, bits: int, low: int) -> layout.Slot:
+        return honest(word, shift, max(1, bits - 1), low)
+
+    monkeypatch.setattr(layout, "Slot", narrow)
+    assert disagreements(model, Program(model), 2000)
+
+
+def test_a_guard_that_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = models.scenario_model("truncation/kip-320")
+    honest = kernels._by_guard
+
+    def first_only(instances, depth):  # type: ignore[no-untyped-def]
+        yield from honest(instances, depth if depth == 0 else 99)
+
+    monkeypatch.setattr(kernels, "_by_guard", first_only)
+    assert disagreements(model, Program(model), 2000)
+
+
+def test_a_table_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot that is not really taken: states are found again and again."""
+    honest = runtime.Runtime._insert
+
+    def forgetful(self: runtime.Runtime) -> str:
+        text = honest(self)
+        broken = text.replace("i64 0, i64 %fp monotonic", "i64 0, i64 0 monotonic")
+        assert broken != text
+        return broken
+
+    monkeypatch.setattr(runtime.Runtime, "_insert", forgetful)
+    found = search(counters(), SearchOptions(workers=1, limit_states=200_000))
+    assert found.distinct_states != 10**4
+
+
+def test_a_table_that_takes_different_states_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fingerprints of too few bits: states are lost, and the count shows it."""
+    honest = kernels.combine
+
+    def weak(f, words):  # type: ignore[no-untyped-def]
+        return f.op(f"or i64 {f.op(f'and i64 {honest(f, words)}, -281474976710656')}, 1")
+
+    monkeypatch.setattr(kernels, "combine", weak)
+    assert search(counters(), SearchOptions(workers=1)).distinct_states < 10**4
+
+
+def test_a_growth_that_loses_fingerprints(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = runtime.Runtime._grow
+
+    def lossy(self: runtime.Runtime) -> str:
+        text = honest(self)
+        broken = text.replace("%i = phi i64 [ 0, %put ]", "%i = phi i64 [ 1, %put ]")
+        assert broken != text
+        return broken
+
+    model = Model(zoo.Counters({"counters": 3, "top": 170}), [])  # 5 million states: the table grows once
+    assert search(model, SearchOptions()).distinct_states == 171**3
+    monkeypatch.setattr(runtime.Runtime, "_grow", lossy)
+    assert search(model, SearchOptions(limit_states=12_000_000)).distinct_states != 171**3
+
+
+def test_a_frontier_that_loses_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, calls = Store.put, [0]
+
+    def lossy(self, array):  # type: ignore[no-untyped-def]
+        calls[0] += 1
+        return honest(self, array * 0 if calls[0] == 21 else array)
+
+    monkeypatch.setattr(Store, "put", lossy)
+    assert search(counters(), SearchOptions(workers=1)).distinct_states != 10**4
+
+
+def test_the_reference_is_not_blind_either() -> None:
+    """The count that the defects above are measured by is that of mathematics, and of the reference search."""
+    assert search(counters(), SearchOptions()).distinct_states == 10**4
+    assert reference.search(counters(), SearchOptions()).distinct_states == 10**4

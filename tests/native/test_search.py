@@ -1,0 +1,176 @@
+"""The native search against the reference search, against mathematics, and at its limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checker import reference
+from checker.native import search
+from checker.native.frontier import Store
+from checker.search import DEADLOCK, EngineError, Progress, SearchOptions
+from model.language import LanguageError, Model
+from model.language.interpreter import BoundError, Interpreter
+from tests import models, zoo
+
+
+def counters(count: int, top: int, *invariants: object) -> Model:
+    return Model(zoo.Counters({"counters": count, "top": top}), invariants)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("name", [n for n in models.scenario_names() if n.startswith("truncation/")])
+def test_same_result_as_the_reference(name: str, workers: int) -> None:
+    model = models.scenario_model(name, max_records=1)
+    native = search(model, SearchOptions(workers=workers))
+    plain = reference.search(model, SearchOptions())
+    for part in ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by"):
+        assert getattr(native, part) == getattr(plain, part), part
+    assert {v.property: v.depth for v in native.violations} == {v.property: v.depth for v in plain.violations}
+
+
+def test_counterexamples_run_and_end_in_a_violation() -> None:
+    model = models.scenario_model("truncation/kip-101")
+    interpreter = Interpreter(model)
+    found = search(model, SearchOptions())
+    assert found.violations
+    for violation in found.violations:
+        state = violation.initial
+        assert state in model.initial
+        for number in violation.path:
+            assert violation.property not in interpreter.violated(state)
+            step = next(s for s in interpreter.steps(state) if s.instance is model.instances[number])
+            assert step.state is not None
+            state = step.state
+        assert violation.property in interpreter.violated(state)
+
+
+def test_one_worker_is_reproducible() -> None:
+    model = models.scenario_model("truncation/kip-101")
+    runs = [search(model, SearchOptions(workers=1)).violations for _ in range(2)]
+    assert runs[0] == runs[1] != []
+
+
+def test_counts_of_mathematics_through_growth_and_levels() -> None:
+    found = search(counters(4, 49, zoo.never_all_at_top), SearchOptions())
+    assert (found.distinct_states, found.depth) == (50**4, 4 * 49 + 1)
+    assert found.generated_states == 1 + 4 * 49 * 50**3
+    (violation,) = found.violations
+    assert violation.depth == 4 * 49 + 1
+    assert found.table_bytes >= 8 * 50**4
+
+
+def test_what_does_not_fit_is_spilled_and_read_back(tmp_path: Path) -> None:
+    model = counters(4, 40, zoo.never_all_at_top)
+    found = search(model, SearchOptions(memory_bytes=96 << 20, spill_directory=str(tmp_path)))
+    in_memory = search(model, SearchOptions())
+    assert found.spilled_bytes > 1 << 20
+    assert in_memory.spilled_bytes == 0
+    assert found.distinct_states == in_memory.distinct_states == 41**4
+    assert found.generated_states == in_memory.generated_states
+    assert found.violations[0].depth == 161
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_memory_ends_the_search_with_what_was_found() -> None:
+    found = search(counters(4, 60), SearchOptions(memory_bytes=40 << 20, workers=1))
+    assert found.stopped_by == "memory"
+    assert 1_000_000 < found.distinct_states < 61**4
+    with pytest.raises(EngineError, match="too few"):
+        search(counters(2, 2), SearchOptions(memory_bytes=1 << 20))
+
+
+def test_a_disk_that_cannot_be_written_is_survived(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    store = Store(0, missing)
+    import numpy as np
+
+    array = np.arange(10, dtype=np.uint64).reshape(5, 2)
+    kept = store.put(array)
+    assert store.failure is not None
+    assert missing in store.failure
+    assert (store.get(kept) == array).all()
+
+
+def test_limits() -> None:
+    by_states = search(counters(5, 30), SearchOptions(limit_states=100_000))
+    assert by_states.stopped_by == "states"
+    assert 100_000 < by_states.distinct_states < 31**5
+    by_time = search(counters(5, 30), SearchOptions(limit_seconds=0.01))
+    assert by_time.stopped_by == "seconds"
+    assert by_time.distinct_states < 31**5
+
+
+@pytest.mark.parametrize("engine", [search, reference.search])
+def test_deadlock(engine: object) -> None:
+    model = counters(2, 5)
+    found = engine(model, SearchOptions(deadlock=True))  # type: ignore[operator]
+    (violation,) = found.violations
+    assert (violation.property, violation.depth) == (DEADLOCK, 11)
+    assert engine(model, SearchOptions()).violations == []  # type: ignore[operator]
+
+
+def test_a_cut_step_is_no_deadlock() -> None:
+    model = models.scenario_model("truncation/kip-320", max_records=1)
+    native = search(model, SearchOptions(deadlock=True))
+    plain = reference.search(model, SearchOptions(deadlock=True))
+    assert [(v.property, v.depth) for v in native.violations] == [
+        (v.property, v.depth) for v in plain.violations
+    ]
+
+
+def test_an_undeclared_bound_is_an_error_that_names_action_field_and_place() -> None:
+    model = Model(zoo.Everything({"nodes": 2}, {"undeclared"}))
+    with pytest.raises(BoundError, match=r"zoo\.py:\d+: add\(amount=-?\d\): number leaves -5\.\.5"):
+        search(model, SearchOptions())
+
+
+def test_symmetry_saves_states_and_keeps_verdicts() -> None:
+    plain = search(counters(3, 9, zoo.never_all_at_top), SearchOptions())
+    reduced = search(counters(3, 9, zoo.never_all_at_top), SearchOptions(symmetry=True))
+    assert plain.distinct_states == 10**3
+    assert reduced.distinct_states == 10 * 11 * 12 // 6  # multisets of three values
+    assert [(v.property, v.depth) for v in plain.violations] == [
+        (v.property, v.depth) for v in reduced.violations
+    ]
+
+
+@pytest.mark.parametrize("name", ["truncation/kip-320", "truncation/kip-279", "truncation/kip-101"])
+def test_symmetry_of_brokers(name: str) -> None:
+    plain = search(models.scenario_model(name), SearchOptions())
+    reduced = search(models.scenario_model(name), SearchOptions(symmetry=True))
+    assert plain.distinct_states / 6 <= reduced.distinct_states < plain.distinct_states / 5
+    assert plain.depth == reduced.depth
+    assert {v.property: v.depth for v in plain.violations} == {
+        v.property: v.depth for v in reduced.violations
+    }
+
+
+def test_symmetry_is_refused_where_a_property_tells_values_apart() -> None:
+    with pytest.raises(EngineError, match="first_leads"):
+        search(counters(3, 9, zoo.first_leads), SearchOptions(symmetry=True))
+    with pytest.raises(LanguageError, match="no symmetric index"):
+        search(models.everything(), SearchOptions(symmetry=True))
+
+
+def test_progress_counts_up() -> None:
+    seen: list[Progress] = []
+    found = search(counters(4, 40), SearchOptions(), seen.append)
+    assert seen
+    assert [p.distinct_states for p in seen] == sorted(p.distinct_states for p in seen)
+    assert seen[-1].distinct_states == found.distinct_states
+    assert seen[-1].queue == 0
+
+
+def test_the_chance_of_a_collision_is_told() -> None:
+    found = search(counters(4, 40), SearchOptions())
+    pairs = 41**4 * (41**4 - 1) / 2
+    assert found.collision_probability == pytest.approx(pairs / 2**64, rel=1e-6)
+
+
+def test_an_action_never_taken_is_counted_as_such() -> None:
+    model = Model(zoo.Everything({"nodes": 2}, {"extra"}), [])
+    found = search(model, SearchOptions(limit_states=20_000))
+    assert found.actions["never"] == 0
+    assert found.actions["add"] > 0

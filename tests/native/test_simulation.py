@@ -1,0 +1,63 @@
+"""Random walks: reproducible, real runs, and able to find what is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker.native import SimulationOptions, simulate
+from checker.search import DEADLOCK
+from model.language import Model
+from model.language.interpreter import BoundError, Interpreter
+from tests import models, zoo
+
+
+def test_walks_do_not_depend_on_the_number_of_workers() -> None:
+    model = models.scenario_model("truncation/kip-320")
+    one, three = (
+        simulate(model, SimulationOptions(walks=3000, depth=40, seed=11, workers=w)) for w in (1, 3)
+    )
+    other = simulate(model, SimulationOptions(walks=3000, depth=40, seed=12))
+    assert (one.walks, one.steps, one.actions, one.cut) == (
+        three.walks,
+        three.steps,
+        three.actions,
+        three.cut,
+    )
+    assert one.actions != other.actions
+    assert one.steps == sum(one.actions.values())
+
+
+def test_a_defect_is_found_and_the_run_is_real() -> None:
+    model = models.scenario_model("truncation/truncate-to-hwm")
+    found = simulate(model, SimulationOptions(walks=100_000, depth=60, seed=1))
+    assert found.stopped_by == "violation"
+    interpreter = Interpreter(model)
+    for violation in found.violations:
+        state = violation.initial
+        for number in violation.path:
+            step = next(s for s in interpreter.steps(state) if s.instance is model.instances[number])
+            assert step.state is not None
+            state = step.state
+        assert violation.property in interpreter.violated(state)
+
+
+def test_every_walk_of_counters_is_as_long_as_it_must_be() -> None:
+    model = Model(zoo.Counters({"counters": 3, "top": 4}), [])
+    found = simulate(model, SimulationOptions(walks=500, depth=100))
+    assert (found.walks, found.steps, found.longest, found.dead_ends) == (500, 500 * 12, 12, 500)
+    assert found.violations == []
+    stuck = simulate(model, SimulationOptions(walks=500, depth=100, deadlock=True))
+    assert [(v.property, v.depth) for v in stuck.violations] == [(DEADLOCK, 13)]
+
+
+def test_an_undeclared_bound_is_an_error() -> None:
+    with pytest.raises(BoundError, match="number leaves"):
+        simulate(Model(zoo.Everything({"nodes": 2}, {"undeclared"})), SimulationOptions(depth=50))
+
+
+def test_steps_are_chosen_evenly() -> None:
+    model = Model(zoo.Counters({"counters": 4, "top": 200}), [])
+    program_steps = simulate(model, SimulationOptions(walks=2000, depth=20, seed=5))
+    assert program_steps.steps == 40_000
+    interpreter = Interpreter(model)
+    assert len(list(interpreter.steps(model.initial[0]))) == 4
