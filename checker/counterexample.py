@@ -119,10 +119,10 @@ def tell(
         else:
             yield head
         if full:
-            yield from _state(type, step.state, " " * 10)
+            yield from _state(type, step.state, " " * 10, width)
     yield ""
     yield f"The state that violates {example.name}:"
-    yield from _state(type, example.steps[-1].state, "  ")
+    yield from _state(type, example.steps[-1].state, "  ", width)
 
 
 def terminal_width() -> int:
@@ -146,21 +146,22 @@ def _changes(type: Any, step: Step) -> Iterator[str]:
             yield f"{place}: {', '.join(texts)}"
 
 
-def _state(type: Any, state: Any, indent: str) -> Iterator[str]:
+def _state(type: Any, state: Any, indent: str, width: int | None) -> Iterator[str]:
     pairs = list(words.lines(type, state))
     longest = max((len(path) for path, _ in pairs), default=0)
     for path, text in pairs:
-        yield f"{indent}{path:{longest}}  {text}"
+        head = f"{indent}{path:{longest}}  "
+        yield from _fold(text, head, width, " " * len(head))
 
 
-def _fold(text: str, indent: str, width: int | None) -> list[str]:
+def _fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:
     if width is None:
-        return [indent + text]
+        return [head + text]
     import textwrap
 
-    return textwrap.wrap(
-        text, max(width, 40), initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
-    )
+    following = head if indent is None else indent
+    room = max(width, len(head) + 20)
+    return textwrap.wrap(text, room, initial_indent=head, subsequent_indent=following, break_on_hyphens=False)
 
 
 def _count(number: int, noun: str) -> str:

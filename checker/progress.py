@@ -12,7 +12,8 @@ from checker.search import Progress
 _FIRST_SECONDS = 0.4
 """A search that ends sooner says nothing."""
 
-_PLAIN_SECONDS = 5.0
+_PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
+"""When plain lines are said: first, and from then on."""
 
 
 class Reporter:
@@ -24,7 +25,7 @@ class Reporter:
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._status: Any = None
-        self._said = time.monotonic()
+        self._next = time.monotonic() + (_FIRST_SECONDS if self._terminal else _PLAIN_FIRST)
         self._last: Progress | None = None
         self._rate = 0.0
 
@@ -35,12 +36,12 @@ class Reporter:
         self._measure(progress)
         now = time.monotonic()
         if not self._terminal:
-            if now - self._said >= _PLAIN_SECONDS:
-                self._said = now
+            if now >= self._next:
+                self._next = now + _PLAIN_SECONDS
                 print(f"{self.name}: {self._line(progress)}", file=sys.stderr, flush=True)
         elif self._status is not None:
             self._status.update(f"{self.name}: {self._line(progress)}")
-        elif now - self._said >= _FIRST_SECONDS:
+        elif now >= self._next:
             from rich.console import Console
 
             self._status = Console(stderr=True, highlight=False).status(

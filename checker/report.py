@@ -104,7 +104,11 @@ def notes(outcome: Outcome) -> Iterator[str]:
     if never:
         so_far = " before the search stopped" if result.stopped_by else ""
         yield f"never taken{so_far}: {', '.join(never)}"
-    cuts = [f"{count:,} steps at {bound}" for bound, count in result.cut.items() if count]
+    cuts = [
+        f"{count:,} step{'' if count == 1 else 's'} at {bound}"
+        for bound, count in result.cut.items()
+        if count
+    ]
     if cuts:
         yield f"cut {', '.join(cuts)}"
     idle = [name for name, met in result.premises.items() if not met]

@@ -71,7 +71,7 @@ class Outcome:
         promise, result = self.request.scenario.promise, self.result
         said = [f"{name} is violated, but was promised to hold" for name in sorted(found - promise.violated)]
         decided = result.complete or (result.stopped_by == "violation" and not self.stop_at_first)
-        if decided or (self.stop_at_first and not found and result.complete):
+        if decided:
             said += [
                 f"{name} holds, but was promised to be violated" for name in sorted(promise.violated - found)
             ]

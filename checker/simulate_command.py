@@ -20,9 +20,8 @@ from checker.status import Status
 @click.option(
     "--depth", type=click.IntRange(1), default=100, metavar="N", help="States of a walk.  [default: 100]"
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, metavar="N", help="[default: 1]")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
 @scenario_options
-@click.option("--first", is_flag=True, help="Stop at the first violation.")
 @run_options
 def simulate(
     name: str,
@@ -34,7 +33,6 @@ def simulate(
     profile: str | None,
     properties: tuple[str, ...],
     deadlock: bool | None,
-    first: bool,
     engine: str,
     workers: int | None,
     limit_seconds: float | None,
@@ -42,7 +40,7 @@ def simulate(
     verbose: bool,
     quiet: bool,
 ) -> Status:
-    """Walk at random through the states of SCENARIO and check its properties on the way.
+    """Walk at random through the states of SCENARIO until a property is violated.
 
     The same seed makes the same walks. Walks can show that a property is violated, never that it holds:
     without a violation the verdict is inconclusive, and the exit status 0 says that all walks were made.
@@ -58,7 +56,6 @@ def simulate(
         workers=workers or 0,
         limit_seconds=limit_seconds,
         deadlock=request.deadlock,
-        stop_at_first=first,
     )
     model = None
     result = SimulationResult(stopped_by="interrupted", seed=seed)
@@ -69,7 +66,7 @@ def simulate(
     except KeyboardInterrupt:
         pass
     examples = () if model is None else counterexample.follow_all(model, result.violations)
-    outcome = Outcome(request, engine, result, examples, first)
+    outcome = Outcome(request, engine, result, examples, stop_at_first=True)
     if model is not None and not quiet:
         report.runs(model, outcome, output.say, full=verbose)
     report.finish([outcome], output, quiet=quiet)

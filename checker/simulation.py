@@ -1,8 +1,8 @@
 """Random walks: what a simulation is asked and answers, and the reference for it, with the interpreter.
 
 A walk starts in an initial state and takes one of the steps that can be taken there, each as likely as the
-others, until it has seen ``depth`` states, no step is left, or it violates a property that no walk before it
-has violated. Walks are seeded one by one, by the simulation's seed and the walk's number.
+others, until it has seen ``depth`` states, no step is left, or a property is violated, which ends the simulation.
+Walks are seeded one by one, by the simulation's seed and the walk's number.
 """
 
 from __future__ import annotations
@@ -19,19 +19,14 @@ from model.language.model import Model, Scalars
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """What a simulation is asked. ``depth`` is the most states of a walk; ``workers`` 0 means all cores.
-
-    With ``stop_at_first`` it ends at the first violation; else it goes on until every property has been
-    violated or all walks are done.
-    """
+    """What a simulation is asked. ``depth`` is the most states of a walk; ``workers`` 0 means all cores."""
 
     walks: int = 10_000
     depth: int = 100
-    seed: int = 1
+    seed: int = 0
     workers: int = 0
     limit_seconds: float | None = None
     deadlock: bool = False
-    stop_at_first: bool = False
 
 
 @dataclass
@@ -43,7 +38,7 @@ class SimulationResult(SearchResult):
     """
 
     walks: int = 0
-    seed: int = 1
+    seed: int = 0
 
     @property
     def complete(self) -> bool:
@@ -60,7 +55,6 @@ def simulate(
     """Walk at random with the interpreter, in one thread; KeyboardInterrupt ends it with what was found."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
-    wanted = [p.name for p in model.properties] + [DEADLOCK] * options.deadlock
     result = SimulationResult(
         cut=dict.fromkeys(model.bounds, 0),
         actions=dict.fromkeys((a.name for a in model.actions), 0),
@@ -73,10 +67,9 @@ def simulate(
         while result.walks < options.walks and result.stopped_by is None:
             walk = _Walk(model, interpreter, random.Random(f"{options.seed}/{result.walks}"), result)
             result.walks += 1
-            walk.go(options.depth, [name for name in wanted if name not in _found(result)])
+            walk.go(options.depth, options.deadlock)
             result.seconds = time.perf_counter() - started
-            found = _found(result)
-            if found and (options.stop_at_first or all(name in found for name in wanted)):
+            if result.violations:
                 result.stopped_by = "violation"
             elif options.limit_seconds is not None and result.seconds > options.limit_seconds:
                 result.stopped_by = "seconds"
@@ -106,8 +99,8 @@ class _Walk:
         self.model, self.interpreter, self.dice, self.result = model, interpreter, dice, result
         self.numbers = {id(instance): i for i, instance in enumerate(model.instances)}
 
-    def go(self, depth: int, wanted: list[str]) -> None:
-        """Walk on until the depth, a dead end, or a violation of one of the wanted properties."""
+    def go(self, depth: int, deadlock: bool) -> None:
+        """Walk on until the depth, a dead end, or a violation."""
         state = initial = self.dice.choice(self.model.initial)
         path: list[int] = []
         while True:
@@ -116,13 +109,11 @@ class _Walk:
             self.result.depth = max(self.result.depth, seen)
             for prop, met in zip(self.model.properties, self.interpreter.premises(state), strict=True):
                 self.result.premises[prop.name] += met
-            if self._note([n for n in self.interpreter.violated(state) if n in wanted], initial, path):
-                return
-            if seen >= depth:
+            if self._note(self.interpreter.violated(state), initial, path) or seen >= depth:
                 return
             steps = list(self.interpreter.steps(state))
-            if not steps and self._note([n for n in wanted if n == DEADLOCK], initial, path):
-                return
+            if deadlock and not steps:
+                self._note([DEADLOCK], initial, path)
             for step in steps:
                 if step.state is None and step.cut is not None:
                     self.result.cut[step.cut] += 1
@@ -140,7 +131,3 @@ class _Walk:
     def _note(self, names: list[str], initial: Scalars, path: list[int]) -> bool:
         self.result.violations += [Violation(name, initial, tuple(path)) for name in names]
         return bool(names)
-
-
-def _found(result: SimulationResult) -> set[str]:
-    return {violation.property for violation in result.violations}

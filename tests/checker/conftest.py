@@ -1,0 +1,119 @@
+"""Runs of the command in this process, and small scenarios to run it on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from checker.cli import cli
+
+COUNTER = '''
+from model.language import Int, Parameter, Profile, Protocol, Rule, Struct
+from model.language import action, implies, invariant, require
+
+
+@invariant("C1")
+def below_seven(m, s):
+    """The count stays below seven."""
+    return s.count < 7
+
+
+@invariant("C2", rule="wraps")
+def even_is_small(m, s):
+    """An odd thing to ask."""
+    return implies(s.count == 9, s.count < 3)
+
+
+class Counter(Protocol):
+    """Counts."""
+
+    name = "counter"
+    parameters = {"top": Parameter(5, 1, 9, "the last count"), "size": Parameter(9, 1, 9, "of the type")}
+    rules = {"wraps": Rule("C3", "After the last count comes 0."), "skips": Rule("C4", "Steps of two, too.")}
+    profiles = {"plain": Profile.of("one by one"), "round": Profile.of("and over again", "wraps")}
+    invariants = (below_seven, even_is_small)
+
+    def define(self):
+        return Struct("State", count=Int(0, self.p.size))
+
+    def initial(self):
+        return [{"count": 0}]
+
+    @action("C5", says="count one")
+    def increase(self, s):
+        """Count on."""
+        require("the top is not reached", s.count < self.p.top)
+        s.next.count = s.count + 1
+
+    @action("C6", rule="skips")
+    def skip(self, s):
+        """Count on by two."""
+        require("the top is not near", s.count + 1 < self.p.top)
+        s.next.count = s.count + 2
+
+    @action("C7", rule="wraps", says="start again")
+    def wrap(self, s):
+        """Start again."""
+        require("the top is reached", s.count == self.p.top)
+        s.next.count = 0
+
+    @action("C8", rule="wraps")
+    def rest(self, s):
+        """Nothing changes."""
+        require("nothing is counted", s.count == 0)
+        s.next.count = s.count
+'''
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run of the command gave."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def results(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def highwater() -> Callable[..., Run]:
+    """Run the command; whatever is raised in it fails the test."""
+
+    def run(*arguments: object) -> Run:
+        result = CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="highwater")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Run(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture
+def counter(tmp_path: Path) -> Callable[..., Path]:
+    """Write a scenario of the counter, with the protocol beside it; its path."""
+
+    def write(text: str = "", *, name: str = "counter.toml", protocol: str = COUNTER) -> Path:
+        (tmp_path / "counter.py").write_text(protocol)
+        path = tmp_path / name
+        path.write_text(text if "protocol" in text else f'protocol = "counter.py"\nprofile = "plain"\n{text}')
+        return path
+
+    return write

@@ -1,0 +1,62 @@
+"""As much of JSON Schema as checker/result.schema.json uses. An unknown keyword is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "null": type(None),
+    "integer": int,
+    "number": (int, float),
+}
+_NOTES = {"$schema", "$defs", "title", "description"}
+
+
+def problems(value: Any, schema: Any, root: Any = None, path: str = "$") -> list[str]:
+    """What in a value is not as the schema says, each with its path."""
+    root = schema if root is None else root
+    if isinstance(schema, bool):
+        return [] if schema else [f"{path}: nothing may be here"]
+    found: list[str] = []
+    for keyword, wanted in schema.items():
+        if keyword in _NOTES or keyword in ("prefixItems", "properties"):
+            continue
+        if keyword == "$ref":
+            found += problems(value, root["$defs"][wanted.removeprefix("#/$defs/")], root, path)
+        elif keyword == "type":
+            names = wanted if isinstance(wanted, list) else [wanted]
+            if not any(_is(value, name) for name in names):
+                return [f"{path}: {value!r} is not {wanted}"]
+        elif keyword == "enum":
+            found += [] if value in wanted else [f"{path}: {value!r} is not one of {wanted}"]
+        elif keyword == "minimum":
+            found += [f"{path}: {value} is below {wanted}"] if _is(value, "number") and value < wanted else []
+        elif keyword == "maximum":
+            found += [f"{path}: {value} is above {wanted}"] if _is(value, "number") and value > wanted else []
+        elif keyword == "minItems":
+            found += [f"{path}: fewer than {wanted} items"] if len(value) < wanted else []
+        elif keyword == "required":
+            found += [f"{path}: {name} is missing" for name in wanted if name not in value]
+        elif keyword == "items":
+            first = schema.get("prefixItems", [])
+            for i, item in enumerate(value):
+                found += problems(item, first[i] if i < len(first) else wanted, root, f"{path}[{i}]")
+        elif keyword == "additionalProperties":
+            stated = schema.get("properties", {})
+            for name, item in value.items():
+                found += problems(item, stated.get(name, wanted), root, f"{path}.{name}")
+        else:
+            raise ValueError(f"{keyword} is not known here")
+    if "properties" in schema and "additionalProperties" not in schema:
+        for name in schema["properties"].keys() & value.keys():
+            found += problems(value[name], schema["properties"][name], root, f"{path}.{name}")
+    return found
+
+
+def _is(value: Any, name: str) -> bool:
+    kind = _TYPES[name]
+    return isinstance(value, kind) and (name == "boolean" or not isinstance(value, bool))

@@ -1,0 +1,147 @@
+"""Bad requests and bad files: exit status 2 and one line that names the place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checker.conftest import COUNTER
+
+
+def line_of(text: str) -> str:
+    """The place of a text in the counter's file, as errors name it."""
+    return f"counter.py:{COUNTER[: COUNTER.index(text)].count(chr(10)) + 1}:"
+
+
+CLASS_LINE, WRAP_LINE = line_of("class Counter"), line_of("s.next.count = 0")
+
+BAD_FILES = {
+    "unknown key": ("symetry = true\n", ["counter.toml:3:", "'symetry'", "did you mean 'symmetry'?"]),
+    "unknown table": ("[paramters]\ntop = 3\n", [":3:", "'paramters'", "did you mean 'parameters'?"]),
+    "wrong type": ("title = 'x'\nstandard = 'yes'\n", [":4:", "standard is true or false, not 'yes'"]),
+    "list of numbers": ("properties = [1]\n", [":3:", "properties is a list of names"]),
+    "parameter out of range": ("[parameters]\nsize = 9\ntop = 12\n", [":5:", "top is 1 to 9, not 12"]),
+    "parameter that is no number": ("[parameters]\ntop = 'x'\n", [":4:", "top is a whole number, not 'x'"]),
+    "parameter that is a bool": ("[parameters]\ntop = true\n", [":4:", "top is a whole number, not True"]),
+    "unknown parameter": ("[parameters]\ntopp = 1\n", [":4:", "'topp'", "did you mean 'top'?"]),
+    "unknown rule": ("[rules]\nwrap = true\n", [":4:", "'wrap'", "did you mean 'wraps'?"]),
+    "rule that is no bool": ("[rules]\nwraps = 1\n", [":4:", "wraps is true or false, not 1"]),
+    "unknown property": ("properties = ['below_six']\n", [":3:", "did you mean 'below_seven'?"]),
+    "property of a rule that is off": ("properties = ['even_is_small']\n", [":3:", "the rule wraps is off"]),
+    "unknown key in expect": ("[expect]\nviolate = []\n", [":4:", "did you mean 'violated'?"]),
+    "promise of what is not checked": ("[expect]\nviolated = ['deadlock']\n", [":4:", "'deadlock'"]),
+    "promise of no number": ("[expect]\ndepth = 1.5\n", [":4:", "depth is a whole number"]),
+    "not TOML": ("title = \n", ["counter.toml:3:", "not TOML"]),
+    "not TOML at the end": ("[parameters", ["counter.toml:3:", "not TOML"]),
+    "twice the same key": ("title = 'a'\ntitle = 'b'\n", ["counter.toml:4:", "not TOML"]),
+    "unknown profile": ("", ["counter.toml:2:", "'rund'", "did you mean 'round'?"]),
+    "no protocol": ("title = 'protocol'\n", ["counter.toml: the key 'protocol' is missing"]),
+    "unknown protocol": ("protocol = 'truncaton'\n", [":1:", "did you mean 'truncation'?"]),
+    "the language as a protocol": ("protocol = 'language'\n", [":1:", "unknown protocol 'language'"]),
+    "no such file": ("protocol = 'contour.py'\n", [":1:", "protocol: there is no file", "contour.py"]),
+    "protocol of no text": ("protocol = 3\n", [":1:", "protocol is a text, not 3"]),
+}
+BAD_PROTOCOLS = {
+    "not Python": (
+        COUNTER.replace("class Counter(Protocol):", "class Counter(Protocol)"),
+        [CLASS_LINE],
+    ),
+    "an error on import": ("import nothing_of_this_name\n", ["counter.py:1:", "ModuleNotFoundError"]),
+    "no protocol": ("x = 1\n", ["counter.py", "defines no Protocol"]),
+    "two protocols": (COUNTER + "\nclass Other(Counter):\n    pass\n", ["2 Protocols (Counter, Other)"]),
+    "PROTOCOL is none": ("PROTOCOL = 3\n", ["PROTOCOL is not a subclass"]),
+    "a symbolic if": (
+        COUNTER.replace("        s.next.count = 0", "        s.next.count = 1 if s.count else 0"),
+        [WRAP_LINE, "truth value"],
+    ),
+    "a mistake in Python": (
+        COUNTER.replace("        s.next.count = 0", "        s.next.count = self.nothing"),
+        [WRAP_LINE, "AttributeError"],
+    ),
+    "a wrong initial state": (COUNTER.replace('"count": 0', '"count": 10'), ["10", "Int(0..9)"]),
+    "no initial state": (COUNTER.replace('[{"count": 0}]', "[]"), ["has no initial state"]),
+    "two writers": (
+        COUNTER.replace("        s.next.count = 0", "        s.next.count = 0; s.next.count = 1"),
+        [WRAP_LINE, "second time"],
+    ),
+}
+BAD_REQUESTS = {
+    "unknown command": (["chek"], ["'chek'", "did you mean 'check'?"]),
+    "unknown option": (["check", "--fisrt"], ["--fisrt"]),
+    "unknown scenario": (
+        ["check", "truncation/kip-321"],
+        ["'truncation/kip-321'", "did you mean 'truncation/kip-"],
+    ),
+    "a scenario's path without its name": (["check", "kip-320"], ["did you mean 'truncation/kip-320'?"]),
+    "a path that goes up": (["check", "../model/truncation/kip-320"], ["unknown scenario"]),
+    "no such file": (["check", "nowhere.toml"], ["nowhere.toml: No such file"]),
+    "a directory": (["check", "docs/x.toml/../"], ["unknown scenario"]),
+    "unknown engine": (["check", "--engine", "warp"], ["--engine", "'warp'"]),
+    "--set without a value": (["check", "--set", "replicas"], ["--set replicas: write NAME=VALUE"]),
+    "--set of no number": (["check", "--set", "replicas=three"], ["--set replicas=three", "whole number"]),
+    "--set out of range": (["check", "--set", "replicas=9"], ["--set replicas=9", "1 to 5"]),
+    "--set of nothing known": (["check", "--set", "replica=2"], ["did you mean 'replicas'?"]),
+    "--rule without a value": (["check", "--rule", "fenced_fetch"], ["NAME=on or NAME=off"]),
+    "--rule with another value": (["check", "--rule", "fenced_fetch=1"], ["NAME=on or NAME=off"]),
+    "--rule of nothing known": (["check", "--rule", "fenced_fech=on"], ["did you mean 'fenced_fetch'?"]),
+    "--profile of nothing known": (["check", "--profile", "kip-320"], ["did you mean 'kip_320'?"]),
+    "--property of nothing known": (["check", "--property", "stron_isr"], ["did you mean 'strong_isr'?"]),
+    "--json into no directory": (["check", "--json", "no/such/place.json"], ["--json no/such/place.json"]),
+    "--json into a directory": (["check", "--json", "docs"], ["--json docs: is a directory"]),
+    "--limit-states 0": (["check", "--limit-states", "0"], ["--limit-states"]),
+    "--spill to no directory": (["check", "--spill", "no/such"], ["--spill", "no/such"]),
+    "simulate nothing": (["simulate"], ["SCENARIO"]),
+    "--walks of no number": (["simulate", "truncation/kip-320", "--walks", "many"], ["--walks", "many"]),
+    "show nothing known": (["show", "strong_is"], ["did you mean 'strong_isr'?"]),
+    "list of nothing known": (["list", "--kind", "cats"], ["--kind", "cats"]),
+}
+
+
+def refused(run, parts):
+    assert run.status == 2, run
+    assert run.out == ""
+    assert run.err.startswith("highwater: ")
+    assert run.err.count("\n") == 1, run.err
+    assert "Traceback" not in run.err
+    for part in parts:
+        assert part in run.err
+
+
+@pytest.mark.parametrize(("text", "parts"), BAD_FILES.values(), ids=BAD_FILES)
+def test_scenario_files(highwater, counter, text, parts):
+    path = counter(text)
+    if "'rund'" in parts:
+        path.write_text("protocol = 'counter.py'\nprofile = 'rund'\n")
+    if "missing" in parts[0]:
+        path.write_text("title = 'nothing'\n")
+    run = highwater("check", path)
+    refused(run, [str(path.parent), *parts])
+
+
+@pytest.mark.parametrize(("text", "parts"), BAD_PROTOCOLS.values(), ids=BAD_PROTOCOLS)
+def test_protocol_files(highwater, counter, text, parts):
+    run = highwater("check", counter("", protocol=text), "--profile", "round")
+    refused(run, parts)
+
+
+@pytest.mark.parametrize(("arguments", "parts"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
+def test_requests(highwater, arguments, parts):
+    refused(highwater(*arguments), parts)
+
+
+def test_bytes_that_are_no_text(highwater, tmp_path):
+    path = tmp_path / "bytes.toml"
+    path.write_bytes(b"title = '\xff\xfe'\n")
+    refused(highwater("check", path), [f"{path}: not a text in UTF-8"])
+
+
+def test_a_bad_scenario_among_good_ones_stops_all(highwater, counter):
+    refused(highwater("check", "truncation/kip-320", counter("x = 1\n")), ["counter.toml:3:"])
+
+
+def test_a_type_that_is_left_after_other_scenarios_keeps_their_results(highwater, counter):
+    good = counter(name="good.toml")
+    bad = counter("[parameters]\ntop = 9\nsize = 3\n", name="bad.toml")
+    run = highwater("check", good, bad, "--json", "-")
+    assert run.status == 2
+    assert [r["scenario"] for r in run.results] == [str(good)]
+    assert "count leaves 0..3" in run.err

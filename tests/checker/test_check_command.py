@@ -1,0 +1,202 @@
+"""`highwater check`: exit statuses, promises and what makes them void, limits, the report and the JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+ENGINES = ("native", "interpreter")
+VIOLATED = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven']\n"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+class TestStatus:
+    def test_holds_and_nothing_promised(self, highwater, counter, engine):
+        run = highwater("check", counter(), "--engine", engine)
+        assert run.status == 0
+        assert "holds" in run.out
+        assert run.err == ""
+
+    def test_violation_that_nothing_promised(self, highwater, counter, engine):
+        run = highwater("check", counter("[parameters]\ntop = 7\n"), "--engine", engine)
+        assert run.status == 1
+        assert "below_seven is violated, but was promised to hold" in run.out
+
+    def test_promised_violation(self, highwater, counter, engine):
+        run = highwater("check", counter(VIOLATED), "--engine", engine)
+        assert run.status == 0
+        assert "as promised" in run.out
+
+    def test_promised_violation_that_is_not_there(self, highwater, counter, engine):
+        run = highwater("check", counter("[expect]\nviolated = ['below_seven']\n"), "--engine", engine)
+        assert run.status == 1
+        assert "below_seven holds, but was promised to be violated" in run.out
+
+    @pytest.mark.parametrize(("key", "right", "wrong"), [("distinct_states", 6, 7), ("depth", 6, 5)])
+    def test_promised_counts(self, highwater, counter, engine, key, right, wrong):
+        assert highwater("check", counter(f"[expect]\n{key} = {right}\n"), "--engine", engine).status == 0
+        run = highwater("check", counter(f"[expect]\n{key} = {wrong}\n"), "--engine", engine)
+        assert run.status == 1
+        assert f"{key} is {right}, but was promised to be {wrong}" in run.out
+
+    def test_limit_reached(self, highwater, counter, engine):
+        run = highwater("check", counter("[parameters]\ntop=6\n"), "--engine", engine, "--limit-states", 1)
+        assert run.status == 3
+        assert "inconclusive" in run.out
+        assert "the limit on states was reached: not all states were seen" in run.out
+
+    def test_the_worst_of_several_counts(self, highwater, counter, engine):
+        good, bad = counter(name="good.toml"), counter("[parameters]\ntop = 7\n", name="bad.toml")
+        run = highwater("check", good, bad, good, "--engine", engine, "--json", "-")
+        assert run.status == 1
+        assert [r["verdict"] for r in run.results] == ["holds", "violated", "holds"]
+
+    def test_first(self, highwater, counter, engine):
+        two = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven', 'deadlock']\n"
+        path = counter("deadlock = true\n" + two)
+        assert highwater("check", path, "--engine", engine).status == 0
+        run = highwater("check", path, "--engine", engine, "--first", "--json", "-")
+        assert run.status == 0
+        assert len(run.results[0]["violations"]) >= 1
+
+    def test_deadlock(self, highwater, counter, engine):
+        assert highwater("check", counter(), "--engine", engine, "--no-deadlock").status == 0
+        for ask in (("--deadlock",), ("--property", "deadlock")):
+            run = highwater("check", counter(), "--engine", engine, *ask, "--json", "-")
+            assert run.status == 1
+            (violation,) = run.results[0]["violations"]
+            assert (violation["property"], violation["depth"]) == ("deadlock", 6)
+            assert violation["state"] == {"count": 5}
+
+    def test_deadlock_can_be_the_only_promise(self, highwater, counter, engine):
+        path = counter("properties = ['deadlock']\n[expect]\nviolated = ['deadlock']\n")
+        run = highwater("check", path, "--engine", engine, "--json", "-")
+        assert run.status == 0
+        assert run.results[0]["properties"] == ["deadlock"]
+
+    def test_type_that_is_left(self, highwater, counter, engine):
+        run = highwater("check", counter("[parameters]\ntop = 9\nsize = 4\n"), "--engine", engine)
+        assert run.status == 2
+        assert run.err.count("\n") == 1
+        assert "counter.py:" in run.err
+        assert "count leaves 0..4" in run.err
+        assert "increase" in run.err
+
+
+class TestOverrides:
+    """The promise of a scenario is void where an option changes what it is about."""
+
+    @pytest.mark.parametrize(
+        "option",
+        [("--set", "size=9"), ("--rule", "skips=off"), ("--profile", "plain"), ("--property", "below_seven")],
+    )
+    def test_a_promised_violation_counts(self, highwater, counter, option):
+        path = counter(VIOLATED)
+        run = highwater("check", path, *option, "--engine", "interpreter", "--json", "-")
+        assert run.status == 1
+        assert run.results[0]["promised"] is None
+        assert run.results[0]["broken"] == ["below_seven is violated"]
+
+    def test_counts_do_not_count(self, highwater, counter):
+        path = counter("[expect]\ndistinct_states = 6\n")
+        run = highwater("check", path, "--set", "top=3", "--engine", "interpreter", "--json", "-")
+        assert run.status == 0
+        assert run.results[0]["distinct_states"] == 4
+
+    def test_they_reach_the_model(self, highwater, counter):
+        options = ("--profile", "round", "--rule", "skips=on", "--set", "top=6", "--set", "top=4")
+        run = highwater("check", counter(), *options, "--engine", "interpreter", "--json", "-")
+        (result,) = run.results
+        assert result["profile"] == "round"
+        assert result["rules"] == {"wraps": True, "skips": True}
+        assert result["parameters"] == {"top": 4, "size": 9}
+        assert result["properties"] == ["below_seven", "even_is_small"]
+        assert result["actions"]["skip"] > 0
+        assert result["depth"] == 3
+
+    def test_the_file_s_rules_stay_over_another_profile(self, highwater, counter):
+        path = counter("[rules]\nwraps = false\n")
+        run = highwater("check", path, "--profile", "round", "--engine", "interpreter", "--json", "-")
+        assert run.results[0]["rules"]["wraps"] is False
+
+    def test_symmetry_keeps_the_promise_but_not_the_counts(self, highwater):
+        run = highwater("check", "truncation/kip-320", "--symmetry", "--json", "-")
+        (result,) = run.results
+        assert run.status == 0
+        assert result["promised"] is True
+        assert result["symmetry"] is True
+
+
+class TestReport:
+    def test_json_alone_on_standard_output(self, highwater, counter):
+        run = highwater("check", counter(VIOLATED), "--json", "-")
+        assert [r["verdict"] for r in json.loads(run.out)] == ["violated"]
+
+    def test_json_in_a_file(self, highwater, counter, tmp_path):
+        target = tmp_path / "result.json"
+        run = highwater("check", counter(), "--json", target)
+        assert "holds" in run.out
+        assert json.loads(target.read_text())[0]["verdict"] == "holds"
+
+    def test_quiet_is_the_table_only(self, highwater, counter):
+        run = highwater("check", counter("[parameters]\ntop = 7\n"), "--quiet")
+        head, row = run.out.strip().splitlines()
+        assert head.split()[:2] == ["scenario", "verdict"]
+        assert "violated: below_seven at depth 8" in row
+
+    def test_verbose_has_every_state(self, highwater, counter):
+        run = highwater("check", counter(VIOLATED), "--verbose", "--engine", "interpreter")
+        assert run.out.count("          count  ") == 8
+
+    def test_actions_never_taken_and_premises_never_met(self, highwater, counter):
+        path = counter("[rules]\nwraps = true\nskips = true\n[parameters]\ntop = 1\n")
+        run = highwater("check", path, "--engine", "interpreter")
+        assert "never taken: skip" in run.out
+        assert "had nothing to say in any state: even_is_small" in run.out
+
+    def test_cuts_are_said(self, highwater):
+        run = highwater("check", "docs/examples/register.toml", "--engine", "interpreter")
+        assert "cut 104 steps at writes" in run.out
+
+    def test_collisions_are_said_where_they_can_be(self, highwater, counter):
+        assert "chance that a collision hid a state" in highwater("check", counter()).out
+        assert "hid a state" not in highwater("check", counter(), "--engine", "interpreter").out
+
+    def test_a_run_with_several_properties_is_told_once(self, highwater):
+        options = ("--engine", "interpreter", "--set", "max_leader_epoch=1")
+        run = highwater("check", "truncation/truncate-to-hwm", *options)
+        assert run.status == 1
+        assert run.out.count("The state that violates") == 1
+        assert "is violated by the same run as" in run.out
+
+    def test_no_property(self, highwater, counter):
+        text = "from model.language import *\nclass Still(Protocol):\n    def define(self):\n        return "
+        text += "Struct('State', x=Bool)\n    def initial(self):\n        return [{'x': False}]\n"
+        run = highwater("check", counter("protocol = 'counter.py'\n", protocol=text))
+        assert run.status == 0
+        assert "no property was checked" in run.out
+
+
+class TestRequests:
+    def test_spark_is_not_there_yet(self, highwater, counter):
+        run = highwater("check", counter(), "--engine", "spark")
+        assert run.status == 2
+        assert run.err == "highwater: --engine spark: search is not available with this engine yet\n"
+
+    def test_the_interpreter_has_no_symmetry(self, highwater, counter):
+        run = highwater("check", counter(), "--engine", "interpreter", "--symmetry")
+        assert run.status == 2
+        assert "--symmetry" in run.err
+
+    def test_without_arguments_the_standard_scenarios(self, highwater):
+        run = highwater("check", "--json", "-")
+        assert run.status == 0
+        assert {r["scenario"] for r in run.results} >= {
+            "truncation/kip-101",
+            "truncation/kip-279",
+            "truncation/kip-320",
+            "truncation/kip-320-first-try",
+            "truncation/truncate-to-hwm",
+        }
+        assert all(r["promised"] for r in run.results)

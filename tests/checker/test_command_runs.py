@@ -1,0 +1,195 @@
+"""Runs of the command as a process of its own: interruption, pipes, what is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.checker.conftest import ROOT
+
+COMMAND = [sys.executable, "-m", "checker"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+LONG = ["--set", "replicas=4", "--set", "max_leader_epoch=4", "--set", "log_size=4", "--set", "max_records=4"]
+
+
+def run(*arguments, **extra):
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        **extra,
+    )
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def interrupted(process):
+    """Interrupt the process after its first line of progress; (that line, standard output, the rest of errors)."""
+    line = process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return line, out, err
+
+
+@pytest.mark.parametrize("engine", ["native", "interpreter"])
+def test_interrupt_gives_what_was_found(engine):
+    process = start("check", "truncation/kip-320", *LONG, "--engine", engine, "--json", "-")
+    line, out, err = interrupted(process)
+    (result,) = json.loads(out)
+    assert line.startswith("truncation/kip-320: ")
+    assert "states, " in line
+    assert "/s, depth " in line
+    assert process.returncode == 130
+    assert (result["verdict"], result["complete"], result["stopped_by"]) == (
+        "inconclusive",
+        False,
+        "interrupted",
+    )
+    assert result["distinct_states"] > 1
+    assert "Traceback" not in err
+
+
+def test_interrupt_after_a_violation(tmp_path):
+    target = tmp_path / "result.json"
+    process = start(
+        "check", "truncation/kip-320", *LONG, "--property", "weak_isr", "--deadlock", "--json", target
+    )
+    _, out, err = interrupted(process)
+    (result,) = json.loads(target.read_text())
+    assert process.returncode == 130
+    assert result["verdict"] == "violated"
+    assert "deadlock is violated at depth 5, after 4 steps." in out
+    assert "it was interrupted: not all states were seen" in out
+    assert "Traceback" not in err
+
+
+def test_interrupt_leaves_out_the_scenarios_that_follow():
+    process = start("check", "truncation/kip-320", "truncation/kip-101", *LONG, "--json", "-")
+    _, out, _ = interrupted(process)
+    assert [r["scenario"] for r in json.loads(out)] == ["truncation/kip-320"]
+
+
+def test_interrupt_of_walks():
+    process = start(
+        "simulate", "truncation/kip-320", "--engine", "interpreter", "--walks", 10**9, "--json", "-"
+    )
+    line, out, _ = interrupted(process)
+    (result,) = json.loads(out)
+    assert process.returncode == 130
+    assert "walks left" in line
+    assert result["walks"] > 0
+
+
+def test_quiet_says_nothing_on_the_way():
+    run_ = run("check", "truncation/kip-320", *LONG, "--limit-seconds", 1.5, "--quiet")
+    assert run_.returncode == 3
+    assert run_.stderr == ""
+
+
+def test_a_bad_request_has_one_line():
+    done = run("check", "truncation/kip-321")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_whoever_reads_can_go_away():
+    process = start("list", "--kind", "actions")
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    process.wait(timeout=60)
+    assert "Traceback" not in err
+    assert "Exception ignored" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (["--help"], ["rich", "numpy", "llvmlite", "model.language.model", "checker.reference"]),
+        (["list"], ["rich", "numpy", "llvmlite", "model.truncation"]),
+        (["check", "docs/examples/register.toml"], ["rich", "checker.reference", "hypothesis"]),
+        (["check", "docs/examples/register.toml", "--engine", "interpreter"], ["rich", "numpy", "llvmlite"]),
+    ],
+    ids=" ".join,
+)
+def test_what_is_not_needed_is_not_imported(arguments, unwanted):
+    program = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"
+        "from checker.cli import main\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    imported = set(done.stderr.split())
+    assert "checker.cli" in imported
+    assert imported.isdisjoint(unwanted)
+
+
+def in_a_terminal(*arguments):
+    """Run in a pseudo-terminal; (exit status, everything that was shown)."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        os.execve(
+            sys.executable,
+            [*COMMAND, *map(str, arguments)],
+            {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"},
+        )
+    shown, until = b"", time.monotonic() + 60
+    while time.monotonic() < until:
+        if select.select([terminal], [], [], 1)[0]:
+            try:
+                part = os.read(terminal, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode()
+
+
+def test_a_terminal_gets_colour_and_a_live_line():
+    status, shown = in_a_terminal("check", "truncation/kip-320", *LONG, "--limit-seconds", 2)
+    assert status == 3
+    assert "states, " in shown
+    assert "\x1b[2K" in shown
+    assert "inconclusive" in shown
+    assert "─" in shown
+
+
+def test_a_terminal_gets_coloured_runs():
+    status, shown = in_a_terminal("check", Path("docs/examples/register-hasty.toml"))
+    assert status == 0
+    assert "\x1b[31m" in shown
+    assert "the leader acknowledges what it has" in shown

@@ -1,0 +1,129 @@
+"""Counterexamples: that a run is checked before it is told, and how it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker import counterexample, words
+from checker.counterexample import BrokenRunError, follow, follow_all, tell
+from checker.request import Overrides, Request
+from checker.scenarios import find
+from checker.search import DEADLOCK, Violation
+from model.language import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
+from model.language.interpreter import Interpreter
+
+
+@pytest.fixture
+def model(counter):
+    overrides = Overrides.parse(["top=9"], ["wraps=on"])
+    return Request.of(find(str(counter())), overrides).model()
+
+
+@pytest.fixture
+def number(model):
+    return {str(instance): i for i, instance in enumerate(model.instances)}
+
+
+def followed(model, *path, name="below_seven", initial=(0,)):
+    return follow(model, Interpreter(model), Violation(name, initial, tuple(path)))
+
+
+def test_the_run_is_taken_again(model, number):
+    one, rest = number["increase()"], number["rest()"]
+    example = followed(model, rest, *[one] * 7)
+    assert example.depth == 9
+    assert [step.state["count"] for step in example.steps] == [0, 0, 1, 2, 3, 4, 5, 6, 7]
+    assert (example.name, example.source) == ("below_seven", "C1")
+    assert example.meaning == "The count stays below seven."
+
+
+class TestADefectOfAnEngineIsSaid:
+    def test_a_run_that_does_not_violate(self, model, number):
+        with pytest.raises(BrokenRunError, match="does not violate below_seven"):
+            followed(model, number["increase()"])
+
+    def test_a_step_that_cannot_be_taken(self, model, number):
+        with pytest.raises(BrokenRunError, match="takes wrap"):
+            followed(model, number["wrap()"])
+
+    def test_a_start_that_is_none(self, model, number):
+        with pytest.raises(BrokenRunError, match="no initial state"):
+            followed(model, number["increase()"], initial=(6,))
+
+    def test_a_deadlock_that_is_none(self, model, number):
+        with pytest.raises(BrokenRunError, match="no deadlock"):
+            followed(model, number["increase()"], name=DEADLOCK)
+
+    def test_a_step_that_is_cut(self):
+        cut = Request.of(find("docs/examples/register.toml"), Overrides.parse(["writes=1"])).model()
+        write = next(i for i, instance in enumerate(cut.instances) if instance.action.name == "write")
+        with pytest.raises(BrokenRunError, match="takes write"):
+            follow(cut, Interpreter(cut), Violation(cut.properties[0].name, cut.initial[0], (write, write)))
+
+
+def test_the_text(model, number):
+    one, rest = number["increase()"], number["rest()"]
+    lines = [counterexample.click.unstyle(x) for x in tell(model, followed(model, rest, *[one] * 7))]
+    assert lines[0] == "below_seven (C1) is violated at depth 9, after 8 steps."
+    assert lines[1] == "  It says: The count stays below seven."
+    assert lines[3:6] == [
+        "   1  initial state",
+        "   2  rest()         changes nothing",
+        "   3  count one      count 0 → 1",
+    ]
+    assert lines[-2:] == ["The state that violates below_seven:", "  count  7"]
+
+
+def test_a_terminal_folds_what_changed():
+    model = Request.of(find("truncation/kip-320"), Overrides()).model()
+    elect = next(i for i, x in enumerate(model.instances) if str(x) == "controller_elect_leader(replica=0)")
+    interpreter = Interpreter(model)
+    after = interpreter.step(model.initial[0], elect).state
+    step = counterexample.Step("a", {}, "a step", interpreter.changes(model.initial[0], after), {})
+    start = counterexample.Step("initial", {}, "initial state", {}, {})
+    state = counterexample.Step("b", {}, "b", {}, model.decode(after))
+    lines = tell(model, counterexample.Counterexample("x", "", "y", (start, step, state)), width=60)
+    plain = [counterexample.click.unstyle(line) for line in lines]
+    assert max(map(len, plain)) <= 60
+    folded = " ".join(line.strip() for line in plain)
+    assert (
+        "quorum: leader_epoch none → 0, leader none → 0; requests[0]: leader none → 0, isr {} → {0,1,2}"
+        in folded
+    )
+
+
+def test_the_shortest_comes_first(model, number):
+    one, rest = number["increase()"], number["rest()"]
+    violations = [
+        Violation("below_seven", (0,), (rest, *[one] * 7)),
+        Violation("below_seven", (0,), (one,) * 7),
+    ]
+    assert [e.depth for e in follow_all(model, violations)] == [8, 9]
+    assert follow_all(model, []) == ()
+
+
+def test_words():
+    replica = Index("replica", 3)
+    record = Struct("Record", id=Int(0, 9), live=Bool)
+    cases = [
+        (Set(replica), [0, 2], "{0,2}"),
+        (Set(replica), [], "{}"),
+        (Option(Int(0, 3)), None, "none"),
+        (Option(record), {"id": 1, "live": True}, "(id 1, live true)"),
+        (Seq(record, 2), [{"id": 1, "live": False}], "[(id 1, live false)]"),
+        (Array(replica, Set(replica)), [[0], [], [1]], "[{0}, {}, {1}]"),
+        (Enum("Error", "NONE FENCED"), "FENCED", "FENCED"),
+    ]
+    for type, value, text in cases:
+        assert words.say(type, value) == text
+    state = Struct("State", sets=Array(replica, Set(replica)), log=Option(Seq(record, 2)), last=record)
+    assert words.at(state, "sets[1]") == Set(replica)
+    assert words.at(state, "log[0].live") == Bool
+    value = {"sets": [[0], [], [1]], "log": None, "last": {"id": 3, "live": True}}
+    assert list(words.lines(state, value)) == [
+        ("sets[0]", "{0}"),
+        ("sets[1]", "{}"),
+        ("sets[2]", "{1}"),
+        ("log", "none"),
+        ("last", "id 3, live true"),
+    ]

@@ -1,0 +1,73 @@
+"""`highwater list` and `highwater show`: everything that can be named is listed and can be shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from checker import listing
+
+
+@pytest.mark.parametrize("kind", listing.KINDS)
+def test_everything_listed_can_be_shown(highwater, kind):
+    entries = highwater("list", "--kind", kind, "--json", "-").results
+    assert entries
+    text = highwater("list", "--kind", kind).out
+    for entry in entries:
+        assert entry["name"] in text
+        run = highwater("show", entry["name"])
+        assert run.status == 0
+        assert entry["name"] in run.out.splitlines()[0]
+        shown = highwater("show", entry["name"], "--json", "-").results
+        assert entry["name"] in [s["name"] for s in shown]
+
+
+def test_standard_scenarios_are_marked(highwater):
+    lines = highwater("list").out.splitlines()
+    assert any(line.startswith("truncation/kip-320 *") and "KIP-320" in line for line in lines)
+
+
+def test_a_scenario(highwater):
+    out = highwater("show", "truncation/kip-320").out
+    assert "promised: every property holds, 39,619 states, 22 levels" in out
+    assert "max_leader_epoch  1  0 to 6: the last leader epoch that the controller gives out" in out
+    assert "leader_epoch_lookup    off" in out
+    assert "fenced_fetch           on" in out
+    assert "strong_isr  Every record below a presumed leader's HWM" in out
+
+
+def test_a_scenario_of_one_s_own(highwater):
+    out = highwater("show", "docs/examples/register-hasty.toml").out
+    assert "promised: no_acknowledged_write_is_lost violated" in out
+    assert "wait_for_all  off" in out
+
+
+def test_an_action_with_its_guards(highwater):
+    (entry,) = highwater("show", "follower_fetch", "--json", "-").results
+    guards = {g["name"]: g["profiles"] for g in entry["guards"]}
+    assert guards["both are in the same leader epoch"] == ["kip_320"]
+    assert guards["the follower's last record matches"] == ["kip_320_first_try"]
+    assert len(guards["the leader has a record there"]) == 5
+    text = highwater("show", "follower_fetch").out
+    lines = [line.split("  only in ") for line in text.splitlines()]
+    assert [line[1] for line in lines if line[0].strip() == "both are in the same leader epoch"] == [
+        "kip_320"
+    ]
+
+
+def test_a_rule_and_where_it_is_on(highwater):
+    (entry,) = highwater("show", "matching_tail", "--json", "-").results
+    assert entry["profiles"] == ["kip_279", "kip_320_first_try", "kip_320"]
+
+
+def test_a_name_with_its_protocol(highwater):
+    (entry,) = highwater("show", "truncation:strong_isr", "--json", "-").results
+    assert (entry["kind"], entry["protocol"]) == ("invariant", "truncation")
+    assert highwater("show", "elsewhere:strong_isr").status == 2
+
+
+def test_json_in_a_file(highwater, tmp_path):
+    target = tmp_path / "list.json"
+    assert "truncation/kip-101" in highwater("list", "--json", target).out
+    assert "truncation/kip-101" in [entry["name"] for entry in json.loads(target.read_text())]

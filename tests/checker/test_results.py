@@ -1,0 +1,136 @@
+"""The result in JSON: its schema, its documentation, and that what it says is so."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tomllib
+
+import pytest
+
+import checker
+from checker.scenarios import find
+from tests.checker.conftest import ROOT
+from tests.checker.schema import problems
+
+SCHEMA = json.loads((ROOT / "checker" / "result.schema.json").read_text())
+RESULT = SCHEMA["$defs"]["result"]
+CONTRACT = [
+    "scenario", "protocol", "engine", "parameters", "rules", "verdict", "complete", "distinct_states",
+    "generated_states", "depth", "seconds", "cut", "actions", "violations", "versions",
+]  # fmt: skip
+
+
+@pytest.fixture
+def violated(highwater):
+    run = highwater("check", "truncation/truncate-to-hwm", "--engine", "interpreter", "--json", "-")
+    return run.results
+
+
+@pytest.mark.parametrize("engine", ["native", "interpreter"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "truncation/truncate-to-hwm"],
+        ["check", "truncation/truncate-to-hwm", "--limit-states", "10"],
+        ["check", "docs/examples/register.toml", "docs/examples/register-hasty.toml", "--deadlock"],
+    ],
+    ids=" ".join,
+)
+def test_results_are_as_the_schema_says(highwater, engine, arguments):
+    run = highwater(*arguments, "--engine", engine, "--json", "-")
+    assert run.results
+    assert problems(run.results, SCHEMA) == []
+
+
+def test_walks_are_as_the_schema_says(highwater):
+    for name in ("truncation/kip-320", "docs/examples/register-hasty.toml"):
+        run = highwater("simulate", name, "--walks", 50, "--engine", "interpreter", "--json", "-")
+        assert problems(run.results, SCHEMA) == []
+        assert run.results[0]["distinct_states"] is None
+
+
+def test_the_contract_is_in_the_schema():
+    assert set(CONTRACT) <= set(RESULT["required"])
+    assert set(RESULT["required"]) <= set(RESULT["properties"])
+
+
+def test_every_key_is_documented():
+    text = (ROOT / "docs" / "results.md").read_text()
+    documented = {
+        name for row in re.findall(r"^\| (`.*?) \|", text, re.M) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert documented == set(RESULT["properties"])
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("verdict",), "perhaps"),
+        (("distinct_states",), -1),
+        (("rules", "matching_tail"), 1),
+        (("violations", 0, "trace", 0, "action"), "leader_write"),
+        (("violations", 0, "trace", 1, "changes"), {"x": [1, 2]}),
+        (("violations", 0, "depth"), True),
+        (("versions",), {"highwater": "1"}),
+        (("surprise",), 1),
+    ],
+)
+def test_the_schema_refuses(violated, where, value):
+    changed = copy.deepcopy(violated)
+    place = changed[0]
+    for key in where[:-1]:
+        place = place[key]
+    place[where[-1]] = value
+    assert problems(changed, SCHEMA)
+
+
+def test_a_missing_key_is_refused(violated):
+    for key in RESULT["required"]:
+        changed = copy.deepcopy(violated)
+        del changed[0][key]
+        assert problems(changed, SCHEMA) == [f"$[0]: {key} is missing"]
+
+
+def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated):
+    """Applying the changes, one after the other, to the initial state gives the state that violates."""
+    for violation in violated[0]["violations"]:
+        first, *rest = violation["trace"]
+        state = copy.deepcopy(first["state"])
+        assert violation["depth"] == len(rest) + 1
+        for step in rest:
+            assert step["changes"]
+            for path, change in step["changes"].items():
+                keys = [int(k) if k.isdigit() else k for k in re.findall(r"\w+", path)]
+                place = state
+                for key in keys[:-1]:
+                    place = place[key]
+                assert place[keys[-1]] == change["before"]
+                place[keys[-1]] = change["after"]
+        assert state == violation["state"]
+
+
+def test_engines_give_the_same_results(highwater):
+    """Counts, cuts and coverage agree, and so do the depths of violations, on a search that is complete."""
+    alike = ("verdict", "distinct_states", "generated_states", "depth", "cut", "actions", "premises")
+    for name in ("truncation/kip-279", "docs/examples/register.toml"):
+        native, reference = (
+            highwater("check", name, "--engine", engine, "--json", "-").results[0]
+            for engine in ("native", "interpreter")
+        )
+        assert {k: native[k] for k in alike} == {k: reference[k] for k in alike}
+        depths = [[(v["property"], v["depth"]) for v in r["violations"]] for r in (native, reference)]
+        assert depths[0] == depths[1]
+
+
+def test_versions(violated):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert violated[0]["versions"]["highwater"] == checker.__version__ == project["version"]
+
+
+def test_the_scenario_is_as_its_file_says(violated):
+    scenario = find("truncation/truncate-to-hwm")
+    assert violated[0]["scenario"] == scenario.name
+    assert violated[0]["parameters"] == dict(scenario.parameters)
+    assert {v["property"] for v in violated[0]["violations"]} == scenario.promise.violated

@@ -1,0 +1,98 @@
+"""`highwater simulate`: random walks, seeded, and what can be said after them."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker.request import Overrides, Request
+from checker.scenarios import find
+from checker.simulation import SimulationOptions, simulate
+from model.language.interpreter import Interpreter
+
+REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.toml"
+WALKS = ("--walks", 300, "--depth", 20)
+
+
+@pytest.fixture(params=["native", "interpreter"])
+def walk(request, highwater):
+    """`highwater simulate` with each engine."""
+    return lambda *arguments: highwater("simulate", *arguments, "--engine", request.param)
+
+
+def test_a_violation_is_found_and_was_promised(walk):
+    run = walk(HASTY, *WALKS, "--json", "-")
+    (result,) = run.results
+    assert run.status == 0
+    assert (result["verdict"], result["promised"], result["complete"]) == ("violated", True, False)
+    (violation,) = result["violations"]
+    assert violation["state"]["stored"][violation["state"]["leader"]] < violation["state"]["acknowledged"]
+
+
+def test_a_violation_that_nothing_promised(walk):
+    run = walk(REGISTER, "--rule", "wait_for_all=off", *WALKS)
+    assert run.status == 1
+    assert "The state that violates no_acknowledged_write_is_lost:" in run.out
+
+
+def test_walks_without_a_violation_prove_nothing(walk):
+    run = walk(REGISTER, *WALKS, "--json", "-")
+    (result,) = run.results
+    assert run.status == 0
+    assert (result["verdict"], result["promised"], result["complete"]) == ("inconclusive", None, False)
+    assert (result["walks"], result["stopped_by"]) == (300, None)
+    assert "300 random walks, seed 0: nothing is proved" in walk(REGISTER, *WALKS).out
+
+
+def test_a_limit_makes_it_inconclusive(walk):
+    options = ("--walks", 10**9, "--limit-seconds", 0.2)
+    run = walk(REGISTER, *options, "--json", "-")
+    assert run.status == 3
+    assert run.results[0]["stopped_by"] == "seconds"
+    assert 0 < run.results[0]["walks"] < 10**9
+
+
+def test_a_deadlock_is_found(walk, counter):
+    run = walk(counter(), "--deadlock", *WALKS, "--json", "-")
+    assert run.status == 1
+    assert run.results[0]["violations"][0]["property"] == "deadlock"
+    assert run.results[0]["violations"][0]["depth"] == 6
+
+
+def test_a_depth_is_not_passed(walk, counter):
+    run = walk(counter(), "--walks", 3, "--depth", 4, "--json", "-")
+    (result,) = run.results
+    assert (result["depth"], result["generated_states"], result["actions"]["increase"]) == (4, 12, 9)
+    (result,) = walk(counter(), "--walks", 3, "--depth", 1, "--json", "-").results
+    assert (result["depth"], result["generated_states"], result["actions"]["increase"]) == (1, 3, 0)
+
+
+def test_the_same_seed_makes_the_same_walks(walk):
+    def result(seed):
+        options = ("--walks", 40, "--seed", seed, "--json", "-")
+        found = walk("truncation/kip-320", *options).results[0]
+        return {key: found[key] for key in ("generated_states", "depth", "actions", "cut", "premises")}
+
+    assert result(7) == result(7)
+    assert result(7) != result(8)
+
+
+def test_walks_keep_to_the_model():
+    """The run to a violation is one of the model, and every state but the first has a step that led to it."""
+    model = Request.of(find("truncation/kip-101"), Overrides()).model()
+    result = simulate(model, SimulationOptions(walks=3000, depth=30, seed=1))
+    assert {v.property for v in result.violations} == {"strong_isr"}
+    interpreter = Interpreter(model)
+    for violation in result.violations:
+        state = violation.initial
+        for number in violation.path:
+            assert interpreter.refusals(state, model.instances[number]) == []
+            state = interpreter.step(state, number).state
+        assert "strong_isr" in interpreter.violated(state)
+    assert sum(result.actions.values()) == result.generated_states - result.walks
+
+
+@pytest.mark.parametrize("engine", ["spark"])
+def test_engines_without_walks(highwater, engine):
+    run = highwater("simulate", REGISTER, "--engine", engine)
+    assert run.status == 2
+    assert run.err == f"highwater: --engine {engine}: simulate is not available with this engine yet\n"

@@ -1,0 +1,53 @@
+"""The same states as the published specification, to the state: the counts of a peer, TLC, on its modules.
+
+The peer's file lies beside the repository. Its rows name the module, the constants, one invariant, and, where
+the search was complete, the number of states and levels.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from checker import engines
+from checker.request import Overrides, Request
+from checker.scenarios import find
+from checker.search import SearchOptions
+
+PEER = Path(__file__).parents[3] / "shared" / "peers" / "tlc.csv"
+SCENARIOS = {
+    "KafkaTruncateToHighWatermark": "truncation/truncate-to-hwm",
+    "Kip101": "truncation/kip-101",
+    "Kip279": "truncation/kip-279",
+    "Kip320FirstTry": "truncation/kip-320-first-try",
+    "Kip320": "truncation/kip-320",
+}
+INVARIANTS = {"WeakIsr": "weak_isr", "StrongIsr": "strong_isr"}
+PARAMETERS = ("replicas", "log_size", "max_records", "max_leader_epoch")
+
+
+def rows():
+    if not PEER.is_file():
+        return [pytest.param(None, None, marks=pytest.mark.skip("shared/peers/tlc.csv is not beside the repository"))]
+    found = []
+    with PEER.open(newline="") as file:
+        for row in csv.DictReader(file):
+            for engine in ("native", "interpreter"):
+                large = engine == "interpreter" and int(row["distinct"] or 0) > 100_000
+                name = "-".join([row["module"], *(row[p] for p in PARAMETERS), row["invariant"], engine])
+                found.append(pytest.param(row, engine, id=name, marks=[pytest.mark.slow] if large else []))
+    return found
+
+
+@pytest.mark.parametrize(("row", "engine"), rows())
+def test_peer(row, engine):
+    name = INVARIANTS[row["invariant"]]
+    overrides = Overrides.parse([f"{p}={row[p]}" for p in PARAMETERS], properties=[name])
+    model = Request.of(find(SCENARIOS[row["module"]]), overrides).model()
+    result = engines.search(engine)(model, SearchOptions(), None)
+    assert [v.property for v in result.violations] == ([name] if row["result"] == "violated" else [])
+    if row["distinct"]:
+        assert (result.distinct_states, result.depth) == (int(row["distinct"]), int(row["depth"]))
+        assert result.complete
