@@ -7,7 +7,7 @@ brokers and the dynamic configurations, is carried along by the model's own rule
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,33 +84,85 @@ class ControllerReplay:
     # --- one operation ----------------------------------------------------------------------------
 
     def take(self, op: Operation) -> Unexplained | None:
-        """Run one operation; what the model and the recording disagree about, or None where they agree."""
-        before = self._recorded_form()
-        wrong: dict[str, tuple[Any, Any]] = {}
-        try:
-            outcome = self.decide(op)
-            self._compare(op, outcome, wrong)
-        except LanguageError as left:
+        """Run one operation; what the model and the recording disagree about, or None where they agree.
+
+        Where something that the recording does not hold can decide, each possibility is tried.
+        """
+        before, kept = self._recorded_form(), self._kept()
+        candidates: list[Candidate] = []
+        for suppose in (lambda: None, *self._unobserved(op)):
+            self._go_back(kept)
+            wrong: dict[str, tuple[Any, Any]] = {}
             outcome = Outcome()
-            wrong["the model"] = (str(left), "no such end")
-        if not wrong:
-            return None
+            try:
+                suppose()
+                outcome = self.decide(op)
+                self._compare(op, outcome, wrong)
+            except LanguageError as left:
+                wrong["the model"] = (str(left), "recorded")
+            if not wrong:
+                return None
+            candidates.append(Candidate(op.name, op.arguments, outcome.refused_by, outcome.passed, wrong))
         self._adopt(op)
-        keys = [k for k in sorted(before["partitions"]) if any(f"partitions[{k}]" in path for path in wrong)]
-        named = f"{op.arguments['topic']}-{op.arguments['partition']}" if op.arguments.get("topic") else None
-        if "partition" not in op.arguments:
-            named = None
-        shown = [named] if named else keys
+        candidates.sort(key=lambda c: len(c.differences))
+        return self._unexplained(op, before, candidates[0].differences, candidates)
+
+    def _unexplained(
+        self, op: Operation, before: dict[str, Any], wrong: Mapping[str, Any], candidates: list[Candidate]
+    ) -> Unexplained:
+        concerned = [k for k in sorted(before["partitions"]) if any(f"partitions[{k}]" in path for path in wrong)]
+        if op.arguments.get("topic") is not None and "partition" in op.arguments:
+            concerned = [f"{op.arguments['topic']}-{op.arguments['partition']}"]
         return Unexplained(
             {"line": op.line, "step": op.step},
             op.time_ms,
-            named or (keys[0] if keys else None),
+            concerned[0] if concerned else None,
             {
-                "partitions": {k: v for k, v in before["partitions"].items() if k in shown},
+                "partitions": {k: v for k, v in before["partitions"].items() if k in concerned},
                 "brokers": {str(k): v for k, v in before["brokers"].items()},
             },
-            (Candidate(op.name, op.arguments, outcome.refused_by, outcome.passed, wrong),),
+            tuple(candidates),
         )
+
+    def _kept(self) -> dict[str, Any]:
+        """The state, to go back to."""
+        return {name: _copied(getattr(self, name)) for name in _STATE}
+
+    def _go_back(self, kept: dict[str, Any]) -> None:
+        for name, value in kept.items():
+            setattr(self, name, _copied(value))
+
+    def _unobserved(self, op: Operation) -> list[Callable[[], None]]:
+        """What can have happened before an operation without having been recorded: heartbeats.
+
+        Each possibility assumes as little as explains the operation. A broker can have been heard of since its
+        last recorded heartbeat, so that its session still lives; and it can have replayed more metadata than
+        it last reported, so that another's controlled shutdown is granted.
+        """
+        broker, every = op.arguments.get("broker"), range(self.count)
+        if op.name == "registerBroker" and broker in every:
+            return [lambda: self._heard_of([broker], op.time_ms)]
+        if op.name == "fenceStaleBroker":
+            others = [b for b in every if b != broker]
+            return [lambda: self._heard_of(others, op.time_ms), lambda: self._heard_of(every, op.time_ms)]
+        if op.name == "brokerHeartbeat" and broker in every:
+            shutdown = self.sessions[broker]["controlled_shutdown_offset"]
+            if shutdown is not None:
+                return [lambda: self._have_replayed([b for b in every if b != broker], shutdown)]
+        return []
+
+    def _heard_of(self, brokers: Iterable[int], now_ms: int) -> None:
+        earliest = max(0, now_ms - self.meta.session_timeout_ms)
+        for broker in brokers:
+            session = self.sessions[broker]
+            self.sessions[broker] = {**session, "last_contact_ms": max(session["last_contact_ms"], earliest)}
+
+    def _have_replayed(self, brokers: Iterable[int], offset: int) -> None:
+        for broker in brokers:
+            session = self.sessions[broker]
+            reported = session["metadata_offset"]
+            at_least = offset if reported is None else max(reported, offset)
+            self.sessions[broker] = {**session, "metadata_offset": at_least}
 
     def decide(self, op: Operation) -> Outcome:
         """What the model does with an operation, and the model's state after it."""
@@ -382,7 +434,6 @@ class ControllerReplay:
         return outcome
 
     def _store(self, broker: int, registration: dict[str, Any]) -> None:
-        self.registrations = [*self.registrations]
         self.registrations[broker] = registration
 
     def _fenceStaleBroker(self, op: Operation) -> Outcome:  # noqa: N802
@@ -558,13 +609,18 @@ class ControllerReplay:
         of_topic = args["resourceType"] == "TOPIC"
         if of_topic and args["resource"] not in self.topic_ids:
             raise op.place.at("op.resource").wrong("a topic that does not exist")
-        configs = self.topic_configs[args["resource"]] if of_topic else self.broker_configs
-        if configs.get(args["key"]) == args["value"]:
+        configs = dict(self.topic_configs[args["resource"]] if of_topic else self.broker_configs)
+        # A value that is there already is not written again, except for brokers, which reload by the record.
+        if of_topic and configs.get(args["key"]) == args["value"]:
             return Outcome()
         if args["value"] is None:
-            del configs[args["key"]]
+            configs.pop(args["key"], None)
         else:
             configs[args["key"]] = args["value"]
+        if of_topic:
+            self.topic_configs[args["resource"]] = configs
+        else:
+            self.broker_configs = configs
         record = _config_record(RESOURCES[args["resourceType"]], args["resource"], args["key"], args["value"])
         changes: list[Record] = []
         if args["key"] == MIN_ISR:
@@ -622,6 +678,17 @@ _REPLY = {
     "in_controlled_shutdown": "inControlledShutdown",
     "should_shut_down": "shouldShutDown",
 }
+
+
+_STATE = (
+    "partitions", "registrations", "sessions", "incarnations", "topic_ids", "topic_configs", "broker_configs", "step",
+    "next_offset", "now_ms",
+)  # fmt: skip
+
+
+def _copied(value: Any) -> Any:
+    """A copy of what an operation changes in place: a mapping or a list, not what is in it."""
+    return value.copy() if isinstance(value, (dict, list)) else value
 
 
 def _exception(error: str) -> dict[str, str]:

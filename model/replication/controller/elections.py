@@ -50,23 +50,22 @@ def elect(
         clean.append(stays)
     clean.append(first_of(_order(t, replicas), candidates.has))
 
-    last_known = where(
-        can_elect_last_known_leader(t, partition, replicas, isr, elr, acceptable),
-        node.some(partition.last_known_leader.value),
-        node.none(),
-    )
+    last = partition.last_known_leader
+    last_known = where(last.value >= 0, node.some(last.value), node.none())
+    can_elect_last_known = can_elect_last_known_leader(t, partition, replicas, isr, elr, acceptable)
     any_live = where(
         election == ElectionType.UNCLEAN, first_of(_order(t, replicas), acceptable.has), node.none()
     )
     if t.on("unclean_recovery"):
-        unclean = [node.none()]
+        unclean = node.none()
     elif t.on("last_known_leader_first"):
-        unclean = [last_known, any_live]
+        # Where it is remembered that there was no leader, that is who is elected: nobody.
+        unclean = where(can_elect_last_known, last_known, any_live)
     else:
-        unclean = [any_live, last_known]
+        unclean = where(any_live.is_none & can_elect_last_known, last_known, any_live)
 
-    cleanly, uncleanly = first_some(*clean), first_some(*unclean)
-    return Elected(first_some(cleanly, uncleanly), cleanly.is_none & uncleanly.is_some)
+    cleanly = first_some(*clean)
+    return Elected(first_some(cleanly, unclean), cleanly.is_none & unclean.is_some)
 
 
 def _order(t: Terms, replicas: SeqValue) -> SeqValue:
@@ -88,7 +87,7 @@ def can_elect_last_known_leader(
         return possible & False
     if t.on("last_known_leader_unfenced"):
         return possible & acceptable.has(last.value) & replicas.has(last.value)
-    return possible & (last.value >= 0)
+    return possible
 
 
 def election_checks(partition: StructValue, election: Int, partition_known: Bool | bool = True) -> Checks:
