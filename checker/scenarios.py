@@ -20,7 +20,7 @@ from checker.problems import InputError, unknown
 from checker.search import DEADLOCK
 from model.language.protocol import Invariant, Parameter, Profile, Protocol, Rule
 
-_KEYS: dict[str, type[Any]] = {
+KEYS: dict[str, type[Any]] = {
     "title": str,
     "protocol": str,
     "profile": str,
@@ -32,6 +32,8 @@ _KEYS: dict[str, type[Any]] = {
     "rules": dict,
     "expect": dict,
 }
+"""The keys of a scenario's file, and what each holds."""
+
 _EXPECT: dict[str, type[Any]] = {"violated": list, "distinct_states": int, "depth": int}
 _CALLED = {
     str: "a text",
@@ -110,7 +112,7 @@ def read(path: Path, name: str) -> Scenario:
     """Read a scenario's file."""
     file = _File(path)
     table = file.table
-    file.check(table, _KEYS)
+    file.check(table, KEYS)
     if "protocol" not in table:
         raise file.error("the key 'protocol' is missing")
     definition = file.definition(table["protocol"])

@@ -113,6 +113,19 @@ def test_a_bad_request_has_one_line():
     assert done.stderr.count("\n") == 1
 
 
+def test_a_terminal_without_our_signs():
+    done = subprocess.run(
+        [*COMMAND, "check", "docs/examples/register-hasty.toml"],
+        cwd=ROOT,
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "acknowledged 0 ? 1" in done.stdout
+
+
 def test_whoever_reads_can_go_away():
     process = start("list", "--kind", "actions")
     process.stdout.close()
