@@ -10,7 +10,7 @@ import numpy as np
 from checker.native.runtime import SLACK
 from checker.search import EngineError
 
-FULL = 0.85
+FULL = 0.9
 """The share of home slots that may be taken before the table grows."""
 _FIRST_SLOTS = 1 << 22
 _LARGE = 1 << 26
@@ -25,7 +25,7 @@ class Table:
     """Slots of 64-bit fingerprints in one stretch of address space, of which only the used part takes memory.
 
     Small tables grow fourfold; large ones by a fifth, so that a state costs eight bytes divided by a share of
-    taken slots between 0.71 and 0.85. ``grow`` is the compiled sweep of the runtime.
+    taken slots between 0.75 and 0.9. ``grow`` is the compiled sweep of the runtime.
     """
 
     def __init__(self, grow: Any, maximum_bytes: int) -> None:

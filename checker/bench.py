@@ -1,0 +1,170 @@
+"""Benchmarks: ``python -m checker.bench`` measures and writes docs/benchmarks.md.
+
+Every figure is of a whole process started afresh: its wall time, the peak of its memory as the operating
+system counts it, and what its result JSON says of the search. Runs are repeated and the median is
+reported with the least and the most; nothing is decided by a figure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process: seconds from start to end, peak resident bytes, and its result."""
+
+    wall: float
+    peak: int
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to measure: its title, the arguments of ``highwater``, how often, and the figure to reach."""
+
+    title: str
+    arguments: tuple[str, ...]
+    repeat: int
+    goal: str
+    show: str  # which figure: rate, wall, bytes, spill or symmetry
+
+
+KIP_320 = ("check", "truncation/kip-320", "--set", "max_leader_epoch=2")
+FOUR = (*KIP_320, "--set", "replicas=4")
+CASES = (
+    Case("Kip320, 3 replicas, 2/2/2: rate of the search", KIP_320, 7, "4 million a second", "rate"),
+    Case("the same, whole command, cold", KIP_320, 7, "1.4 s", "wall"),
+    Case("the same, one worker", (*KIP_320, "--workers", "1"), 5, "", "rate"),
+    Case("the same, with symmetry", (*KIP_320, "--symmetry"), 5, "", "symmetry"),
+    Case("the same, search with the interpreter", (*KIP_320, "--engine", "interpreter"), 1, "", "rate"),
+    Case("Kip320, 4 replicas, 2/2/2: whole command", FOUR, 3, "30 s", "wall"),
+    Case("the same: rate of the search", FOUR, 3, "", "rate"),
+    Case("the same: memory a visited state, disk aside", FOUR, 3, "at most 12 bytes", "bytes"),
+    Case("the same, given 1 GiB: spilled to disk", (*FOUR, "--memory", "1"), 1, "counts as above", "spill"),
+    Case("the same, with symmetry", (*FOUR, "--symmetry"), 1, "", "symmetry"),
+)
+
+
+def measure(arguments: tuple[str, ...]) -> Run:
+    """Run ``highwater`` once; RuntimeError where it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "result.json"
+        command = [sys.executable, "-m", "checker", *arguments, "--quiet", "--json", str(output)]
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)} ended with status {process.returncode}")
+        (result,) = json.loads(output.read_text(encoding="utf-8"))
+    return Run(wall, usage.ru_maxrss * 1024, result)
+
+
+def idle_memory() -> int:
+    """Peak resident bytes of a check that visits next to nothing: what the program itself takes."""
+    return measure(("check", "truncation/kip-320", "--set", "max_leader_epoch=0")).peak
+
+
+def row(case: Case, runs: list[Run], idle: int) -> str:
+    """The table row of a case."""
+    states = runs[0].result["distinct_states"]
+    if case.show == "wall":
+        figure = _spread([r.wall for r in runs], "{:.2f} s")
+    elif case.show == "bytes":
+        figure = _spread([(r.peak - idle) / states for r in runs], "{:.1f} bytes")
+    elif case.show == "spill":
+        spilled = runs[0].result["spilled_bytes"] / 1e9
+        figure = f"{spilled:.2f} GB on disk, {_spread([r.wall for r in runs], '{:.1f} s')}"
+    elif case.show == "symmetry":
+        figure = _spread([r.result["seconds"] for r in runs], "{:.2f} s of search")
+    else:
+        figure = _spread([states / r.result["seconds"] / 1e6 for r in runs], "{:.2f} million a second")
+    return f"| {case.title} | {states:,} | {runs[0].result['depth']} | {figure} | {case.goal} |"
+
+
+def _spread(values: list[float], form: str) -> str:
+    middle = form.format(statistics.median(values))
+    if len(values) == 1:
+        return middle
+    number = form.split("}")[0] + "}"
+    return f"{middle} ({number.format(min(values))} to {number.format(max(values))}, {len(values)} runs)"
+
+
+def machine() -> str:
+    """The machine's size in a sentence."""
+    model = next(
+        (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.processor() or "unknown processor",
+    )
+    total = next((int(x.split()[1]) for x in _lines("/proc/meminfo") if x.startswith("MemTotal")), 0)
+    cores = len(os.sched_getaffinity(0))
+    return (
+        f"{cores} cores of {model}, {total / (1 << 20):.0f} GiB of memory, Python {platform.python_version()}"
+    )
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def page(rows: list[str], idle: int) -> str:
+    """The page's text."""
+    return "\n".join(
+        [
+            "# Benchmarks",
+            "",
+            f"Measured by `make bench` on {date.today().isoformat()}: {machine()}.",
+            "Every figure is of a whole process started afresh; the median, and the least and the most. Rates are",
+            "distinct states by the seconds of the search; whole commands include the start of Python, tracing and",
+            f"compilation. Memory a state is the peak of the process less that of an idle one ({idle / 1e6:.0f} MB).",
+            "",
+            "| work | distinct states | depth | measured | figure to reach |",
+            "| --- | ---: | ---: | --- | --- |",
+            *rows,
+            "",
+            "TLC on the published specification, built from source and run with two workers on a machine of the same",
+            "size: 34 s and 21,500 distinct states a second for Kip320 with 3 replicas and 2/2/2.",
+            "",
+        ]
+    )
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="One run of each, and nothing written.")
+def main(quick: bool) -> None:
+    """Measure, and write docs/benchmarks.md."""
+    idle = idle_memory()
+    rows = []
+    done: dict[tuple[str, ...], list[Run]] = {}
+    for case in CASES:
+        if case.arguments not in done:
+            done[case.arguments] = [measure(case.arguments) for _ in range(1 if quick else case.repeat)]
+        rows.append(row(case, done[case.arguments], idle))
+        click.echo(rows[-1])
+    if not quick:
+        PAGE.write_text(page(rows, idle), encoding="utf-8")
+        click.echo(f"wrote docs/{PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()
