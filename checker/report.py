@@ -76,7 +76,7 @@ def rich_table(outcomes: Sequence[Outcome]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for i, head in enumerate(_HEADS):
         shown.add_column(head, justify="left" if i < _LEFT else "right", overflow="fold")
     colours = {"violated": "red", "holds": "green", "inconclusive": "yellow"}

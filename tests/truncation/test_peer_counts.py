@@ -30,7 +30,11 @@ PARAMETERS = ("replicas", "log_size", "max_records", "max_leader_epoch")
 
 def rows():
     if not PEER.is_file():
-        return [pytest.param(None, None, marks=pytest.mark.skip("shared/peers/tlc.csv is not beside the repository"))]
+        return [
+            pytest.param(
+                None, None, marks=pytest.mark.skip("shared/peers/tlc.csv is not beside the repository")
+            )
+        ]
     found = []
     with PEER.open(newline="") as file:
         for row in csv.DictReader(file):
