@@ -166,10 +166,11 @@ def _guards(kind: type[Protocol], action: str) -> list[Entry]:
 
     ``profiles`` says where a guard exists; one that always holds is not there.
     """
+    stated = [a for a in kind.actions() if a.name == action]
+    alone: type[Protocol] = type(kind.__name__, (kind,), {"actions": classmethod(lambda cls: stated)})
     rules = {name: profile.rules for name, profile in kind.profiles.items()} or {"": frozenset(kind.rules)}
     found: dict[str, list[str]] = {}
     for name, on in rules.items():
-        instances = [i for i in Model(kind(None, on)).instances if i.action.name == action]
-        for guard in dict.fromkeys(g.name for i in instances for g in i.guards):
+        for guard in dict.fromkeys(g.name for i in Model(alone(None, on)).instances for g in i.guards):
             found.setdefault(guard, []).append(name)
     return [{"name": guard, "profiles": [p for p in where if p]} for guard, where in found.items()]

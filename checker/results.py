@@ -47,9 +47,7 @@ class Outcome:
             return None
         if self.broken:
             return False
-        found = {e.name for e in self.examples}
-        decided = self.result.complete or self.result.stopped_by == "violation"
-        return True if decided or (found and found == self.request.scenario.promise.violated) else None
+        return True if self.result.complete or self.result.stopped_by == "violation" else None
 
     @property
     def status(self) -> Status:

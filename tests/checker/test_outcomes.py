@@ -1,0 +1,74 @@
+"""What an outcome stands for: verdict, promise and exit status, for every way in which a search can end."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker import check_command
+from checker.counterexample import Counterexample, Step
+from checker.request import Overrides, Request
+from checker.results import Outcome
+from checker.scenarios import find
+from checker.search import SearchOptions, SearchResult
+from checker.status import Status, worst
+
+WEAK, STRONG = (
+    Counterexample(n, "B4", "", (Step("initial", {}, "", {}, {}),)) for n in ("weak_isr", "strong_isr")
+)
+
+
+def outcome(stopped_by, examples=(), scenario="truncation/kip-279", overrides=None, first=False, **counts):
+    request = Request.of(find(scenario), overrides or Overrides())
+    numbers = {"distinct_states": 60106, "depth": 22} | counts
+    return Outcome(request, "native", SearchResult(stopped_by=stopped_by, **numbers), tuple(examples), first)
+
+
+@pytest.mark.parametrize(
+    ("ended", "verdict", "status", "promised"),
+    [
+        (outcome(None, [STRONG]), "violated", 0, True),
+        (outcome(None), "holds", 1, False),
+        (outcome(None, [STRONG, WEAK]), "violated", 1, False),
+        (outcome(None, [STRONG], depth=21), "violated", 1, False),
+        (outcome(None, [STRONG], distinct_states=60105), "violated", 1, False),
+        (outcome("violation", [WEAK, STRONG], depth=9), "violated", 1, False),
+        (outcome("violation", [STRONG], first=True, depth=12), "violated", 0, True),
+        (outcome("violation", [WEAK], first=True, depth=12), "violated", 1, False),
+        (outcome("states"), "inconclusive", 3, None),
+        (outcome("seconds"), "inconclusive", 3, None),
+        (outcome("memory"), "inconclusive", 3, None),
+        (outcome("states", [STRONG]), "violated", 3, None),
+        (outcome("states", [WEAK]), "violated", 1, False),
+        (outcome("interrupted"), "inconclusive", 130, None),
+        (outcome("interrupted", [WEAK]), "violated", 130, False),
+        (outcome(None, overrides=Overrides(parameters={"replicas": 2})), "holds", 0, None),
+        (outcome(None, [STRONG], overrides=Overrides(rules={"matching_tail": True})), "violated", 1, None),
+        (outcome(None, [STRONG], overrides=Overrides(symmetry=True), depth=1), "violated", 0, True),
+        (outcome("violation", [WEAK, STRONG], "truncation/truncate-to-hwm", depth=9), "violated", 0, True),
+        (outcome("violation", [WEAK], "truncation/truncate-to-hwm", depth=9), "violated", 1, False),
+    ],
+)
+def test_how_a_search_ends(ended, verdict, status, promised):
+    assert (ended.verdict, ended.status, ended.promised) == (verdict, status, promised)
+
+
+def test_the_worst_status():
+    ok, bad, open_, stopped = Status.AS_PROMISED, Status.VIOLATED, Status.INCONCLUSIVE, Status.INTERRUPTED
+    assert worst([]) is ok
+    assert worst([ok, open_]) is open_
+    assert worst([open_, bad, ok]) is bad
+    assert worst([bad, stopped, open_]) is stopped
+
+
+@pytest.mark.parametrize("where", ["tracing", "searching"])
+def test_an_interrupt_outside_the_search_is_an_outcome_too(monkeypatch, where):
+    request = Request.of(find("truncation/kip-320"), Overrides())
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    if where == "tracing":
+        monkeypatch.setattr(Request, "model", interrupt)
+    _, ended = check_command.explore(request, "native", interrupt, SearchOptions(), quiet=True)
+    assert (ended.verdict, ended.status) == ("inconclusive", Status.INTERRUPTED)
+    assert ended.as_json()["distinct_states"] == 0
