@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from types import TracebackType
 from typing import Any
 
 from checker.search import Progress
 
 _FIRST_SECONDS = 0.4
-"""A search that ends sooner says nothing."""
+"""A search that ends sooner says nothing in a terminal."""
 
 _PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
 """When plain lines are said: first, and from then on."""
@@ -25,45 +24,39 @@ class Reporter:
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._status: Any = None
-        self._next = time.monotonic() + (_FIRST_SECONDS if self._terminal else _PLAIN_FIRST)
-        self._last: Progress | None = None
-        self._rate = 0.0
+        self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
+        self._samples: tuple[tuple[float, int], tuple[float, int]] = ((0.0, 0), (0.0, 0))
 
     def __call__(self, progress: Progress) -> None:
         """Say how far the search is, where it is time to."""
         if self._quiet:
             return
-        self._measure(progress)
-        now = time.monotonic()
+        line = f"{self.name}: {self._line(progress)}"
         if not self._terminal:
-            if now >= self._next:
-                self._next = now + _PLAIN_SECONDS
-                print(f"{self.name}: {self._line(progress)}", file=sys.stderr, flush=True)
+            if progress.seconds >= self._next:
+                self._next = progress.seconds + _PLAIN_SECONDS
+                print(line, file=sys.stderr, flush=True)
         elif self._status is not None:
-            self._status.update(f"{self.name}: {self._line(progress)}")
-        elif now >= self._next:
+            self._status.update(line)
+        elif progress.seconds >= self._next:
             from rich.console import Console
 
-            self._status = Console(stderr=True, highlight=False).status(
-                f"{self.name}: {self._line(progress)}"
-            )
+            self._status = Console(stderr=True, highlight=False).status(line)
             self._status.start()
 
-    def _measure(self, progress: Progress) -> None:
-        """The rate over about the last second."""
-        last = self._last
-        if last is None:
-            self._last = progress
-            self._rate = progress.distinct_states / progress.seconds if progress.seconds > 0 else 0.0
-        elif progress.seconds - last.seconds >= 1:
-            self._rate = (progress.distinct_states - last.distinct_states) / (progress.seconds - last.seconds)
-            self._last = progress
+    def _rate(self, progress: Progress) -> float:
+        """States a second over the last one or two seconds."""
+        before, since = self._samples
+        if progress.seconds - since[0] >= 1:
+            before, since = self._samples = since, (progress.seconds, progress.distinct_states)
+        seconds = progress.seconds - before[0]
+        return (progress.distinct_states - before[1]) / seconds if seconds > 0 else 0.0
 
     def _line(self, progress: Progress) -> str:
         spilled = f", {size(progress.spilled_bytes)} on disk" if progress.spilled_bytes else ""
         memory = f", {size(progress.memory_bytes)}" if progress.memory_bytes else ""
         return (
-            f"{progress.distinct_states:,} states, {self._rate:,.0f}/s, depth {progress.depth}, "
+            f"{progress.distinct_states:,} states, {self._rate(progress):,.0f}/s, depth {progress.depth}, "
             f"{self._left} {progress.queue:,}{memory}{spilled}, {progress.seconds:.0f} s"
         )
 

@@ -1,0 +1,45 @@
+"""The line of progress: what it says, and when."""
+
+from __future__ import annotations
+
+from checker.progress import Reporter, size
+from checker.search import Progress
+
+
+def at(seconds, states, spilled=0):
+    return Progress(7, states, 2 * states, 12, 3 * 2**20, spilled, seconds)
+
+
+def test_lines_come_after_a_second_and_then_every_five(capsys):
+    reporter = Reporter("x")
+    said = []
+    for second in range(1, 14):
+        reporter(at(float(second), 1000 * second))
+        said.append(capsys.readouterr().err != "")
+    assert [i + 1 for i, yes in enumerate(said) if yes] == [1, 6, 11]
+
+
+def test_what_it_says(capsys):
+    reporter = Reporter("x")
+    reporter(at(0.001, 2))
+    reporter(at(2.0, 4000, spilled=5 * 2**30))
+    assert capsys.readouterr().err == (
+        "x: 4,000 states, 2,000/s, depth 7, queue 12, 3.0 MiB, 5.0 GiB on disk, 2 s\n"
+    )
+
+
+def test_the_rate_is_that_of_the_last_seconds(capsys):
+    reporter = Reporter("x")
+    for second in range(1, 21):
+        reporter(at(float(second), 1000 * min(second, 17)))
+    reporter(at(21.0, 17_000))
+    assert capsys.readouterr().err.splitlines()[-1].startswith("x: 17,000 states, 0/s, ")
+
+
+def test_quiet(capsys):
+    Reporter("x", quiet=True)(at(10.0, 1))
+    assert capsys.readouterr().err == ""
+
+
+def test_sizes():
+    assert [size(n) for n in (5, 2048, 10 * 2**20, 3 * 2**29)] == ["5 B", "2.0 KiB", "10 MiB", "1.5 GiB"]
