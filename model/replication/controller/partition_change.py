@@ -79,6 +79,9 @@ def partition_change(
     alone = t.brokers.zero().with_(elected.leader.value)
     isr = where(uncleanly | from_elr, alone, isr)
     elr = where(uncleanly, t.brokers.zero(), where(from_elr, elr.without(elected.leader.value), elr))
+    if t.on("elr_follows_election"):
+        reached = size(isr) >= min_isr
+        elr, known_elr = (where(reached, t.brokers.zero(), s) for s in (elr, known_elr))
 
     # 4. What is written of the ISR: an empty one only where it may become empty.
     isr_changes = uncleanly | (isr != partition.isr)
@@ -101,17 +104,17 @@ def partition_change(
     )
     known_leader = last_known_leader(t, partition, isr_changes & isr.is_empty, elected.leader)
     return t.record(
-        replicas=_written(t, "replicas", replicas != partition.replicas, replicas),
-        adding=_written(t, "adding", adding != partition.adding, adding),
-        removing=_written(t, "removing", removing != partition.removing, removing),
-        isr=_written(t, "isr", isr_changes, isr),
-        elr=_written(t, "elr", elr != partition.elr, elr),
-        last_known_elr=_written(t, "last_known_elr", known_elr != partition.last_known_elr, known_elr),
-        last_known_leader=_written(
+        replicas=written(t, "replicas", replicas != partition.replicas, replicas),
+        adding=written(t, "adding", adding != partition.adding, adding),
+        removing=written(t, "removing", removing != partition.removing, removing),
+        isr=written(t, "isr", isr_changes, isr),
+        elr=written(t, "elr", elr != partition.elr, elr),
+        last_known_elr=written(t, "last_known_elr", known_elr != partition.last_known_elr, known_elr),
+        last_known_leader=written(
             t, "last_known_leader", known_leader != partition.last_known_leader, known_leader
         ),
-        leader=_written(t, "leader", writes_leader, elected.leader),
-        leader_recovery_state=_written(
+        leader=written(t, "leader", writes_leader, elected.leader),
+        leader_recovery_state=written(
             t, "leader_recovery_state", state != partition.leader_recovery_state, state
         ),
     )
@@ -128,7 +131,7 @@ def reassignment_completes(
     left = isr - removing
     if t.on("reassignment_needs_min_isr"):
         enough = size(left) >= least(min_isr, remaining.length)
-        return in_progress & ~left.is_empty & (adding <= left) & enough
+        return in_progress & ~left.is_empty & ((adding - removing) <= left) & enough
     assigned = members_of(remaining, t.brokers)
     return in_progress & ~assigned.is_empty & (assigned <= left)
 
@@ -155,9 +158,10 @@ def merge(t: Terms, partition: StructValue, record: StructValue) -> StructValue:
     )
 
 
-def _written(t: Terms, field: str, condition: Bool, value: Value) -> OptionValue:
+def written(t: Terms, field: str, condition: Bool | bool, value: Value) -> OptionValue:
+    """A field of a record: the value where the condition holds, else not written."""
     type_ = t.record.fields[field]
     return where(condition, type_.some(value), type_.none())  # type: ignore[attr-defined]
 
 
-__all__ = ["is_empty_record", "merge", "partition_change", "reassignment_completes"]
+__all__ = ["is_empty_record", "merge", "partition_change", "reassignment_completes", "written"]

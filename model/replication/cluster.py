@@ -1,0 +1,281 @@
+"""What a cluster is made of: the controller's knowledge, brokers with their views and logs, and messages in flight."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from model.language import (
+    Array, Bool, Enum, Index, Int, Option, Parameter, Protocol, Seq, State, Struct, require, size, where,
+)  # fmt: skip
+from model.language.sequences import members_of
+from model.language.values import Bool as Truth
+from model.language.values import Int as Number
+from model.language.values import StructValue, as_bool
+from model.replication.controller.eligible_leader_replicas import effective_min_isr
+from model.replication.controller.types import Terms
+from model.replication.rules import PROFILES, RULES
+
+Status = Enum("Status", "RUNNING SHUTTING_DOWN STOPPED CRASHED")
+"""A broker's process. STOPPED wrote its CleanShutdownFile after the flush (966.12); CRASHED did not."""
+
+Write = Enum("Write", "UNUSED WRITTEN PENDING ACKNOWLEDGED")
+"""What became of a value: written with acks 0 or 1, or with acks=all and not yet, or already, acknowledged."""
+
+Outcome = Enum("Outcome", "COMMITTED REVERT KEEP")
+"""What an AlterPartition answer means to its leader: take over, go back (841.3), or go on asking."""
+
+BUDGETS = {
+    "fencings": "fencings of brokers that run (zombies)",
+    "controlled_shutdowns": "controlled shutdowns",
+    "crashes": "crashes with the page cache kept",
+    "lossy_crashes": "crashes that lose unflushed records",
+    "disk_losses": "disks replaced by empty ones",
+    "shrinks": "ISR shrinks because a follower lags",
+    "weak_writes": "records written with acks 0 or 1",
+    "losses": "AlterPartition requests or answers lost",
+    "elections": "elections on request",
+    "reassignments": "reassignments and their cancellations",
+    "min_isr_changes": "changes of min.insync.replicas",
+    "failovers": "controller failovers",
+}
+"""Faults and interventions, each with a number that a scenario grants; healing is never bounded."""
+
+
+class Cluster(Protocol):
+    """Types, initial states and the words that all parts of the protocol share."""
+
+    parameters = {
+        "brokers": Parameter(3, 2, 4, "brokers of the cluster"),
+        "replication_factor": Parameter(3, 1, 4, "replicas of the partition"),
+        "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
+        "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
+        "records": Parameter(1, 1, 3, "records that producers write"),
+        "unclean_election": Parameter(0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"),
+        "metadata_in_flight": Parameter(0, 0, 1, "whether metadata travels in batches that can be under way"),
+        "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
+        "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
+        "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
+        "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
+        **{name: Parameter(0, 0, 3, f"budget: {meaning}") for name, meaning in BUDGETS.items()},
+    }
+    rules = RULES
+    profiles = PROFILES
+
+    def define(self) -> Struct:
+        """Size the types."""
+        p = self.p
+        self.t = t = Terms(
+            p.brokers, self.rules_on, p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch, bounded=True
+        )
+        self.broker = t.broker
+        self.value = Index("value", p.records)
+        self.offset = Int(0, p.records)
+        self.offsets = range(p.records)
+        self.leader_epoch = Int(0, p.max_leader_epoch)
+        self.some_epoch = Option(self.leader_epoch)
+        self.some_isr = Option(t.brokers)
+        self.record = Struct("Record", value=self.value, epoch=self.leader_epoch)
+        self.log = Seq(self.record, p.records)
+        self.factor = min(p.replication_factor, p.brokers)
+        self.targets = [
+            t.replicas.lift(list(chosen))
+            for count in range(1, self.factor + 1)
+            for chosen in itertools.combinations(range(p.brokers), count)
+        ]
+        low, high = (1, self.factor) if p.min_isr_changes else (p.min_isr, p.min_isr)
+        self.min_isr_config = Int(low, max(low, high))
+        self.min_isr_values = range(low, high + 1)
+        partition_epoch = Int(0, p.max_partition_epoch)
+
+        # What a broker knows of the metadata log: a prefix of it, of which only the result counts.
+        self.view = Struct(
+            "MetadataView",
+            leader=Option(self.broker),
+            leader_epoch=self.leader_epoch,
+            partition_epoch=partition_epoch,
+            isr=t.brokers,
+            replicas=t.brokers,
+            min_isr=self.min_isr_config,
+            active=t.brokers,
+            epochs=Array(self.broker, Int(0, p.max_broker_epoch)),
+        )
+        # What a leader knows of a follower since its leader epoch began.
+        self.fetch_state = Struct("FetchState", leo=Option(self.offset), broker_epoch=Int(0, p.max_broker_epoch))
+        self.broker_type = Struct(
+            "Broker",
+            status=Status,
+            epoch=Int(0, p.max_broker_epoch),
+            log=self.log,
+            flushed=self.offset,
+            hwm=self.offset,
+            view=self.view,
+            # Of a leader only; zero elsewhere. A proposed ISR stands while an AlterPartition is unanswered (B7).
+            leso=self.offset,
+            proposed=self.some_isr,
+            followers=Array(self.broker, self.fetch_state),
+        )
+        self.fetch_request = Struct(
+            "FetchRequest",
+            leader=self.broker,
+            leader_epoch=self.leader_epoch,
+            offset=self.offset,
+            last_epoch=self.some_epoch,
+            broker_epoch=Int(0, p.max_broker_epoch),
+        )
+        # Either a record (none at the leader's log end), or where the logs diverge.
+        self.fetch_response = Struct(
+            "FetchResponse",
+            leader_epoch=self.leader_epoch,
+            offset=self.offset,
+            diverging=Bool,
+            record=Option(self.record),
+            epoch=self.some_epoch,
+            end=self.offset,
+        )
+        self.alter_request = Struct(
+            "AlterPartition",
+            leader_epoch=self.leader_epoch,
+            partition_epoch=partition_epoch,
+            broker_epoch=Int(0, p.max_broker_epoch),
+            isr=t.brokers,
+            epochs=Array(self.broker, Option(Int(0, p.max_broker_epoch))),
+        )
+        self.alter_response = Struct(
+            "AlterPartitionAnswer",
+            leader_epoch=self.leader_epoch,
+            outcome=Outcome,
+            partition_epoch=partition_epoch,
+            isr=t.brokers,
+        )
+        fields: dict[str, Any] = dict(
+            registrations=t.registrations,
+            partition=t.partition,
+            min_insync_replicas=self.min_isr_config,
+            brokers=Array(self.broker, self.broker_type),
+            fetch_requests=Array(self.broker, Option(self.fetch_request)),
+            fetch_responses=Array(self.broker, Option(self.fetch_response)),
+            alter_requests=Array(self.broker, Option(self.alter_request)),
+            alter_responses=Array(self.broker, Option(self.alter_response)),
+            writes=Array(self.value, Write),
+            # Every record that some leader's HWM has passed: what consumers can have read.
+            committed=self.log,
+            budgets=Struct("Budgets", **{name: Int(0, max(1, getattr(p, name))) for name in BUDGETS}),
+        )
+        if p.metadata_in_flight:
+            fields["metadata"] = Array(self.broker, Option(self.view))
+        return Struct("State", **fields)
+
+    def initial(self) -> list[dict[str, Any]]:
+        """All brokers run and know everything; the first replica leads; logs are empty."""
+        p = self.p
+        replicas, isr = list(range(self.factor)), list(range(min(p.initial_isr, self.factor)))
+        registration = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
+        view = {
+            "leader": 0,
+            "leader_epoch": 0,
+            "partition_epoch": 0,
+            "isr": isr,
+            "replicas": replicas,
+            "min_isr": p.min_isr,
+            "active": range(p.brokers),
+            "epochs": [0] * p.brokers,
+        }
+        broker = {
+            "status": "RUNNING",
+            "epoch": 0,
+            "log": [],
+            "flushed": 0,
+            "hwm": 0,
+            "view": view,
+            "leso": 0,
+            "proposed": None,
+            "followers": [{"leo": None, "broker_epoch": 0}] * p.brokers,
+        }
+        state = {
+            "registrations": [registration] * p.brokers,
+            "partition": {
+                "replicas": replicas,
+                "adding": [],
+                "removing": [],
+                "isr": isr,
+                "elr": [],
+                "last_known_elr": [],
+                "last_known_leader": None,
+                "leader": 0,
+                "leader_epoch": 0,
+                "partition_epoch": 0,
+                "leader_recovery_state": "RECOVERED",
+            },
+            "min_insync_replicas": p.min_isr,
+            "brokers": [broker] * p.brokers,
+            "fetch_requests": [None] * p.brokers,
+            "fetch_responses": [None] * p.brokers,
+            "alter_requests": [None] * p.brokers,
+            "alter_responses": [None] * p.brokers,
+            "writes": ["UNUSED"] * p.records,
+            "committed": [],
+            "budgets": {name: getattr(p, name) for name in BUDGETS},
+        }
+        if p.metadata_in_flight:
+            state["metadata"] = [None] * p.brokers
+        return [state]
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def spend(self, s: State, budget: str) -> None:
+        """A fault or an intervention that the scenario grants only so often."""
+        left = getattr(s.budgets, budget)
+        require(f"the scenario grants {budget}", left > 0)
+        setattr(s.next.budgets, budget, left - 1)
+
+    def min_isr(self, s: State) -> Number:
+        """966.2. The effective min ISR at the controller."""
+        return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
+
+    def min_isr_in(self, view: StructValue) -> Number:
+        """966.2. The effective min ISR as a broker's view has it."""
+        return effective_min_isr(view.min_isr, size(view.replicas))
+
+    @property
+    def unclean_allowed(self) -> Truth:
+        """unclean.leader.election.enable, where it elects directly; with unclean recovery nothing does."""
+        return as_bool(bool(self.p.unclean_election) and not self.on("unclean_recovery"))
+
+    def is_up(self, broker: StructValue) -> Truth:
+        """Whether a broker's process runs, be it shutting down."""
+        return (broker.status == "RUNNING") | (broker.status == "SHUTTING_DOWN")
+
+    def leads(self, b: Number, broker: StructValue) -> Truth:
+        """Whether a broker takes itself for the leader."""
+        return self.is_up(broker) & broker.view.leader.is_(b)
+
+    def follows(self, b: Number, broker: StructValue) -> Truth:
+        """Whether a broker runs as a follower of someone."""
+        view = broker.view
+        return self.is_up(broker) & view.leader.is_some & ~view.leader.is_(b) & view.replicas.has(b)
+
+    def maximal_isr(self, broker: StructValue) -> Any:
+        """B7. The committed ISR and, while an AlterPartition is unanswered, the proposed one."""
+        proposed = where(broker.proposed.is_some, broker.proposed.value, self.t.brokers.zero())
+        return broker.view.isr | proposed
+
+    def latest_view(self, s: State) -> StructValue:
+        """The view of a broker that has replayed the whole metadata log."""
+        return self.view_of(s.partition, s.registrations, s.min_insync_replicas)
+
+    def view_of(self, partition: StructValue, registrations: Any, min_isr: Number) -> StructValue:
+        """What the metadata log says of a partition, to who has replayed all of it."""
+        return self.view(
+            leader=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            isr=partition.isr,
+            replicas=members_of(partition.replicas, self.t.brokers),
+            min_isr=min_isr,
+            active=self.t.active(registrations),
+            epochs=self.view.fields["epochs"].lift([registrations[b].epoch for b in self.broker]),
+        )
+
+
+__all__ = ["BUDGETS", "Cluster", "Outcome", "Status", "Write"]

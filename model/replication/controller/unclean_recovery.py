@@ -1,0 +1,52 @@
+"""KIP-966, second phase: recovery of a partition that has no clean candidate, by the length of its replicas' logs."""
+
+from __future__ import annotations
+
+from model.language import size, where
+from model.language.sequences import members_of
+from model.language.values import ArrayValue, Bool, Int, StructValue
+from model.replication.controller.partition_change import written
+from model.replication.controller.types import LeaderRecoveryState, Terms
+
+
+def may_recover(t: Terms, partition: StructValue, registrations: ArrayValue, aggressive: Bool | bool) -> Bool:
+    """966.13, steps 3 and 4. Whether an unclean recovery may elect a leader now.
+
+    There is no leader, and no ISR or ELR member that is live. Aggressive does not wait; Balanced waits for
+    the ELR, and without one until every last known ELR member is live.
+    """
+    active = t.active(registrations)
+    stuck = partition.leader.is_none & ((partition.isr | partition.elr) & active).is_empty & partition.isr.is_empty
+    balanced = partition.elr.is_empty & (partition.last_known_elr <= active)
+    return stuck & (balanced | aggressive)
+
+
+def recover(
+    t: Terms, partition: StructValue, registrations: ArrayValue, winner: Int, min_isr: Int
+) -> StructValue:
+    """966.14. The record that makes a live replica leader, by what the replicas said of their logs.
+
+    What they said is in no metadata, so the winner is an argument: any live replica can have it.
+    """
+    alone, nobody = t.brokers.zero().with_(winner), t.brokers.zero()
+    possible = members_of(partition.replicas, t.brokers) & t.active(registrations)
+    leader, known_leader = partition.leader.type.some(winner), partition.last_known_leader
+    forgets = (size(alone) >= min_isr) & ~partition.last_known_elr.is_empty
+    recovering, elr_changes = LeaderRecoveryState.RECOVERING, ~partition.elr.is_empty
+    record = t.record(
+        replicas=None,
+        adding=None,
+        removing=None,
+        isr=alone,
+        elr=written(t, "elr", elr_changes, nobody),
+        last_known_elr=written(t, "last_known_elr", forgets, nobody),
+        last_known_leader=written(t, "last_known_leader", known_leader.is_some, known_leader.type.none()),
+        leader=written(t, "leader", True, leader),
+        leader_recovery_state=written(
+            t, "leader_recovery_state", partition.leader_recovery_state != recovering, recovering
+        ),
+    )
+    return where(possible.has(winner), record, t.record.zero())
+
+
+__all__ = ["may_recover", "recover"]
