@@ -13,6 +13,7 @@ from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue, as_bool
 from model.replication.controller.eligible_leader_replicas import effective_min_isr
+from model.replication.controller.rules import RULES as CONTROLLER_RULES
 from model.replication.controller.types import Terms
 from model.replication.rules import PROFILES, RULES
 
@@ -66,7 +67,7 @@ class Cluster(Protocol):
         """Size the types."""
         p = self.p
         self.t = t = Terms(
-            p.brokers, self.rules_on, p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch, bounded=True
+            p.brokers, self.rules_on & set(CONTROLLER_RULES), p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch, bounded=True
         )
         self.broker = t.broker
         self.value = Index("value", p.records)
@@ -130,6 +131,7 @@ class Cluster(Protocol):
             offset=self.offset,
             diverging=Bool,
             record=Option(self.record),
+            hwm=self.offset,
             epoch=self.some_epoch,
             end=self.offset,
         )

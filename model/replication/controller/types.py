@@ -56,7 +56,7 @@ class Terms:
         self.brokers = Set(self.broker)
         self.replicas = Seq(self.broker, brokers)
         self.broker_epoch = epoch("broker_epoch", max_broker_epoch)
-        self.offset = Int(0, MAX_LONG)
+        self.offset = Int(0, max_broker_epoch if bounded else MAX_LONG)
         # The last known leader as it is written: a broker, or NO_LEADER where there was none to remember.
         self.node = Int(NO_LEADER, brokers - 1)
 
@@ -105,8 +105,8 @@ class Terms:
             version=Int(0, 3),
             broker=self.broker,
             broker_epoch=self.offset,
-            leader_epoch=Int(0, MAX_INT),
-            partition_epoch=Int(0, MAX_INT),
+            leader_epoch=Int(0, max_leader_epoch),
+            partition_epoch=Int(0, max_partition_epoch),
             new_isr=self.proposed_isr,
             leader_recovery_state=LeaderRecoveryState,
         )

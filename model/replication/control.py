@@ -1,0 +1,149 @@
+"""The controller: what it does by itself, for brokers' requests, and for the operator (B8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.language import State, action, require, where
+from model.language.values import Int as Number
+from model.language.values import StructValue
+from model.replication.cluster import Outcome
+from model.replication.controller import alter_partition, brokers, elections, reassignment
+from model.replication.controller.eligible_leader_replicas import after_min_isr_change, effective_min_isr
+from model.replication.controller.partition_change import is_empty_record, merge, partition_change
+from model.replication.controller.types import ElectionType, Error
+from model.replication.leadership import Leadership
+
+
+class Control(Leadership):
+    """Actions of the controller."""
+
+    def append(self, s: State, record: StructValue) -> StructValue:
+        """The partition after a record; written."""
+        partition = merge(self.t, s.partition, record)
+        s.next.partition = partition
+        return partition
+
+    def _arguments(self, s: State, b: Number) -> tuple[Any, ...]:
+        return self.t, s.partition, s.registrations, b, self.min_isr(s), self.unclean_allowed
+
+    @action("966.5", says="the controller fences broker {b}", b="broker")
+    def fence_broker(self, s: State, b: Number) -> None:
+        """A broker's session ends: because it is down, or (a fault) although it runs."""
+        require("the broker is not fenced", ~s.registrations[b].fenced)
+        left, up = s.budgets.fencings, self.is_up(s.brokers[b])
+        require("the broker is down, or the scenario grants fencings", ~up | (left > 0))
+        s.next.budgets.fencings = where(up, left - 1, left)
+        self.append(s, brokers.on_fencing(*self._arguments(s, b)))
+        s.next.registrations[b].fenced = True
+
+    @action("841.4, 966.5", says="the controller unfences broker {b}", b="broker")
+    def unfence_broker(self, s: State, b: Number) -> None:
+        """A heartbeat of a broker that has replayed its own registration."""
+        broker, registration = s.brokers[b], s.registrations[b]
+        require("the broker is fenced", registration.fenced)
+        require("the broker runs", broker.status == "RUNNING")
+        require("the broker's epoch is the registered one", broker.epoch == registration.epoch)
+        require("the broker has replayed its registration", broker.view.epochs[b] == registration.epoch)
+        self.append(s, brokers.on_unfencing(*self._arguments(s, b)))
+        s.next.registrations[b].fenced = False
+
+    @action("841.2, 903.4", says="the controller takes broker {b}'s AlterPartition", b="broker")
+    def handle_alter_partition(self, s: State, b: Number) -> None:
+        """Checks in order; the first that fails is the answer. An answer to a stopped process is lost."""
+        require("a request is under way", s.alter_requests[b].is_some)
+        require("no answer is under way", s.alter_responses[b].is_none)
+        t, sent = self.t, s.alter_requests[b].value
+        members: Any = t.proposed_isr.zero()
+        for member in self.broker:
+            with_epoch = t.isr_member(broker=member, epoch=sent.epochs[member])
+            members = where(sent.isr.has(member), members.append(with_epoch), members)
+        request = t.alter_partition(
+            version=3,
+            broker=b,
+            broker_epoch=sent.broker_epoch,
+            leader_epoch=sent.leader_epoch,
+            partition_epoch=sent.partition_epoch,
+            new_isr=members,
+            leader_recovery_state="RECOVERED",
+        )
+        checks = alter_partition.alter_partition_checks(t, request, s.partition, s.registrations)
+        wanted = alter_partition.alter_partition(
+            t, request, s.partition, s.registrations, self.min_isr(s), self.unclean_allowed
+        )
+        record = where(checks.passed, wanted, t.record.zero())
+        error = where(checks.passed, alter_partition.alter_partition_error(request, record), checks.answer)
+        partition = self.append(s, record)
+        outcome = where(
+            error == Error.NONE,
+            Outcome.COMMITTED,
+            where(error == Error.INELIGIBLE_REPLICA, Outcome.REVERT, Outcome.KEEP),
+        )
+        answer = self.alter_response(
+            leader_epoch=sent.leader_epoch,
+            outcome=outcome,
+            partition_epoch=partition.partition_epoch,
+            isr=partition.isr,
+        )
+        reaches = self.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
+        s.next.alter_responses[b] = where(reaches, s.alter_responses.type.element.some(answer), None)
+        s.next.alter_requests[b] = None
+
+    @action("966.15", says="the controller looks for a leader")
+    def elect_leader(self, s: State) -> None:
+        """The periodic task: a partition without a leader, where the topic allows unclean election."""
+        if not self.p.unclean_election or self.on("unclean_recovery"):
+            require("the topic allows unclean election", False)
+        require("there is no leader", s.partition.leader.is_none)
+        t = self.t
+        record = partition_change(
+            t, s.partition, self.min_isr(s), t.active(s.registrations), ElectionType.UNCLEAN
+        )
+        require("someone can be elected", ~is_empty_record(t, record))
+        self.append(s, record)
+
+    # --- the operator -----------------------------------------------------------------------------
+
+    @action("966.17", says="the operator asks for the preferred leader")
+    def elect_preferred_leader(self, s: State) -> None:
+        """PREFERRED: the first replica, where it may lead."""
+        self.spend(s, "elections")
+        t = self.t
+        elections.election_checks(s.partition, ElectionType.PREFERRED).require()
+        record = partition_change(
+            t, s.partition, self.min_isr(s), t.active(s.registrations), ElectionType.PREFERRED
+        )
+        require("the preferred replica can lead", ~is_empty_record(t, record))
+        self.append(s, record)
+
+    @action("966.8", says="min.insync.replicas becomes {value}", value="min_isr_values")
+    def change_min_isr(self, s: State, value: int) -> None:
+        """A change of min.insync.replicas."""
+        self.spend(s, "min_isr_changes")
+        require("it is another value", s.min_insync_replicas != value)
+        s.next.min_insync_replicas = value
+        effective = effective_min_isr(self.min_isr_config.lift(value), s.partition.replicas.length)
+        self.append(s, after_min_isr_change(self.t, s.partition, effective))
+
+    @action("966.9", says="the operator reassigns the partition to {target}", target="targets")
+    def reassign(self, s: State, target: Any) -> None:
+        """A reassignment starts; it completes when the ISR allows it."""
+        self.spend(s, "reassignments")
+        reassignment.reassignment_checks(self.t, target, s.registrations).require()
+        record = reassignment.reassign(self.t, s.partition, target, s.registrations, self.min_isr(s))
+        require("it changes something", ~is_empty_record(self.t, record))
+        self.append(s, record)
+
+    @action("966.9", says="the operator cancels the reassignment")
+    def cancel_reassignment(self, s: State) -> None:
+        """A reassignment that has not completed is taken back."""
+        self.spend(s, "reassignments")
+        unclean = self.unclean_allowed
+        reassignment.cancellation_checks(self.t, s.partition, self.min_isr(s), unclean).require()
+        self.append(
+            s,
+            reassignment.cancel_reassignment(self.t, s.partition, s.registrations, self.min_isr(s), unclean),
+        )
+
+
+__all__ = ["Control"]

@@ -1,0 +1,102 @@
+"""A leader's own state: its high watermark, and what a newer piece of metadata makes of a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.language import State, greatest, least, size, where
+from model.language.values import Bool as Truth
+from model.language.values import Int as Number
+from model.language.values import StructValue
+from model.replication.cluster import Cluster
+
+
+class Leadership(Cluster):
+    """What happens within a broker, on whatever occasion."""
+
+    def reachable_hwm(self, b: Number, broker: StructValue) -> Number:
+        """B4, 966.1. How far a leader's HWM may go: the least LEO over its maximal ISR, if the gate is open."""
+        waits_for = self.maximal_isr(broker) if self.on("hwm_over_maximal_isr") else broker.view.isr
+        end: Any = broker.log.length
+        for other in self.broker:
+            fetched = broker.followers[other].leo
+            leo = where(fetched.is_some, fetched.value, 0)
+            end = where((other != b) & waits_for.has(other), least(end, leo), end)
+        if not self.on("hwm_needs_min_isr"):
+            return end
+        counted = broker.view.isr if self.on("hwm_gate_is_committed_isr") else self.maximal_isr(broker)
+        return where(size(counted) >= self.min_isr_in(broker.view), end, 0)
+
+    def settle(self, s: State, b: Number, broker: StructValue) -> None:
+        """Write a broker after a step. A leader's HWM moves as far as it can, never back (B4)."""
+        reached = greatest(broker.hwm, self.reachable_hwm(b, broker))
+        hwm = where(self.leads(b, broker), reached, broker.hwm)
+        s.next.brokers[b] = broker.replace(hwm=hwm)
+        committed: Any = s.committed
+        for offset in self.offsets:
+            news = self.leads(b, broker) & (hwm > offset) & (committed.length == offset)
+            committed = where(news, committed.append(broker.log.at(offset)), committed)
+        s.next.committed = committed
+
+    def with_metadata(self, b: Number, broker: StructValue, latest: StructValue, restarts: bool = False) -> StructValue:
+        """B8. A broker after it has replayed metadata.
+
+        A leader's own view of the partition can be ahead, by an answer to its AlterPartition; then only what
+        is about brokers and configuration is news.
+        """
+        old = broker.view
+        if restarts:
+            newer = new_epoch = self.t.brokers.zero().is_empty
+        else:
+            newer = latest.partition_epoch > old.partition_epoch
+            new_epoch = latest.leader_epoch > old.leader_epoch
+        behind = latest.replace(
+            leader=old.leader,
+            leader_epoch=old.leader_epoch,
+            partition_epoch=old.partition_epoch,
+            isr=old.isr,
+            replicas=old.replicas,
+        )
+        view = where(newer, latest, behind)
+        leads = view.leader.is_(b)
+        starts = newer & new_epoch
+        nothing = broker.followers.type.zero()
+        followers = broker.followers
+        if self.on("fetch_state_per_epoch"):
+            followers = where(~leads | starts, nothing, followers)
+        log = broker.log
+        if not self.on("divergence_check"):
+            log = where(starts & ~leads & view.leader.is_some, log.truncate(broker.hwm), log)
+        return broker.replace(
+            view=view,
+            log=log,
+            flushed=least(broker.flushed, log.length),
+            leso=where(leads, where(starts, log.length, broker.leso), 0),
+            proposed=where(newer | ~leads, None, broker.proposed),
+            followers=followers,
+        )
+
+    def forget_messages(self, s: State, b: Number) -> None:
+        """Answers that were on their way to a process that is gone reach nobody."""
+        s.next.fetch_responses[b] = None
+        s.next.alter_responses[b] = None
+        if self.p.metadata_in_flight:
+            s.next.metadata[b] = None
+
+    def is_eligible(self, b: Number, broker: StructValue, follower: Number) -> Truth:
+        """B5, 841.1, 903.2. Whether a leader may propose a follower for its ISR."""
+        state, view = broker.followers[follower], broker.view
+        leo = where(state.leo.is_some, state.leo.value, 0)
+        eligible = state.leo.is_some
+        if self.on("join_at_hwm"):
+            eligible = eligible & (leo >= broker.hwm)
+        if self.on("join_at_epoch_start"):
+            eligible = eligible & (leo >= broker.leso)
+        if self.on("leader_eligible_check"):
+            eligible = eligible & view.active.has(follower)
+        if self.on("leader_epoch_match"):
+            eligible = eligible & (state.broker_epoch == view.epochs[follower])
+        return eligible
+
+
+__all__ = ["Leadership"]
