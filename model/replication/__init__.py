@@ -1,9 +1,9 @@
 """Replication of partitions in KRaft mode: the whole protocol, at the level of messages."""
 
-from model.replication.clients import Clients
+from model.replication.recovery import Recovery
 
 
-class Replication(Clients):
+class Replication(Recovery):
     """KRaft data replication: controller, brokers, producers, and what goes wrong between them."""
 
     name = "replication"

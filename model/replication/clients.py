@@ -9,7 +9,7 @@ from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
 from model.replication.cluster import Write
-from model.replication.replication import Fetching
+from model.replication.fetching import Fetching
 
 
 class Clients(Fetching):
@@ -28,7 +28,9 @@ class Clients(Fetching):
     def _next(self, s: State, value: Number) -> Truth:
         return ~any_of((other < value) & (s.writes[other] == "UNUSED") for other in self.value)
 
-    @action("B6", says="value {value} is written to leader {leader} with acks=all", leader="broker", value="value")
+    @action(
+        "B6", says="value {value} is written to leader {leader} with acks=all", leader="broker", value="value"
+    )
     def write_acks_all(self, s: State, leader: Number, value: Number) -> None:
         """Refused with NOT_ENOUGH_REPLICAS while the ISR is under min ISR."""
         broker = s.brokers[leader]
@@ -36,7 +38,9 @@ class Clients(Fetching):
             require("the ISR has min ISR members", size(broker.view.isr) >= self.min_isr_in(broker.view))
         self.write(s, leader, value, Write.PENDING)
 
-    @action("B6", says="value {value} is written to leader {leader} with acks=1", leader="broker", value="value")
+    @action(
+        "B6", says="value {value} is written to leader {leader} with acks=1", leader="broker", value="value"
+    )
     def write_acks_one(self, s: State, leader: Number, value: Number) -> None:
         """acks 0 and 1 succeed on the leader's append."""
         self.spend(s, "weak_writes")

@@ -52,7 +52,10 @@ class Cluster(Protocol):
         "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
         "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
         "records": Parameter(1, 1, 3, "records that producers write"),
-        "unclean_election": Parameter(0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"),
+        "unclean_election": Parameter(
+            0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"
+        ),
+        "recovery": Parameter(0, 0, 1, "whether unclean recovery (966.14) is part of the exploration"),
         "metadata_in_flight": Parameter(0, 0, 1, "whether metadata travels in batches that can be under way"),
         "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
         "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
@@ -67,7 +70,12 @@ class Cluster(Protocol):
         """Size the types."""
         p = self.p
         self.t = t = Terms(
-            p.brokers, self.rules_on & set(CONTROLLER_RULES), p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch, bounded=True
+            p.brokers,
+            self.rules_on & set(CONTROLLER_RULES),
+            p.max_broker_epoch,
+            p.max_leader_epoch,
+            p.max_partition_epoch,
+            bounded=True,
         )
         self.broker = t.broker
         self.value = Index("value", p.records)
@@ -102,7 +110,9 @@ class Cluster(Protocol):
             epochs=Array(self.broker, Int(0, p.max_broker_epoch)),
         )
         # What a leader knows of a follower since its leader epoch began.
-        self.fetch_state = Struct("FetchState", leo=Option(self.offset), broker_epoch=Int(0, p.max_broker_epoch))
+        self.fetch_state = Struct(
+            "FetchState", leo=Option(self.offset), broker_epoch=Int(0, p.max_broker_epoch)
+        )
         self.broker_type = Struct(
             "Broker",
             status=Status,

@@ -38,7 +38,9 @@ class Leadership(Cluster):
             committed = where(news, committed.append(broker.log.at(offset)), committed)
         s.next.committed = committed
 
-    def with_metadata(self, b: Number, broker: StructValue, latest: StructValue, restarts: bool = False) -> StructValue:
+    def with_metadata(
+        self, b: Number, broker: StructValue, latest: StructValue, restarts: bool = False
+    ) -> StructValue:
         """B8. A broker after it has replayed metadata.
 
         A leader's own view of the partition can be ahead, by an answer to its AlterPartition; then only what

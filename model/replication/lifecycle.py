@@ -61,6 +61,8 @@ class Lifecycle(Control):
         """The broker sends its PreviousBrokerEpoch if it stopped cleanly, and replays metadata up to its registration."""
         t, broker, registration = self.t, s.brokers[b], s.registrations[b]
         require("the broker is down", ~self.is_up(broker))
+        if self.on("fenced_before_registration"):
+            require("its former registration is fenced", registration.fenced)
         never = t.brokers.zero().has(b)
         previous = where(broker.status == "STOPPED", broker.epoch, -1)
         clean = brokers.is_clean_registration(t, registration, previous, never)
@@ -73,7 +75,9 @@ class Lifecycle(Control):
         s.next.partition = partition
         s.next.registrations[b] = registered
         latest = self.view_of(partition, registrations, s.min_insync_replicas)
-        started = broker.replace(status="RUNNING", epoch=registered.epoch, hwm=least(broker.hwm, broker.log.length))
+        started = broker.replace(
+            status="RUNNING", epoch=registered.epoch, hwm=least(broker.hwm, broker.log.length)
+        )
         self.settle(s, b, self.with_metadata(b, started, latest, restarts=True))
 
     @action("841.5", says="broker {b} begins a controlled shutdown", b="broker")

@@ -46,7 +46,8 @@ def same_record(first: SeqValue, second: SeqValue, offset: int) -> Bool:
 def has_prefix(log: SeqValue, prefix: SeqValue) -> Bool:
     """Whether a log begins with all records of another one."""
     agree = total(
-        (prefix.length > i) & ((log.length <= i) | (log.at(i) != prefix.at(i))) for i in range(prefix.type.maximum)
+        (prefix.length > i) & ((log.length <= i) | (log.at(i) != prefix.at(i)))
+        for i in range(prefix.type.maximum)
     )
     return agree == 0
 

@@ -31,7 +31,8 @@ RULES = {
     ),
     # Joining the ISR.
     "fetch_state_per_epoch": Rule(
-        "B5", "A new leader epoch forgets what followers fetched before; they join after a fetch in this epoch."
+        "B5",
+        "A new leader epoch forgets what followers fetched before; they join after a fetch in this epoch.",
     ),
     "join_at_hwm": Rule("B5", "A follower joins the ISR only when it has reached the leader's HWM."),
     "join_at_epoch_start": Rule(
@@ -41,11 +42,19 @@ RULES = {
         "841.1", "A leader proposes only replicas that its view shows unfenced and not shutting down."
     ),
     "leader_epoch_match": Rule(
-        "903.2", "A leader proposes a replica only when its fetch carried the broker epoch of the leader's view."
+        "903.2",
+        "A leader proposes a replica only when its fetch carried the broker epoch of the leader's view.",
     ),
     # Clients.
     "acks_all_needs_min_isr": Rule(
-        "B6", "acks=all is refused while the ISR is under min ISR, and succeeds only with min ISR members in it."
+        "B6",
+        "acks=all is refused while the ISR is under min ISR, and succeeds only with min ISR members in it.",
+    ),
+    # Registration.
+    "fenced_before_registration": Rule(
+        "B8",
+        "A broker's new incarnation is registered only once the former registration is fenced. Off: it can be "
+        "registered as soon as the former session is over, fenced or not.",
     ),
     # Unclean recovery.
     "recovery_epoch_check": Rule(
@@ -71,7 +80,8 @@ PROFILES = {
         "KIP-966 without unclean recovery (966.15)", _with("kip_966_first_phase", "recovery_epoch_check")
     ),
     "kafka_trunk_2024_10": Profile(
-        "apache/kafka trunk of 2024-10-25, ELR on", _with("kafka_trunk_2024_10", "recovery_epoch_check")
+        "apache/kafka trunk of 2024-10-25, ELR on",
+        _with("kafka_trunk_2024_10", "recovery_epoch_check", "fenced_before_registration"),
     ),
     "before_kip_966": Profile(
         "KIP-841 and KIP-903, but the HWM advances under min ISR and there is no ELR",

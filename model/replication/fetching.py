@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, least, require, where
+from model.language import State, action, greatest, least, require, where
 from model.language.values import Int as Number
 from model.language.values import StructValue
 from model.replication import logs
@@ -55,9 +55,7 @@ class Fetching(Lifecycle):
         record = self.fetch_response.fields["record"]
         noted = broker.followers.set(f, self.fetch_state(leo=fetch.offset, broker_epoch=fetch.broker_epoch))
         after = broker.replace(followers=where(diverging, broker.followers, noted))
-        hwm = where(
-            diverging, broker.hwm, self._hwm_after(leader, after)
-        )
+        hwm = where(diverging, broker.hwm, self._hwm_after(leader, after))
         answer = self.fetch_response(
             leader_epoch=fetch.leader_epoch,
             offset=fetch.offset,
@@ -73,8 +71,6 @@ class Fetching(Lifecycle):
         self.settle(s, leader, after)
 
     def _hwm_after(self, leader: Number, broker: StructValue) -> Any:
-        from model.language import greatest
-
         return greatest(broker.hwm, self.reachable_hwm(leader, broker))
 
     @action("B2", says="the fetch of broker {f} is refused", f="broker")
@@ -112,7 +108,10 @@ class Fetching(Lifecycle):
     def propose(self, s: State, leader: Number, isr: Any) -> None:
         """B7, 903.3. Send an AlterPartition; one at a time."""
         broker = s.brokers[leader]
-        require("no AlterPartition is under way", s.alter_requests[leader].is_none & s.alter_responses[leader].is_none)
+        require(
+            "no AlterPartition is under way",
+            s.alter_requests[leader].is_none & s.alter_responses[leader].is_none,
+        )
         option = self.alter_request.fields["epochs"].element  # type: ignore[attr-defined]
         epochs = [
             where(
@@ -134,7 +133,12 @@ class Fetching(Lifecycle):
             epochs=epochs,
         )
 
-    @action("B5, 841.1, 903.2", says="leader {leader} proposes broker {f} for the ISR", leader="broker", f="broker")
+    @action(
+        "B5, 841.1, 903.2",
+        says="leader {leader} proposes broker {f} for the ISR",
+        leader="broker",
+        f="broker",
+    )
     def propose_expand(self, s: State, leader: Number, f: Number) -> None:
         """A follower has caught up. The proposed ISR counts for the HWM at once (B7)."""
         broker = s.brokers[leader]
@@ -147,7 +151,9 @@ class Fetching(Lifecycle):
         self.propose(s, leader, isr)
         self.settle(s, leader, broker.replace(proposed=isr))
 
-    @action("B7", says="leader {leader} proposes to take broker {f} out of the ISR", leader="broker", f="broker")
+    @action(
+        "B7", says="leader {leader} proposes to take broker {f} out of the ISR", leader="broker", f="broker"
+    )
     def propose_shrink(self, s: State, leader: Number, f: Number) -> None:
         """A follower lags. The ISR counts as it is until the controller has answered (B7)."""
         broker = s.brokers[leader]

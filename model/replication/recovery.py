@@ -1,0 +1,126 @@
+"""Unclean recovery: the controller asks replicas for their logs and elects by what they say (966.14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.language import Array, Option, State, Struct, action, all_of, any_of, require, where
+from model.language.values import Bool as Truth
+from model.language.values import Int as Number
+from model.language.values import StructValue
+from model.replication import logs
+from model.replication.clients import Clients
+from model.replication.controller import unclean_recovery
+
+
+class Recovery(Clients):
+    """Actions of an unclean recovery. GetReplicaLogInfo requests are implied: the controller asks until it is told."""
+
+    def define(self) -> Struct:
+        """What replicas say of their logs: under way, and collected. Nothing of it is in the metadata log."""
+        state = super().define()
+        if not self.p.recovery:
+            return state
+        self.log_info = Struct(
+            "ReplicaLogInfo",
+            broker_epoch=self.fetch_state.fields["broker_epoch"],
+            leader_epoch=self.leader_epoch,
+            last_epoch=self.some_epoch,
+            end=self.offset,
+        )
+        infos = Array(self.broker, Option(self.log_info))
+        return Struct("State", **state.fields, log_infos_sent=infos, log_infos=infos)
+
+    def initial(self) -> list[dict[str, Any]]:
+        """Nothing is asked at first."""
+        states = super().initial()
+        if self.p.recovery:
+            for state in states:
+                state["log_infos_sent"] = state["log_infos"] = [None] * self.p.brokers
+        return states
+
+    def recovers(self, s: State) -> Truth:
+        """966.13, 966.16. Whether the partition is in unclean recovery: Aggressive where unclean election is enabled."""
+        return unclean_recovery.may_recover(
+            self.t, s.partition, s.registrations, bool(self.p.unclean_election)
+        )
+
+    @action("966.14", rule="unclean_recovery", says="broker {b} tells the controller of its log", b="broker")
+    def send_log_info(self, s: State, b: Number) -> None:
+        """The answer to GetReplicaLogInfo: last written leader epoch, log end, broker epoch and leader epoch."""
+        if not self._possible(s):
+            return
+        broker = s.brokers[b]
+        require("the partition is in unclean recovery", self.recovers(s))
+        require("the broker is a replica that runs", self.is_up(broker) & s.partition.replicas.has(b))
+        require("no answer is under way", s.log_infos_sent[b].is_none)
+        require("the controller lacks it", s.log_infos[b].is_none)
+        s.next.log_infos_sent[b] = self.log_info(
+            broker_epoch=broker.epoch,
+            leader_epoch=broker.view.leader_epoch,
+            last_epoch=logs.last_epoch(self.some_epoch, broker.log),
+            end=broker.log.length,
+        )
+
+    @action("966.14", rule="unclean_recovery", says="the controller learns of broker {b}'s log", b="broker")
+    def take_log_info(self, s: State, b: Number) -> None:
+        """What carries another broker epoch or leader epoch is dropped, and asked again."""
+        if not self._possible(s):
+            return
+        sent = s.log_infos_sent[b]
+        require("an answer is under way", sent.is_some)
+        info, counts = sent.value, self.recovers(s)
+        if self.on("recovery_epoch_check"):
+            counts = counts & (info.broker_epoch == s.registrations[b].epoch)
+            counts = counts & (info.leader_epoch == s.partition.leader_epoch)
+        option = s.log_infos.type.element
+        s.next.log_infos[b] = where(counts, option.some(info), s.log_infos[b])
+        s.next.log_infos_sent[b] = None
+
+    @action("966.14", rule="unclean_recovery", says="the controller elects broker {b} by its log", b="broker")
+    def finish_recovery(self, s: State, b: Number) -> None:
+        """The highest last written leader epoch wins, then the longest log.
+
+        Balanced waits until every last known ELR member has answered; Aggressive for the first answer.
+        """
+        if not self._possible(s):
+            return
+        require("the partition is in unclean recovery", self.recovers(s))
+        require("the winner has answered", s.log_infos[b].is_some)
+        if not self.p.unclean_election:
+            awaited = s.partition.last_known_elr
+            require(
+                "every last known ELR member has answered",
+                all_of(~awaited.has(r) | s.log_infos[r].is_some for r in self.broker),
+            )
+        mine = s.log_infos[b].value
+        require("no answer is better", ~any_of(self._better(s.log_infos[r], mine) for r in self.broker))
+        require("the winner is live", self.t.active(s.registrations).has(b))
+        self.append(s, unclean_recovery.recover(self.t, s.partition, s.registrations, b, self.min_isr(s)))
+        for r in self.broker:
+            s.next.log_infos[r] = None
+
+    def _better(self, other: Any, mine: StructValue) -> Truth:
+        theirs = other.value
+        epoch, own = theirs.last_epoch, mine.last_epoch
+        newer = epoch.is_some & (own.is_none | (epoch.value > own.value))
+        longer = (epoch == own) & (theirs.end > mine.end)
+        return other.is_some & (newer | longer)
+
+    @action("966.14", says="the controller fails over")
+    def fail_over(self, s: State) -> None:
+        """What is not in the metadata log is gone: an unclean recovery starts anew."""
+        self.spend(s, "failovers")
+        if not self._possible(s):
+            return
+        require("something is forgotten", any_of(s.log_infos[b].is_some for b in self.broker))
+        for b in self.broker:
+            s.next.log_infos[b] = None
+
+    def _possible(self, s: State) -> bool:
+        if not self.p.recovery:
+            require("the scenario has unclean recovery", False)
+        return bool(self.p.recovery)
+
+
+__all__ = ["Recovery"]
