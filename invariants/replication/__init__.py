@@ -1,1 +1,5 @@
 """What must hold of the replication of partitions."""
+
+from invariants.replication.cluster import INVARIANTS
+
+__all__ = ["INVARIANTS"]

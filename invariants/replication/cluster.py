@@ -12,9 +12,7 @@ from model.replication import logs as log_rules
 def _holds_committed(m: Replication, s: State, b: Int) -> Bool:
     """Whether a broker's log begins with every committed record."""
     log = s.brokers[b].log
-    return all_of(
-        (s.committed.length <= o) | log_rules.same_record(log, s.committed, o) for o in m.offsets
-    )
+    return all_of((s.committed.length <= o) | log_rules.same_record(log, s.committed, o) for o in m.offsets)
 
 
 @invariant("KIP-966, promise")
@@ -75,9 +73,7 @@ def acknowledged_records_survive(m: Replication, s: State) -> Bool:
             & s.partition.leader.is_(b)
             & m.leads(b, s.brokers[b])
             & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch),
-            any_of(
-                (s.brokers[b].log.length > o) & (s.brokers[b].log.at(o).value == v) for o in m.offsets
-            ),
+            any_of((s.brokers[b].log.length > o) & (s.brokers[b].log.at(o).value == v) for o in m.offsets),
         )
         for b in m.broker
         for v in m.value
@@ -118,7 +114,9 @@ def consumers_read_consistently(m: Replication, s: State) -> Bool:
 @invariant("B4")
 def hwm_within_log(m: Replication, s: State) -> Bool:
     """No HWM is past the end of its log."""
-    return all_of(implies(s.brokers[b].hwm > 0, s.brokers[b].hwm <= s.brokers[b].log.length) for b in m.broker)
+    return all_of(
+        implies(s.brokers[b].hwm > 0, s.brokers[b].hwm <= s.brokers[b].log.length) for b in m.broker
+    )
 
 
 @invariant("B8")
@@ -145,10 +143,7 @@ def views_are_prefixes(m: Replication, s: State) -> Bool:
             m.is_up(s.brokers[b]),
             (s.brokers[b].view.partition_epoch <= p.partition_epoch)
             & (s.brokers[b].view.leader_epoch <= p.leader_epoch)
-            & (
-                (s.brokers[b].view.partition_epoch != p.partition_epoch)
-                | (s.brokers[b].view.isr == p.isr)
-            ),
+            & ((s.brokers[b].view.partition_epoch != p.partition_epoch) | (s.brokers[b].view.isr == p.isr)),
         )
         for b in m.broker
     )

@@ -42,7 +42,7 @@ class Clients(Fetching):
         "B6", says="value {value} is written to leader {leader} with acks=1", leader="broker", value="value"
     )
     def write_acks_one(self, s: State, leader: Number, value: Number) -> None:
-        """acks 0 and 1 succeed on the leader's append."""
+        """Acks 0 and 1 succeed on the leader's append."""
         self.spend(s, "weak_writes")
         self.write(s, leader, value, Write.WRITTEN)
 

@@ -6,7 +6,20 @@ import itertools
 from typing import Any
 
 from model.language import (
-    Array, Bool, Enum, Index, Int, Option, Parameter, Protocol, Seq, State, Struct, require, size, where,
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
+    Option,
+    Parameter,
+    Protocol,
+    Seq,
+    State,
+    Struct,
+    require,
+    size,
+    where,
 )  # fmt: skip
 from model.language.sequences import members_of
 from model.language.values import Bool as Truth
@@ -160,20 +173,20 @@ class Cluster(Protocol):
             partition_epoch=partition_epoch,
             isr=t.brokers,
         )
-        fields: dict[str, Any] = dict(
-            registrations=t.registrations,
-            partition=t.partition,
-            min_insync_replicas=self.min_isr_config,
-            brokers=Array(self.broker, self.broker_type),
-            fetch_requests=Array(self.broker, Option(self.fetch_request)),
-            fetch_responses=Array(self.broker, Option(self.fetch_response)),
-            alter_requests=Array(self.broker, Option(self.alter_request)),
-            alter_responses=Array(self.broker, Option(self.alter_response)),
-            writes=Array(self.value, Write),
+        fields: dict[str, Any] = {
+            "registrations": t.registrations,
+            "partition": t.partition,
+            "min_insync_replicas": self.min_isr_config,
+            "brokers": Array(self.broker, self.broker_type),
+            "fetch_requests": Array(self.broker, Option(self.fetch_request)),
+            "fetch_responses": Array(self.broker, Option(self.fetch_response)),
+            "alter_requests": Array(self.broker, Option(self.alter_request)),
+            "alter_responses": Array(self.broker, Option(self.alter_response)),
+            "writes": Array(self.value, Write),
             # Every record that some leader's HWM has passed: what consumers can have read.
-            committed=self.log,
-            budgets=Struct("Budgets", **{name: Int(0, max(1, getattr(p, name))) for name in BUDGETS}),
-        )
+            "committed": self.log,
+            "budgets": Struct("Budgets", **{name: Int(0, max(1, getattr(p, name))) for name in BUDGETS}),
+        }
         if p.metadata_in_flight:
             fields["metadata"] = Array(self.broker, Option(self.view))
         return Struct("State", **fields)

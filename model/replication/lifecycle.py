@@ -36,7 +36,7 @@ class Lifecycle(Control):
 
     @action("966.12", says="broker {b} crashes; its page cache is kept", b="broker")
     def crash_broker(self, s: State, b: Number) -> None:
-        """kill -9: the log stays whole."""
+        """Kill -9: the log stays whole."""
         self.spend(s, "crashes")
         self.crash(s, b, s.brokers[b])
 
@@ -58,7 +58,7 @@ class Lifecycle(Control):
 
     @action("966.12", says="broker {b} starts and registers", b="broker")
     def start_broker(self, s: State, b: Number) -> None:
-        """The broker sends its PreviousBrokerEpoch if it stopped cleanly, and replays metadata up to its registration."""
+        """It sends its PreviousBrokerEpoch if it stopped cleanly, and replays metadata up to its registration."""
         t, broker, registration = self.t, s.brokers[b], s.registrations[b]
         require("the broker is down", ~self.is_up(broker))
         if self.on("fenced_before_registration"):

@@ -40,7 +40,7 @@ class Recovery(Clients):
         return states
 
     def recovers(self, s: State) -> Truth:
-        """966.13, 966.16. Whether the partition is in unclean recovery: Aggressive where unclean election is enabled."""
+        """966.13, 966.16. Whether the partition is in unclean recovery; unclean election enabled means Aggressive."""
         return unclean_recovery.may_recover(
             self.t, s.partition, s.registrations, bool(self.p.unclean_election)
         )
@@ -54,7 +54,7 @@ class Recovery(Clients):
         require("the partition is in unclean recovery", self.recovers(s))
         require("the broker is a replica that runs", self.is_up(broker) & s.partition.replicas.has(b))
         require("no answer is under way", s.log_infos_sent[b].is_none)
-        require("the controller lacks it", s.log_infos[b].is_none)
+        require("the controller lacks it", ~self.has_answered(s, b))
         s.next.log_infos_sent[b] = self.log_info(
             broker_epoch=broker.epoch,
             leader_epoch=broker.view.leader_epoch,
@@ -86,26 +86,34 @@ class Recovery(Clients):
         if not self._possible(s):
             return
         require("the partition is in unclean recovery", self.recovers(s))
-        require("the winner has answered", s.log_infos[b].is_some)
+        require("the winner has answered", self.has_answered(s, b))
         if not self.p.unclean_election:
             awaited = s.partition.last_known_elr
             require(
                 "every last known ELR member has answered",
-                all_of(~awaited.has(r) | s.log_infos[r].is_some for r in self.broker),
+                all_of(~awaited.has(r) | self.has_answered(s, r) for r in self.broker),
             )
         mine = s.log_infos[b].value
-        require("no answer is better", ~any_of(self._better(s.log_infos[r], mine) for r in self.broker))
+        require(
+            "no answer is better",
+            ~any_of(self.has_answered(s, r) & self._better(s.log_infos[r].value, mine) for r in self.broker),
+        )
         require("the winner is live", self.t.active(s.registrations).has(b))
         self.append(s, unclean_recovery.recover(self.t, s.partition, s.registrations, b, self.min_isr(s)))
         for r in self.broker:
             s.next.log_infos[r] = None
 
-    def _better(self, other: Any, mine: StructValue) -> Truth:
-        theirs = other.value
+    def has_answered(self, s: State, b: Number) -> Truth:
+        """Whether the controller knows a broker's log, as its present incarnation has it."""
+        info = s.log_infos[b]
+        if not self.on("recovery_answers_expire"):
+            return info.is_some
+        return info.is_some & (info.value.broker_epoch == s.registrations[b].epoch)
+
+    def _better(self, theirs: StructValue, mine: StructValue) -> Truth:
         epoch, own = theirs.last_epoch, mine.last_epoch
         newer = epoch.is_some & (own.is_none | (epoch.value > own.value))
-        longer = (epoch == own) & (theirs.end > mine.end)
-        return other.is_some & (newer | longer)
+        return newer | ((epoch == own) & (theirs.end > mine.end))
 
     @action("966.14", says="the controller fails over")
     def fail_over(self, s: State) -> None:

@@ -57,6 +57,11 @@ RULES = {
         "registered as soon as the former session is over, fenced or not.",
     ),
     # Unclean recovery.
+    "recovery_answers_expire": Rule(
+        "966.14",
+        "What a replica said of its log does not count any more once its broker has registered anew; it is asked "
+        "again.",
+    ),
     "recovery_epoch_check": Rule(
         "966.14",
         "What a replica says of its log counts only with its registered broker epoch and the current leader epoch.",
@@ -77,23 +82,31 @@ _KIP_841 = ("leader_eligible_check", "ineligible_replica_check")
 PROFILES = {
     "kip_966": Profile("KIP-966 in full", _with("kip_966")),
     "kip_966_first_phase": Profile(
-        "KIP-966 without unclean recovery (966.15)", _with("kip_966_first_phase", "recovery_epoch_check")
+        "KIP-966 without unclean recovery (966.15)",
+        _with("kip_966_first_phase", "recovery_epoch_check", "recovery_answers_expire"),
     ),
     "kafka_trunk_2024_10": Profile(
         "apache/kafka trunk of 2024-10-25, ELR on",
-        _with("kafka_trunk_2024_10", "recovery_epoch_check", "fenced_before_registration"),
+        _with(
+            "kafka_trunk_2024_10",
+            "recovery_epoch_check",
+            "recovery_answers_expire",
+            "fenced_before_registration",
+        ),
     ),
     "before_kip_966": Profile(
         "KIP-841 and KIP-903, but the HWM advances under min ISR and there is no ELR",
-        _with("before_kip_966", "recovery_epoch_check", *_GATE),
+        _with("before_kip_966", "recovery_epoch_check", "recovery_answers_expire", *_GATE),
     ),
     "before_kip_903": Profile(
         "KIP-841, but broker epochs of ISR members are not compared",
-        _with("before_kip_966", "recovery_epoch_check", *_GATE, *_KIP_903),
+        _with("before_kip_966", "recovery_epoch_check", "recovery_answers_expire", *_GATE, *_KIP_903),
     ),
     "before_kip_841": Profile(
         "fenced and shutting-down replicas may join the ISR",
-        _with("before_kip_841", "recovery_epoch_check", *_GATE, *_KIP_903, *_KIP_841),
+        _with(
+            "before_kip_841", "recovery_epoch_check", "recovery_answers_expire", *_GATE, *_KIP_903, *_KIP_841
+        ),
     ),
 }
 
