@@ -17,8 +17,8 @@ from model.language.values import StructValue
 from model.replication.controller import (
     alter_partition,
     brokers,
-    elections,
     election_tasks,
+    elections,
     eligible_leader_replicas,
     partition_change,
     reassignment,
@@ -59,7 +59,9 @@ class Decisions:
     def _about_broker(self, rule: Callable[..., StructValue], **more: Type) -> Function:
         """A rule that changes a partition because of a broker."""
 
-        def function(partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, **rest: Any) -> Any:
+        def function(
+            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, **rest: Any
+        ) -> Any:
             record = rule(
                 self.t, partition, registrations, min_isr=min_isr, unclean_election=unclean_election, **rest
             )
@@ -285,7 +287,12 @@ class Decisions:
         t = self.t
 
         def reassign(
-            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, target: Any, partition_known: Any
+            partition: Any,
+            registrations: Any,
+            min_isr: Any,
+            unclean_election: Any,
+            target: Any,
+            partition_known: Any,
         ) -> Any:
             return {
                 "checks": reassignment.reassignment_checks(t, target, registrations, partition_known),

@@ -229,7 +229,9 @@ def _config(f: Fields) -> dict[str, Any]:
     kind = f.choice("resourceType", tuple(RESOURCES))
     name = f.text("resource")
     if kind == "BROKER" and name:
-        raise f.place.at("resource").wrong("only the default of all brokers is known, which has the empty name")
+        raise f.place.at("resource").wrong(
+            "only the default of all brokers is known, which has the empty name"
+        )
     return {
         "resourceType": kind,
         "resource": name,
@@ -432,6 +434,7 @@ def _brokers(line: Fields) -> dict[int, dict[str, Any]]:
 
 
 __all__ = [
-    "ANY_TEXT", "BROKER", "CONFIGS", "FORMAT", "OPERATIONS", "OUTSIDE", "RECOVERY_STATES", "RESOURCES", "TOPIC", "ControllerTrace", "Meta",
+    "ANY_TEXT", "BROKER", "CONFIGS", "FORMAT", "OPERATIONS", "OUTSIDE", "RECOVERY_STATES",
+    "RESOURCES", "TOPIC", "ControllerTrace", "Meta",
     "Operation", "read_controller_trace",
 ]  # fmt: skip

@@ -110,7 +110,9 @@ class ControllerReplay:
     def _unexplained(
         self, op: Operation, before: dict[str, Any], wrong: Mapping[str, Any], candidates: list[Candidate]
     ) -> Unexplained:
-        concerned = [k for k in sorted(before["partitions"]) if any(f"partitions[{k}]" in path for path in wrong)]
+        concerned = [
+            k for k in sorted(before["partitions"]) if any(f"partitions[{k}]" in path for path in wrong)
+        ]
         if op.arguments.get("topic") is not None and "partition" in op.arguments:
             concerned = [f"{op.arguments['topic']}-{op.arguments['partition']}"]
         return Unexplained(
@@ -139,7 +141,7 @@ class ControllerReplay:
         last recorded heartbeat, so that its session still lives; and it can have replayed more metadata than
         it last reported, so that another's controlled shutdown is granted.
         """
-        broker, every = op.arguments.get("broker"), range(self.count)
+        broker, every = op.arguments.get("broker", -1), range(self.count)
         if op.name == "registerBroker" and broker in every:
             return [lambda: self._heard_of([broker], op.time_ms)]
         if op.name == "fenceStaleBroker":
@@ -206,8 +208,8 @@ class ControllerReplay:
     ) -> None:
         expected = sum(len(g) for g in groups)
         if expected != len(recorded):
-            model = [kind for group in groups for kind, _, _ in group]
-            wrong["records"] = (model, [kind for kind, _, _ in recorded])
+            kinds = [kind for group in groups for kind, _, _ in group]
+            wrong["records"] = (kinds, [kind for kind, _, _ in recorded])
             return
         start = 0
         for group in groups:
@@ -323,7 +325,7 @@ class ControllerReplay:
     def _min_isr(self, topic: str) -> int:
         """966.2, with the replication factor of the topic's first partition, which is what this Kafka takes."""
         first = self.partitions[min(key for key in self.partitions if key[0] == topic)]
-        return self.model.effective_min_isr(  # type: ignore[no-any-return]
+        return self.model.effective_min_isr(
             min_insync_replicas=int(self._config(topic, MIN_ISR)), replication_factor=len(first["replicas"])
         )
 
@@ -363,7 +365,9 @@ class ControllerReplay:
             data["leaderRecoveryState"] = RECOVERY_STATES.index(after["leader_recovery_state"])
         return [("PARTITION_CHANGE_RECORD", 2 if self.meta.elr_supported else 1, data)]
 
-    def _groups(self, order: tuple[str, ...], broker: int, own: list[Record], decide: Callable[..., Any], **more: Any) -> list[list[Record]]:
+    def _groups(
+        self, order: tuple[str, ...], broker: int, own: list[Record], decide: Callable[..., Any], **more: Any
+    ) -> list[list[Record]]:
         """The records of a decision about a broker, in the order of its batch."""
         before = dict(self.partitions)
         choose: dict[str, Callable[[dict[str, Any]], bool]] = {
@@ -383,7 +387,7 @@ class ControllerReplay:
 
     # --- brokers ----------------------------------------------------------------------------------
 
-    def _registerBroker(self, op: Operation) -> Outcome:  # noqa: N802
+    def _registerBroker(self, op: Operation) -> Outcome:
         args, outcome = op.arguments, Outcome()
         broker = args["broker"]
         if broker >= self.count:
@@ -423,7 +427,12 @@ class ControllerReplay:
             )
         ]
         outcome.records = self._groups(
-            batches.REGISTRATION, broker, own, self.model.registration, clean=found["clean"], same_incarnation=same
+            batches.REGISTRATION,
+            broker,
+            own,
+            self.model.registration,
+            clean=found["clean"],
+            same_incarnation=same,
         )
         self._store(broker, registration)
         self.incarnations[broker] = args["incarnation"]
@@ -436,7 +445,7 @@ class ControllerReplay:
     def _store(self, broker: int, registration: dict[str, Any]) -> None:
         self.registrations[broker] = registration
 
-    def _fenceStaleBroker(self, op: Operation) -> Outcome:  # noqa: N802
+    def _fenceStaleBroker(self, op: Operation) -> Outcome:
         broker, outcome = self._slot(op.arguments["broker"]), Outcome()
         found = self.model.stale_broker(
             registrations=self.registrations,
@@ -462,7 +471,7 @@ class ControllerReplay:
         data = {"brokerId": broker, "brokerEpoch": epoch, name: value}
         return ("BROKER_REGISTRATION_CHANGE_RECORD", version, data)
 
-    def _brokerHeartbeat(self, op: Operation) -> Outcome:  # noqa: N802
+    def _brokerHeartbeat(self, op: Operation) -> Outcome:
         args, outcome = op.arguments, Outcome()
         broker = self._slot(args["broker"])
         request = {
@@ -520,7 +529,7 @@ class ControllerReplay:
         partition = self.partitions[key] if known else self.model.no_partition
         return key, known, {"partition": partition, "registrations": self.registrations, **settings}
 
-    def _alterPartition(self, op: Operation) -> Outcome:  # noqa: N802
+    def _alterPartition(self, op: Operation) -> Outcome:
         args, outcome = op.arguments, Outcome()
         key, known, inputs = self._about(args["topic"], args["partition"])
         # A list longer than there are brokers has somebody twice, and so has its beginning.
@@ -536,7 +545,8 @@ class ControllerReplay:
                 "leader_epoch": args["leaderEpoch"],
                 "partition_epoch": args["partitionEpoch"],
                 "new_isr": [
-                    {"broker": self._slot(m["id"]), "epoch": None if m["epoch"] == -1 else m["epoch"]} for m in members
+                    {"broker": self._slot(m["id"]), "epoch": None if m["epoch"] == -1 else m["epoch"]}
+                    for m in members
                 ],
                 "leader_recovery_state": args["leaderRecoveryState"],
             },
@@ -558,7 +568,7 @@ class ControllerReplay:
             }
         return outcome
 
-    def _electLeaders(self, op: Operation) -> Outcome:  # noqa: N802
+    def _electLeaders(self, op: Operation) -> Outcome:
         args, outcome = op.arguments, Outcome()
         every = args["topic"] is None
         keys = list(self.partitions) if every else [(args["topic"], args["partition"])]
@@ -580,13 +590,13 @@ class ControllerReplay:
         outcome.response = {"results": results}
         return outcome
 
-    def _maybeElectUncleanLeaders(self, op: Operation) -> Outcome:  # noqa: N802
+    def _maybeElectUncleanLeaders(self, op: Operation) -> Outcome:
         return Outcome(records=[self._run(self.model.unclean_task, self.partitions)])
 
-    def _maybeBalancePartitionLeaders(self, op: Operation) -> Outcome:  # noqa: N802
+    def _maybeBalancePartitionLeaders(self, op: Operation) -> Outcome:
         return Outcome(records=[self._run(self.model.balance_task, self.partitions)])
 
-    def _alterPartitionReassignments(self, op: Operation) -> Outcome:  # noqa: N802
+    def _alterPartitionReassignments(self, op: Operation) -> Outcome:
         args, outcome = op.arguments, Outcome()
         key, known, inputs = self._about(args["topic"], args["partition"])
         if args["replicas"] is None:
@@ -604,7 +614,7 @@ class ControllerReplay:
 
     # --- topics and their configuration ---------------------------------------------------------------
 
-    def _incrementalAlterConfigs(self, op: Operation) -> Outcome:  # noqa: N802
+    def _incrementalAlterConfigs(self, op: Operation) -> Outcome:
         args = op.arguments
         of_topic = args["resourceType"] == "TOPIC"
         if of_topic and args["resource"] not in self.topic_ids:
@@ -632,7 +642,7 @@ class ControllerReplay:
                     changes += self._apply(key, change)
         return Outcome(records=[[record], changes])
 
-    def _createTopic(self, op: Operation) -> Outcome:  # noqa: N802
+    def _createTopic(self, op: Operation) -> Outcome:
         args, outcome = op.arguments, Outcome()
         topic, identity = args["topic"], (op.response or {}).get("topicId")
         if topic in self.topic_ids:

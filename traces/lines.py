@@ -32,7 +32,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if blank is not None:
             raise TraceError(path, blank, None, "an empty line")
         yield number, _parse(path, number, line)
-    if number == 0:
+    if number == 0 or blank == 1:
         raise TraceError(path, None, None, "the file is empty")
 
 

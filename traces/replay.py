@@ -1,4 +1,4 @@
-"""Replay: does the protocol explain what a system did?"""
+"""Replay: whether the protocol explains what a system did."""
 
 from __future__ import annotations
 

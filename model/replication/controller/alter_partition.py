@@ -84,7 +84,9 @@ def alter_partition_checks(
         check("the leader is in the ISR", isr.has(partition.leader), Error.INVALID_REQUEST)
     if t.on("recovery_state_check"):
         recovering = request.leader_recovery_state == LeaderRecoveryState.RECOVERING
-        check("a recovering leader is alone", ~recovering | (request.new_isr.length <= 1), Error.INVALID_REQUEST)
+        check(
+            "a recovering leader is alone", ~recovering | (request.new_isr.length <= 1), Error.INVALID_REQUEST
+        )
         check(
             "a recovered leader stays recovered",
             ~recovering | (partition.leader_recovery_state == LeaderRecoveryState.RECOVERING),

@@ -6,7 +6,11 @@ it sees the new registration (966.5), and a broker that is unfenced before it le
 
 from __future__ import annotations
 
-IN_ISR, IN_ELR, LEADERLESS = "partitions with the broker in the ISR", "in the ELR", "partitions without a leader"
+IN_ISR, IN_ELR, LEADERLESS = (
+    "partitions with the broker in the ISR",
+    "in the ELR",
+    "partitions without a leader",
+)
 BROKER = "the broker"
 
 FENCING = (IN_ISR, BROKER)
@@ -30,5 +34,6 @@ HEARTBEAT = {
 """841.5. A heartbeat, by the state that it takes the broker to."""
 
 __all__ = [
-    "BROKER", "CONTROLLED_SHUTDOWN", "FENCING", "HEARTBEAT", "IN_ELR", "IN_ISR", "LEADERLESS", "REGISTRATION", "UNFENCING",
+    "BROKER", "CONTROLLED_SHUTDOWN", "FENCING", "HEARTBEAT", "IN_ELR", "IN_ISR", "LEADERLESS", "REGISTRATION",
+    "UNFENCING",
 ]  # fmt: skip

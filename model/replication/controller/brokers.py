@@ -126,7 +126,7 @@ def on_heartbeat(
     min_isr: Int,
     unclean_election: Bool,
 ) -> StructValue:
-    """841.5, 966.5. What a heartbeat does to a partition: fencing, unfencing, or nothing where the broker stays as it is.
+    """841.5, 966.5. What a heartbeat does to a partition: fencing, unfencing, or nothing.
 
     A broker in controlled shutdown leaves the ISR as if it were fenced.
     """

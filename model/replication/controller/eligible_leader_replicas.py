@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from model.language import least, size, where
-from model.language.values import Int, OptionValue, SetValue, StructValue
-from model.replication.controller.types import NO_LEADER, Terms
+from model.language.values import Bool, Int, OptionValue, SetValue, StructValue
+from model.replication.controller.types import NO_LEADER, Terms, written
 
 
 def effective_min_isr(min_insync_replicas: Int, replication_factor: Int) -> Int:
@@ -45,7 +45,7 @@ def last_known_elr(
 
 
 def last_known_leader(
-    t: Terms, partition: StructValue, isr_becomes_empty: object, leader: OptionValue
+    t: Terms, partition: StructValue, isr_becomes_empty: Bool, leader: OptionValue
 ) -> OptionValue:
     """966.11. The leader that was the last ISR member is remembered when it leaves, until one is elected.
 
@@ -70,15 +70,10 @@ def after_min_isr_change(t: Terms, partition: StructValue, min_isr: Int) -> Stru
     record = t.record.zero()
     if not t.on("min_isr_change_empties_elr"):
         return record
-    reached = size(partition.isr) >= min_isr
-    empty = t.brokers.zero()
+    reached, nobody = size(partition.isr) >= min_isr, t.brokers.zero()
     return record.replace(
-        elr=where(reached & ~partition.elr.is_empty, record.type.fields["elr"].some(empty), None),
-        last_known_elr=where(
-            reached & ~partition.last_known_elr.is_empty,
-            record.type.fields["last_known_elr"].some(empty),
-            None,
-        ),
+        elr=written(t, "elr", reached & ~partition.elr.is_empty, nobody),
+        last_known_elr=written(t, "last_known_elr", reached & ~partition.last_known_elr.is_empty, nobody),
     )
 
 

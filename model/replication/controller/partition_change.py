@@ -13,7 +13,6 @@ from model.language.values import (
     SeqValue,
     SetValue,
     StructValue,
-    Value,
     all_of,
     least,
 )
@@ -23,7 +22,7 @@ from model.replication.controller.eligible_leader_replicas import (
     last_known_elr,
     last_known_leader,
 )
-from model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
+from model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms, written
 
 
 def partition_change(
@@ -57,7 +56,8 @@ def partition_change(
     )
 
     # 1. A reassignment that can complete does.
-    remaining = kept(replicas, lambda r: ~removing.has(r))
+    leaving = removing
+    remaining = kept(replicas, lambda r: ~leaving.has(r))
     completes = reassignment_completes(t, remaining, adding, removing, isr, min_isr)
     isr = where(completes, isr - removing, isr)
     replicas = where(completes, remaining, replicas)
@@ -158,10 +158,4 @@ def merge(t: Terms, partition: StructValue, record: StructValue) -> StructValue:
     )
 
 
-def written(t: Terms, field: str, condition: Bool | bool, value: Value) -> OptionValue:
-    """A field of a record: the value where the condition holds, else not written."""
-    type_ = t.record.fields[field]
-    return where(condition, type_.some(value), type_.none())  # type: ignore[attr-defined]
-
-
-__all__ = ["is_empty_record", "merge", "partition_change", "reassignment_completes", "written"]
+__all__ = ["is_empty_record", "merge", "partition_change", "reassignment_completes"]

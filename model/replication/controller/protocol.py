@@ -32,8 +32,8 @@ from model.language.values import OptionValue, SeqValue, SetValue, StructValue
 from model.replication.controller import (
     alter_partition,
     brokers,
-    elections,
     election_tasks,
+    elections,
     eligible_leader_replicas,
     partition_change,
     reassignment,
@@ -52,10 +52,15 @@ class Controller(Protocol):
         "brokers": Parameter(3, 1, 5, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 5, "replicas of the partition, at most as many as brokers"),
         "min_isr": Parameter(2, 1, 5, "min.insync.replicas at the start"),
-        "max_min_isr": Parameter(0, 0, 5, "the highest value that min.insync.replicas is changed to; 0: no changes"),
+        "max_min_isr": Parameter(
+            0, 0, 5, "the highest value that min.insync.replicas is changed to; 0: no changes"
+        ),
         "reassignments": Parameter(0, 0, 1, "whether replicas are reassigned"),
         "unclean_election": Parameter(
-            0, 0, 2, "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true"
+            0,
+            0,
+            2,
+            "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
         ),
         "resumed_shutdowns": Parameter(
             0, 0, 1, "whether a fenced broker that was shutting down can be unfenced without a restart"
@@ -71,12 +76,19 @@ class Controller(Protocol):
         """Size the types, and enumerate what actions choose from."""
         p = self.p
         self.t = t = Terms(
-            p.brokers, self.rules_on, p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch, bounded=True
+            p.brokers,
+            self.rules_on,
+            p.max_broker_epoch,
+            p.max_leader_epoch,
+            p.max_partition_epoch,
+            bounded=True,
         )
         self.broker, self.isr_choice = t.broker, t.brokers
         self.stale_choice = Option(t.broker)
         self.clean_choice = Bool
-        self.election_choice = [ElectionType.PREFERRED] + [ElectionType.UNCLEAN] * (not self.on("unclean_recovery"))
+        self.election_choice = [ElectionType.PREFERRED] + [ElectionType.UNCLEAN] * (
+            not self.on("unclean_recovery")
+        )
         self.factor = min(p.replication_factor, p.brokers)
         self.target_choice = [
             t.replicas.lift(list(target)) for target in itertools.permutations(range(p.brokers), self.factor)
@@ -244,10 +256,13 @@ class Controller(Protocol):
         s.next.registrations[broker].in_controlled_shutdown = True
 
     @action(
-        "966.5, 966.12", says="broker {broker} registers; clean: {clean}", broker="broker", clean="clean_choice"
+        "966.5, 966.12",
+        says="broker {broker} registers; clean: {clean}",
+        broker="broker",
+        clean="clean_choice",
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
-        """A broker restarts. It knows its previous broker epoch when it shut down cleanly; else its log lost records."""
+        """A broker restarts. After a clean shutdown it knows its broker epoch; else its log lost records."""
         t, registration = self.t, s.registrations[broker]
         previous = where(clean, registration.epoch, -1)
         seen_clean = brokers.is_clean_registration(t, registration, previous, Bool.lift(False))

@@ -71,7 +71,11 @@ def _isr_without_adding(t: Terms, partition: StructValue) -> tuple[SeqValue, Set
 
 
 def cancellation_checks(
-    t: Terms, partition: StructValue, min_isr: Int, unclean_election: Bool, partition_known: Bool | bool = True
+    t: Terms,
+    partition: StructValue,
+    min_isr: Int,
+    unclean_election: Bool,
+    partition_known: Bool | bool = True,
 ) -> Checks:
     """966.9. Whether a reassignment can be cancelled: one is in progress, and enough of the ISR is left.
 

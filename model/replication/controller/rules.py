@@ -72,7 +72,8 @@ RULES = {
         "966.4", "What leaves the ISR while it is under min ISR stays eligible: it enters the ELR."
     ),
     "elr_follows_election": Rule(
-        "966.4, 966.6", "An ISR that an election makes empties the ELR as any other does, when it has min ISR members."
+        "966.4, 966.6",
+        "An ISR that an election makes empties the ELR as any other does, when it has min ISR members.",
     ),
     "isr_may_become_empty": Rule("966.3", "The last member can leave the ISR."),
     "min_isr_change_empties_elr": Rule(
@@ -112,9 +113,9 @@ _BASE = (
     "election_on_unfencing", "unclean_election_recovers", "reassignment_bumps_leader_epoch", "live_session_check",
 )  # fmt: skip
 _KIP_966_FIRST_PHASE = (
-    "unclean_registration", "clean_registration", "eligible_leader_replicas", "elr_follows_election", "isr_may_become_empty",
-    "min_isr_change_empties_elr", "last_known_elr", "last_known_leader", "last_known_leader_kept",
-    "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
+    "unclean_registration", "clean_registration", "eligible_leader_replicas", "elr_follows_election",
+    "isr_may_become_empty", "min_isr_change_empties_elr", "last_known_elr", "last_known_leader",
+    "last_known_leader_kept", "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
 )  # fmt: skip
 
 PROFILES = {

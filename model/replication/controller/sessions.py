@@ -48,7 +48,10 @@ def register(t: Terms, registration: StructValue, same_incarnation: Bool, new_ep
 def session_of_registration(t: Terms, now_ms: Int, record_offset: Int) -> StructValue:
     """The session after a registration: nothing is known of the broker but the offset of its record."""
     return t.session(
-        last_contact_ms=now_ms, metadata_offset=None, controlled_shutdown_offset=None, registration_offset=record_offset
+        last_contact_ms=now_ms,
+        metadata_offset=None,
+        controlled_shutdown_offset=None,
+        registration_offset=record_offset,
     )
 
 
@@ -115,9 +118,7 @@ def next_broker_state(
     fenced = where(
         request.want_shut_down,
         BrokerState.SHUTDOWN_NOW,
-        where(
-            ~request.want_fence & is_caught_up(session, request), BrokerState.UNFENCED, BrokerState.FENCED
-        ),
+        where(~request.want_fence & is_caught_up(session, request), BrokerState.UNFENCED, BrokerState.FENCED),
     )
     shut_down = where(has_leaderships, BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW)
     unfenced = where(
@@ -168,21 +169,29 @@ def changes_registration(registration: StructValue, current: Int, next: Int) -> 
 def registration_after_heartbeat(registration: StructValue, current: Int, next: Int) -> StructValue:
     """The registration after a heartbeat. Unfencing does not end a controlled shutdown; only a restart does."""
     changed = registration.replace(
-        fenced=where(is_fenced_state(next), True, where(next == BrokerState.UNFENCED, False, registration.fenced)),
-        in_controlled_shutdown=registration.in_controlled_shutdown | (next == BrokerState.CONTROLLED_SHUTDOWN),
+        fenced=where(
+            is_fenced_state(next), True, where(next == BrokerState.UNFENCED, False, registration.fenced)
+        ),
+        in_controlled_shutdown=registration.in_controlled_shutdown
+        | (next == BrokerState.CONTROLLED_SHUTDOWN),
     )
     return where(changes_registration(registration, current, next), changed, registration)
 
 
 def session_after_heartbeat(
-    registration: StructValue, session: StructValue, request: StructValue, next: Int, now_ms: Int, last_offset: Int
+    registration: StructValue,
+    session: StructValue,
+    request: StructValue,
+    next: Int,
+    now_ms: Int,
+    last_offset: Int,
 ) -> StructValue:
     """The session after a heartbeat; ``last_offset`` is the end of the metadata log then.
 
     A change of the registration makes the controller forget how far the broker has replayed.
     """
     current = current_broker_state(registration, session)
-    option = session.type.fields["metadata_offset"]
+    option = session.metadata_offset.type
     shutdown = session.controlled_shutdown_offset
     enters = (next == BrokerState.CONTROLLED_SHUTDOWN) & shutdown.is_none
     return session.replace(

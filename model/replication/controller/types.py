@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from model.language import Array, Bool, Enum, Index, Int, LanguageError, Option, Seq, Set, Struct
-from model.language.values import ArrayValue, SetValue
+from model.language import Array, Bool, Enum, Index, Int, LanguageError, Option, Seq, Set, Struct, where
+from model.language.values import ArrayValue, OptionValue, SetValue, Value
+from model.language.values import Bool as Truth
 from model.replication.controller.rules import RULES
 
 NO_LEADER = -1
@@ -144,6 +145,14 @@ class Terms:
         return self.brokers.of(is_active)
 
 
+def written(t: Terms, field: str, condition: Truth | bool, value: Value) -> OptionValue:
+    """A field of a PartitionChangeRecord: the value where the condition holds, else not written."""
+    type_ = t.record.fields[field]
+    assert isinstance(type_, Option)
+    return where(condition, type_.some(value), type_.none())
+
+
 __all__ = [
     "MAX_INT", "MAX_LONG", "NO_LEADER", "BrokerState", "ElectionType", "Error", "LeaderRecoveryState", "Terms",
+    "written",
 ]  # fmt: skip

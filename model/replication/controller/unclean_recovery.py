@@ -5,8 +5,7 @@ from __future__ import annotations
 from model.language import size, where
 from model.language.sequences import members_of
 from model.language.values import ArrayValue, Bool, Int, StructValue
-from model.replication.controller.partition_change import written
-from model.replication.controller.types import LeaderRecoveryState, Terms
+from model.replication.controller.types import LeaderRecoveryState, Terms, written
 
 
 def may_recover(t: Terms, partition: StructValue, registrations: ArrayValue, aggressive: Bool | bool) -> Bool:
@@ -16,7 +15,11 @@ def may_recover(t: Terms, partition: StructValue, registrations: ArrayValue, agg
     the ELR, and without one until every last known ELR member is live.
     """
     active = t.active(registrations)
-    stuck = partition.leader.is_none & ((partition.isr | partition.elr) & active).is_empty & partition.isr.is_empty
+    stuck = (
+        partition.leader.is_none
+        & ((partition.isr | partition.elr) & active).is_empty
+        & partition.isr.is_empty
+    )
     balanced = partition.elr.is_empty & (partition.last_known_elr <= active)
     return stuck & (balanced | aggressive)
 

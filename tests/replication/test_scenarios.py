@@ -1,0 +1,96 @@
+"""The controller's scenarios keep what they promise, and with a rule off the defect that it closes is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker import scenarios
+from checker.reference import search
+from checker.scenarios import Scenario
+from checker.search import SearchOptions, SearchResult
+from invariants.replication.controller import INVARIANTS
+from model.language import Model
+from model.replication.controller import Controller
+from model.replication.controller.rules import PROFILES
+
+SCENARIOS = [
+    scenarios.find(name) for name in scenarios.titles() if name.startswith("replication/controller/")
+]
+COMPLETE = [s for s in SCENARIOS if s.promise.distinct_states is not None]
+VIOLATED = [s for s in SCENARIOS if s.promise.distinct_states is None]
+SMALL = {"max_partition_epoch": 3, "max_leader_epoch": 3}
+MIN_ISR, REASSIGN = SMALL | {"max_min_isr": 2}, SMALL | {"reassignments": 1, "replication_factor": 2}
+
+
+def run(
+    profile: str, parameters: dict[str, int], off: str = "", properties: set[str] | None = None
+) -> SearchResult:
+    chosen = [i for i in INVARIANTS if properties is None or i.name in properties]
+    model = Model(Controller(parameters, PROFILES[profile].rules - set(off.split())), chosen)
+    return search(model, SearchOptions(limit_states=60_000))
+
+
+def violated(result: SearchResult) -> set[str]:
+    return {v.property for v in result.violations}
+
+
+def reference(scenario: Scenario) -> SearchResult:
+    on = {rule for rule, is_on in scenario.rule_values(scenario.profile, scenario.rules).items() if is_on}
+    chosen = [i for i in INVARIANTS if scenario.properties is None or i.name in scenario.properties]
+    return search(Model(Controller(scenario.parameters, on), chosen), SearchOptions())
+
+
+@pytest.mark.parametrize("scenario", VIOLATED, ids=lambda s: s.name)
+def test_the_promised_violations_are_found(scenario: Scenario) -> None:
+    assert scenario.promise.violated
+    assert violated(reference(scenario)) == scenario.promise.violated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", COMPLETE, ids=lambda s: s.name)
+def test_what_is_complete_has_the_promised_states(scenario: Scenario) -> None:
+    result, promise = reference(scenario), scenario.promise
+    assert result.complete
+    assert violated(result) == promise.violated
+    assert (result.distinct_states, result.depth) == (promise.distinct_states, promise.depth)
+
+
+@pytest.mark.parametrize("profile", ["kip_966", "kip_966_first_phase"])
+@pytest.mark.parametrize("parameters", [MIN_ISR, REASSIGN], ids=["min_isr", "reassign"])
+def test_the_proposal_keeps_its_promises(profile: str, parameters: dict[str, int]) -> None:
+    result = run(profile, parameters)
+    assert result.complete
+    assert not violated(result)
+    silent = {name for name, count in result.premises.items() if not count}
+    assert silent <= {"reassignment_within_replicas"}, (
+        "every property but that of reassignments had something to say"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "parameters", "property"),
+    [
+        ("eligible_leader_replicas", SMALL, "enough_hold_what_is_committed"),
+        ("elr_follows_election", MIN_ISR, "electable_are_complete"),
+        ("ineligible_replica_check", SMALL, "isr_is_active"),
+        ("isr_may_become_empty", SMALL, "electable_are_complete"),
+        ("last_known_leader_unfenced", REASSIGN, "leader_is_active"),
+        ("member_epoch_check", SMALL, "electable_are_complete"),
+        ("min_isr_change_empties_elr", MIN_ISR, "electable_are_complete"),
+        ("unclean_registration", SMALL, "electable_are_complete"),
+        ("valid_isr_check", SMALL, "leader_in_isr"),
+    ],
+)
+def test_with_a_rule_off_its_defect_is_found(rule: str, parameters: dict[str, int], property: str) -> None:
+    assert violated(run("kip_966_first_phase", parameters, properties={property})) == set()
+    assert violated(run("kip_966_first_phase", parameters, rule, {property})) == {property}
+
+
+def test_what_trunk_of_2024_10_gets_wrong() -> None:
+    assert violated(run("kafka_trunk_2024_10", MIN_ISR)) == {
+        "elr_only_under_min_isr",
+        "electable_are_complete",
+        "leader_is_active",
+        "isr_is_active",
+    }
+    assert "elr_within_replicas" in violated(run("kafka_trunk_2024_10", REASSIGN))

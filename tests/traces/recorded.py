@@ -1,0 +1,303 @@
+"""The recorded operations of a real controller, where they lie beside the repository; and recordings made here."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traces.controller_format import OUTSIDE, ControllerTrace, Meta, Operation
+from traces.controller_replay import ControllerReplay
+from traces.fields import Place
+from traces.replay import rules_in_force
+
+RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "controller"
+MODES = ("elr-on", "elr-on-cleanaware", "elr-off", "elr-off-prod")
+
+needs_recordings = pytest.mark.skipif(
+    not RECORDED.is_dir(), reason="shared/traces/kafka/controller is not beside the repository"
+)
+
+
+def files(mode: str, count: int | None = None) -> list[Path]:
+    return sorted((RECORDED / mode).glob("*.ndjson.gz"))[:count]
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    content = path.read_bytes()
+    text = gzip.decompress(content) if path.suffix == ".gz" else content
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def write(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+# --- changes at random ----------------------------------------------------------------------------------
+
+FieldPath = tuple[str | int, ...]
+
+
+def fields_of(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
+    """Every scalar, and every list as a whole."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from fields_of(item, (*path, name))
+    elif isinstance(value, list):
+        yield path
+        for i, item in enumerate(value):
+            yield from fields_of(item, (*path, i))
+    else:
+        yield path
+
+
+def name_of(path: FieldPath) -> str:
+    """``records[0].data.isr`` as it stands in the list of fields outside: ``records[].data.isr``."""
+    name = ""
+    for part in path:
+        name += "[]" if isinstance(part, int) else f".{part}" if name else str(part)
+    return name
+
+
+def is_outside(name: str) -> bool:
+    return any(name == o or name.startswith((f"{o}.", f"{o}[")) for o in OUTSIDE)
+
+
+def get(value: Any, path: FieldPath) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def put(value: Any, path: FieldPath, new: Any) -> None:
+    get(value, path[:-1])[path[-1]] = new
+
+
+def another(rng: random.Random, value: Any) -> Any:
+    """Another value of the same kind, or nearly."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + rng.choice([-2, -1, 1, 2, 1000])
+    if isinstance(value, str):
+        return rng.choice([value + "x", value[:-1] if value else "x", "NONE", "RECOVERING", "true"])
+    if value is None:
+        return rng.choice([0, "t0", [0]])
+    changed = list(value)
+    how, at = rng.choice(["drop", "double", "reverse"]), rng.randrange(len(changed)) if changed else 0
+    if not changed:
+        return [0]
+    if how == "drop":
+        del changed[at]
+    elif how == "double":
+        changed.insert(at, changed[at])
+    else:
+        changed.reverse()
+    return changed
+
+
+# --- recordings made by the model -----------------------------------------------------------------------
+
+
+@dataclass
+class Recorder:
+    """Writes down what the model itself decides, in the form of a recording."""
+
+    elr: bool = True
+    brokers: int = 3
+    rules: dict[str, bool] = field(default_factory=dict)
+    metadata_version: tuple[int, int, int] = (4, 0, 3)
+
+    def __post_init__(self) -> None:
+        self.meta = Meta(self.elr, self.metadata_version, False, self.brokers, 1000)
+        _, rules = rules_in_force(self.meta, rules=self.rules)
+        self.model = ControllerReplay(ControllerTrace(Path("made"), self.meta, iter(())), rules)
+        self.lines: list[dict[str, Any]] = [{"meta": self._meta()}]
+        self.now = 0
+
+    def _meta(self) -> dict[str, Any]:
+        return {
+            "format": "controller-oracle-1",
+            "mode": "made",
+            "seed": 0,
+            "elrEnabled": self.elr,
+            "metadataVersion": "{}.{}-IV{}".format(*self.metadata_version),
+            "cleanAwareRegistration": False,
+            "extras": False,
+            "brokers": self.brokers,
+            "topics": 1,
+            "partitionsPerTopic": 1,
+            "replicationFactor": self.brokers,
+            "minIsr": 2,
+            "randomOps": 0,
+            "sessionTimeoutMs": 1000,
+            "kafkaCommit": "none",
+        }
+
+    @property
+    def partition(self) -> dict[str, Any]:
+        return next(iter(self.model._recorded_form()["partitions"].values()))
+
+    def do(self, name: str, after_ms: int = 10, **arguments: Any) -> str:
+        """One operation; the error that the model answers."""
+        self.now += after_ms
+        offset = 100 if self.model.next_offset is None else self.model.next_offset
+        step = len(self.lines) - 1
+        response = {"topicId": "topic"} if name == "createTopic" else None
+        op = Operation(
+            step + 2,
+            Place(Path("made"), step + 2),
+            step,
+            self.now,
+            offset,
+            name,
+            arguments,
+            "NONE",
+            response,
+            [],
+            {},
+            {},
+        )
+        outcome = self.model.decide(op)
+        state = self.model._recorded_form()
+        if name == "registerBroker":
+            arguments = {**arguments, **outcome.annotations}
+        line: dict[str, Any] = {
+            "i": step,
+            "op": {"name": name, **arguments},
+            "timeMs": self.now,
+            "nextOffset": offset,
+            "error": outcome.error,
+            "response": self._response(outcome.response),
+            "records": [
+                {"type": kind, "version": version, "data": data | self._outside(kind)}
+                for group in outcome.records
+                for kind, version, data in group
+            ],
+            "partitions": [
+                {"topic": "t0", "partition": int(key.rsplit("-", 1)[1]), **value}
+                for key, value in state["partitions"].items()
+            ],
+            "brokers": [{"id": b, **value, "processAlive": True} for b, value in state["brokers"].items()],
+        }
+        if line["response"] is None:
+            del line["response"]
+        self.lines.append(line)
+        return outcome.error
+
+    @staticmethod
+    def _response(response: dict[str, Any] | None) -> dict[str, Any] | None:
+        if response and "results" in response:
+            found = []
+            for key, error in response["results"].items():
+                topic, number = key.rsplit("-", 1)
+                found.append({"topic": topic, "partition": int(number), "error": error})
+            return {"results": found}
+        return response
+
+    @staticmethod
+    def _outside(kind: str) -> dict[str, Any]:
+        if kind == "PARTITION_RECORD":
+            return {"directories": []}
+        if kind == "REGISTER_BROKER_RECORD":
+            return {"isMigratingZkBroker": False, "endPoints": [], "features": [], "rack": "", "logDirs": []}
+        return {}
+
+    # --- operations in short ---
+
+    def register(self, broker: int, incarnation: str, previous: int = -1, after_ms: int = 10) -> str:
+        return self.do(
+            "registerBroker",
+            after_ms,
+            broker=broker,
+            incarnation=incarnation,
+            newIncarnation=True,
+            previousBrokerEpoch=previous,
+            previousEpochMatches=False,
+            kind="made",
+        )
+
+    def epoch(self, broker: int) -> int:
+        epoch: int = self.model.registrations[broker]["epoch"]
+        return epoch
+
+    def heartbeat(
+        self, broker: int, fence: bool = False, stop: bool = False, epoch: int | None = None
+    ) -> str:
+        return self.do(
+            "brokerHeartbeat",
+            broker=broker,
+            brokerEpoch=self.epoch(broker) if epoch is None else epoch,
+            currentMetadataOffset=(self.model.next_offset or 100) - 1,
+            wantFence=fence,
+            wantShutDown=stop,
+            kind="made",
+        )
+
+    def alter(self, isr: list[int], **changes: Any) -> str:
+        p = self.partition
+        arguments = {
+            "topic": "t0",
+            "partition": 0,
+            "requestVersion": 3,
+            "broker": max(0, p["leader"]),
+            "brokerEpoch": self.epoch(max(0, p["leader"])),
+            "leaderEpoch": p["leaderEpoch"],
+            "partitionEpoch": p["partitionEpoch"],
+            "newIsr": [{"id": b, "epoch": self.epoch(b)} for b in isr],
+            "leaderRecoveryState": "RECOVERED",
+            "kind": "made",
+        }
+        return self.do("alterPartition", **(arguments | changes))
+
+
+def made(**settings: Any) -> Recorder:
+    """A recording in which something of everything happens."""
+    r = Recorder(**settings)
+    for b in range(r.brokers):
+        r.register(b, f"first-{b}")
+        r.heartbeat(b)
+    r.do("createTopic", topic="t0", assignments=[[0, 1, 2]], configs={"min.insync.replicas": "2"})
+    r.alter([0, 1])
+    r.alter([0])
+    r.alter([0, 1], brokerEpoch=1)
+    r.alter([0, 0])
+    r.alter([0, 1], leaderEpoch=7)
+    r.do("electLeaders", type="PREFERRED", topic="t0", partition=0)
+    r.heartbeat(0, fence=True)
+    r.register(1, "second-1", after_ms=5)
+    r.register(1, "second-1", r.epoch(1), after_ms=1500)
+    r.heartbeat(1)
+    r.heartbeat(0)
+    r.do("electLeaders", type="UNCLEAN", topic=None, partition=None)
+    for value in ("1", "3", None):
+        r.do(
+            "incrementalAlterConfigs",
+            resourceType="TOPIC",
+            resource="t0",
+            key="min.insync.replicas",
+            value=value,
+        )
+    r.do("incrementalAlterConfigs", resourceType="BROKER", resource="", key="min.insync.replicas", value="2")
+    r.alter([0, 1, 2])
+    r.do("alterPartitionReassignments", topic="t0", partition=0, replicas=[1, 2], kind="made")
+    r.do("alterPartitionReassignments", topic="t0", partition=0, replicas=None, kind="made")
+    r.do("maybeBalancePartitionLeaders")
+    r.heartbeat(r.partition["leader"], stop=True)
+    r.do(
+        "incrementalAlterConfigs",
+        resourceType="TOPIC",
+        resource="t0",
+        key="unclean.leader.election.enable",
+        value="true",
+    )
+    r.do("maybeElectUncleanLeaders")
+    r.heartbeat(2, epoch=3)
+    return r

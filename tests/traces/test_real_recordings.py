@@ -1,0 +1,192 @@
+"""The real controller's decisions: all are explained, every change to a recording shows, and every rule matters."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.replication.controller.rules import PROFILES, RULES
+from tests.traces.recorded import (
+    MODES,
+    another,
+    fields_of,
+    files,
+    get,
+    is_outside,
+    lines_of,
+    made,
+    name_of,
+    needs_recordings,
+    put,
+    write,
+)
+from traces.controller_format import OPERATIONS
+from traces.errors import TraceError
+from traces.replay import replay
+
+PROFILE_OF = {
+    "elr-on": "kafka_trunk_2024_10",
+    "elr-on-cleanaware": "kafka_trunk_2024_10",
+    "elr-off": "kafka_trunk_2024_10_elr_off",
+    "elr-off-prod": "before_kip_966",
+}
+COUNTS = {"elr-on": 100, "elr-on-cleanaware": 40, "elr-off": 60, "elr-off-prod": 40}
+
+
+@needs_recordings
+@pytest.mark.parametrize("mode", MODES)
+def test_every_recorded_operation_is_explained(mode: str) -> None:
+    paths = files(mode)
+    assert len(paths) == COUNTS[mode]
+    operations = 0
+    for path in paths:
+        report = replay(path)
+        assert report.explained, (path.name, report.unexplained[0].lines())
+        assert report.profile == PROFILE_OF[mode]
+        operations += report.operations
+    assert operations > 100 * len(paths)
+
+
+# --- a change shows -------------------------------------------------------------------------------------
+
+SETS = ("isr", "partitions", "brokers", "records", "results", "newIsr")
+"""Lists whose order says nothing: ISRs and what is one of a set of partitions, brokers, or members."""
+
+
+def only_order_changed(name: str, old: Any, new: Any) -> bool:
+    last = name.rsplit(".", 1)[-1].removesuffix("[]")
+    if last not in SETS or not isinstance(old, list) or not isinstance(new, list):
+        return False
+    return sorted(map(json.dumps, old)) == sorted(map(json.dumps, new))
+
+
+def is_argument(name: str) -> bool:
+    """What an operation is given: its arguments, the clock, and the session timeout of the recording."""
+    return name.startswith("op.") or name in ("timeMs", "meta.sessionTimeoutMs")
+
+
+def fate(path: Path, lines: list[dict[str, Any]], rng: random.Random) -> tuple[str, str]:
+    """Change one field of one line; what becomes of it, and which field it was."""
+    changed = copy.deepcopy(lines)
+    line = rng.randrange(len(changed))
+    field = rng.choice(list(fields_of(changed[line])))
+    name, old = name_of(field), get(changed[line], field)
+    new = another(rng, old)
+    if new == old:
+        return "the same value", name
+    put(changed[line], field, new)
+    try:
+        if not replay(write(path, changed)).explained:
+            return "reported", name
+    except TraceError:
+        return "reported", name
+    if is_outside(name):
+        return "outside the model", name
+    if only_order_changed(name, old, new):
+        return "order of a set", name
+    # The controller, given this argument, decides the same: replay has run the rules with it.
+    return ("same decision" if is_argument(name) else "UNNOTICED"), name
+
+
+def fates(path: Path, recordings: list[list[dict[str, Any]]], count: int, seed: int) -> Counter[str]:
+    rng, found = random.Random(seed), Counter[str]()
+    unnoticed: Counter[str] = Counter()
+    while found.total() - found["the same value"] < count:
+        what, name = fate(path, rng.choice(recordings), rng)
+        found[what] += 1
+        if what == "UNNOTICED":
+            unnoticed[name] += 1
+    assert not unnoticed
+    return found
+
+
+def sample(count: int, seed: int) -> list[list[dict[str, Any]]]:
+    rng = random.Random(seed)
+    return [lines_of(path) for path in rng.sample([p for mode in MODES for p in files(mode)], count)]
+
+
+@needs_recordings
+def test_a_change_of_one_field_shows(tmp_path: Path) -> None:
+    found = fates(tmp_path / "changed.ndjson", sample(8, 1), 100, seed=1)
+    assert found["reported"] > 60
+
+
+@pytest.mark.slow
+@needs_recordings
+def test_a_change_of_one_field_shows_a_thousand_times(tmp_path: Path) -> None:
+    found = fates(tmp_path / "changed.ndjson", sample(240, 2), 1000, seed=2)
+    print(found)
+    assert found["reported"] > 700
+
+
+def test_a_change_of_one_field_shows_in_a_made_recording(tmp_path: Path) -> None:
+    found = fates(tmp_path / "changed.ndjson", [made().lines], 200, seed=3)
+    assert found["reported"] > 120
+
+
+OTHERS: dict[str, list[Any]] = {
+    "createTopic: configs": [{"min.insync.replicas": "1"}, {"min.insync.replicas": "3"}],
+    "electLeaders: type": ["PREFERRED", "UNCLEAN"],
+    "incrementalAlterConfigs: key": ["min.insync.replicas", "unclean.leader.election.enable"],
+    "incrementalAlterConfigs: resource": ["t0", "t1"],
+    "incrementalAlterConfigs: resourceType": ["TOPIC", "BROKER"],
+    "incrementalAlterConfigs: value": ["1", "2", "3", "true", "false"],
+}
+"""Other values for arguments that take only a few."""
+
+
+@needs_recordings
+def test_no_argument_is_ignored(tmp_path: Path) -> None:
+    """Each argument of each operation shows in some recording when it is changed, but the recorder's own."""
+    wanted = {
+        f"{op}: {arg}" for op, (arguments, _) in OPERATIONS.items() for arg in arguments if arg != "kind"
+    }
+    rng = random.Random(5)
+    for lines in sample(40, 6):
+        for at, line in enumerate(lines[1:], start=1):
+            for argument, old in line["op"].items():
+                key = f"{line['op']['name']}: {argument}"
+                if key not in wanted or rng.random() < 0.8:
+                    continue
+                new = rng.choice(OTHERS[key]) if key in OTHERS else another(rng, old)
+                changed = copy.deepcopy(lines[: at + 1])
+                changed[at]["op"][argument] = new
+                try:
+                    shows = not replay(write(tmp_path / "changed.ndjson", changed)).explained
+                except TraceError:
+                    # Of a value of a wrong kind this says nothing; one of OTHERS does not fit what is recorded.
+                    shows = key in OTHERS
+                if shows:
+                    wanted.discard(key)
+    assert not wanted
+
+
+# --- every rule matters ---------------------------------------------------------------------------------
+
+
+@needs_recordings
+@pytest.mark.parametrize("rule", RULES)
+def test_with_a_rule_switched_some_decision_is_not_explained(rule: str) -> None:
+    """Switched off where it is in force, on where it is not: the real decisions tell the two apart."""
+    for path in [
+        p for files_of in zip(files("elr-on"), files("elr-on")[40:], strict=False) for p in files_of
+    ]:
+        on = rule in PROFILES[PROFILE_OF["elr-on"]].rules
+        if not replay(path, rules={rule: not on}).explained:
+            return
+    pytest.fail(f"no recorded decision depends on {rule}")
+
+
+@needs_recordings
+def test_clean_registration_is_the_rule_of_its_own_mode() -> None:
+    assert sum(
+        replay(p, rules={"clean_registration": False}).unexplained_count
+        for p in files("elr-on-cleanaware", 10)
+    )
+    assert sum(replay(p, rules={"clean_registration": True}).unexplained_count for p in files("elr-on", 10))

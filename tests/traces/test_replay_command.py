@@ -1,0 +1,109 @@
+"""``highwater replay``: what is printed, the JSON, and the exit statuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from checker import replay_command
+from checker.cli import cli
+from tests.traces.recorded import made, write
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["replay", *map(str, arguments)])
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    return write(tmp_path / "good.ndjson", made().lines)
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    lines = made().lines
+    lines[-1]["error"] = "NONE"
+    return write(tmp_path / "bad.ndjson", lines)
+
+
+def test_all_explained(good: Path) -> None:
+    result = run(good)
+    assert result.exit_code == 0
+    assert f"{good}: explained" in result.output
+    assert "1 inputs" in result.output
+    assert " 0 not explained" in result.output
+
+
+def test_something_not_explained(good: Path, bad: Path) -> None:
+    result = run(good, bad)
+    assert result.exit_code == 1
+    assert "refused by: the broker epoch is the registered one" in result.output
+    assert "error: the model says STALE_BROKER_EPOCH, recorded is NONE" in result.output
+
+
+def test_a_directory_means_every_file_below_it(good: Path, bad: Path, tmp_path: Path) -> None:
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "more.gz").write_bytes(gzip.compress(good.read_bytes()))
+    result = run(tmp_path, "--quiet")
+    assert result.exit_code == 1
+    assert result.output.startswith("3 inputs, ")
+    assert result.output.count("\n") == 1
+
+
+def test_rules_and_profile_can_be_switched(good: Path) -> None:
+    assert run(good, "--rule", "eligible_leader_replicas=off").exit_code == 1
+    assert run(good, "--profile", "before_kip_966").exit_code == 1
+    assert run(good, "--profile", "kafka_trunk_2024_10").exit_code == 0
+
+
+def test_json(bad: Path, tmp_path: Path) -> None:
+    (shown,) = json.loads(run(bad, "--json", "-").output)
+    target = tmp_path / "out.json"
+    assert run(bad, "--json", target).exit_code == 1
+    (written,) = json.loads(target.read_text())
+    assert {**shown, "seconds": 0} == {**written, "seconds": 0}
+    assert shown["unexplained_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "nowhere: there is no such file or directory"),
+        (["{good}", "--rule", "gravity=on"], "there is no rule 'gravity'"),
+        (["{good}", "--rule", "leader_stays"], "write NAME=on or NAME=off"),
+        (["{good}", "--profile", "kafka_9"], "there is no profile 'kafka_9'"),
+        (["{good}", "--json", "/nowhere/out.json"], "cannot be written"),
+        (["{cut}"], "cut.gz: the compressed file is cut off"),
+        (["{text}"], "text:1: not JSON"),
+        ([], "Missing argument"),
+    ],
+)
+def test_bad_requests_are_one_line(good: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(good.read_bytes())[:-30])
+    (tmp_path / "text").write_text("hello \x1b[31m\n")
+    names = {"good": good, "cut": tmp_path / "cut.gz", "text": tmp_path / "text"}
+    result = run(*(a.format(**names) for a in arguments))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay_file = replay_command.replay_file
+
+    def stop_at_the_second(path: Path, *rest: Any) -> Any:
+        if path == bad:
+            raise KeyboardInterrupt
+        return replay_file(path, *rest)
+
+    monkeypatch.setattr(replay_command, "replay_file", stop_at_the_second)
+    result = run(good, bad)
+    assert result.exit_code == 130
+    assert f"{good}: explained" in result.output
+    assert "interrupted: 1 inputs" in result.output
