@@ -18,7 +18,7 @@ NAMES = ("native", "interpreter", "spark")
 DEFAULT = "native"
 
 _MODULES = {"native": "checker.native", "interpreter": "checker.reference"}
-_WALKS = {"native": "checker.native_walks", "interpreter": "checker.simulation"}
+_WALKS = {"native": "checker.native", "interpreter": "checker.simulation"}
 
 Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]
 

@@ -67,6 +67,30 @@ def first_leads(m: Counters, s: State) -> Any:
     return s.values[0] + 2 >= s.values[m.p.counters - 1]
 
 
+class Dice(Protocol):
+    """Three actions that can always be taken."""
+
+    name = "dice"
+
+    def define(self) -> Struct:
+        return Struct("State", last=Int(0, 3))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"last": 0}]
+
+    @action()
+    def one(self, s: State) -> None:
+        s.next.last = 1
+
+    @action()
+    def two(self, s: State) -> None:
+        s.next.last = 2
+
+    @action()
+    def three(self, s: State) -> None:
+        s.next.last = 3
+
+
 class Everything(Protocol):
     """One field of each type, and actions that use every operation on it, bounds and cuts included."""
 

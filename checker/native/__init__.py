@@ -1,6 +1,6 @@
 """The native engine: LLVM kernels made from the graph, a shared fingerprint table, all cores."""
 
 from checker.native.search import search
-from checker.native.simulate import SimulationOptions, SimulationResult, simulate
+from checker.native.simulate import simulate
 
-__all__ = ["SimulationOptions", "SimulationResult", "search", "simulate"]
+__all__ = ["search", "simulate"]

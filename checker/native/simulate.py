@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -21,49 +20,12 @@ from checker.native.kernels import PREDECESSOR_BITS
 from checker.native.layout import Words
 from checker.native.program import Program
 from checker.native.worker import Worker
-from checker.search import DEADLOCK, Violation
+from checker.search import DEADLOCK, Progress, ProgressCallback, Violation
+from checker.simulation import SimulationOptions, SimulationResult
 from model.language.model import Model
 
 _ROUND = 1024
 _MASK = (1 << 64) - 1
-
-
-@dataclass(frozen=True)
-class SimulationOptions:
-    """What a simulation is asked: how many walks of how many steps at most, from which seed.
-
-    ``workers`` 0 means all cores. Walks end early at a violation and where no step can be taken; that is a
-    violation too where ``deadlock`` is asked for.
-    """
-
-    walks: int = 10_000
-    depth: int = 100
-    seed: int = 0
-    workers: int = 0
-    limit_seconds: float | None = None
-    deadlock: bool = False
-
-
-@dataclass
-class SimulationResult:
-    """What walks met. ``steps`` counts states entered, not distinct ones; ``longest`` is in steps.
-
-    ``violations`` holds, for each property, the run of the first walk of the first round that violated it,
-    so it is a run that happened, not a shortest one. ``stopped_by`` is None when all walks were done, else
-    "seconds", "interrupted" or "violation".
-    """
-
-    walks: int = 0
-    steps: int = 0
-    longest: int = 0
-    dead_ends: int = 0
-    seconds: float = 0.0
-    preparation_seconds: float = 0.0
-    stopped_by: str | None = None
-    violations: list[Violation] = field(default_factory=list)
-    actions: dict[str, int] = field(default_factory=dict)
-    cut: dict[str, int] = field(default_factory=dict)
-    premises: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -71,14 +33,13 @@ class _Share:
     """What one worker's walks of one round met: for each property, the lowest walk and its run."""
 
     taken: NDArray[np.int64]
-    steps: int = 0
+    visited: int = 0
     longest: int = 0
-    dead_ends: int = 0
     runs: dict[str, tuple[int, Violation]] = field(default_factory=dict)
 
 
 def simulate(
-    model: Model, options: SimulationOptions, progress: Callable[[SimulationResult], None] | None = None
+    model: Model, options: SimulationOptions, progress: ProgressCallback | None = None
 ) -> SimulationResult:
     """Walk at random until a walk violates a property, all walks are done, a limit, or the first Ctrl-C.
 
@@ -86,7 +47,7 @@ def simulate(
     """
     started = time.perf_counter()
     program = Program(model)
-    result = SimulationResult(preparation_seconds=time.perf_counter() - started)
+    result = SimulationResult(preparation_seconds=time.perf_counter() - started, seed=options.seed)
     count = max(1, options.workers or len(os.sched_getaffinity(0)))
     workers = [program.worker() for _ in range(count)]
     result.actions = dict.fromkeys((a.name for a in model.actions), 0)
@@ -112,7 +73,7 @@ def simulate(
             elif options.limit_seconds is not None and result.seconds > options.limit_seconds:
                 result.stopped_by = result.stopped_by or "seconds"
             if progress:
-                progress(result)
+                progress(_progress(result, options))
     _, result.cut, result.premises = program.totals(workers)
     return result
 
@@ -122,8 +83,8 @@ def _share(
 ) -> _Share:
     share = _Share(np.zeros(program.instances, dtype=np.int64))
     names = [p.name for p in program.model.properties]
-    path = np.zeros(options.depth + 1, dtype=np.uint64)
-    worker["walk_path"], worker["walk_depth"], worker["start"] = path.ctypes.data, options.depth, 0
+    path = np.zeros(options.depth, dtype=np.uint64)
+    worker["walk_path"], worker["walk_depth"], worker["start"] = path.ctypes.data, options.depth - 1, 0
     for number in numbers:
         seed = _mix(_mix(options.seed & _MASK) + number)
         chosen = seed % len(initial)
@@ -135,15 +96,14 @@ def _share(
         length = worker["walk_length"]
         instances = (path[:length] & np.uint64((1 << PREDECESSOR_BITS) - 1)).astype(np.int64)
         share.taken += np.bincount(instances, minlength=program.instances)
-        share.steps += length
-        share.longest = max(share.longest, length)
+        share.visited += length + 1
+        share.longest = max(share.longest, length + 1)
         broken = []
         if worker["violation_count"]:
             bits = int(worker.violations[0, 1])
             broken = [name for i, name in enumerate(names) if bits >> i & 1]
-        if worker["deadlock"] >= 0:
-            share.dead_ends += 1
-            broken += [DEADLOCK] * options.deadlock
+        if worker["deadlock"] >= 0 and options.deadlock:
+            broken.append(DEADLOCK)
         for name in broken:
             if name not in share.runs:
                 run = Violation(name, program.layout.unpack(initial[chosen]), tuple(instances.tolist()))
@@ -155,15 +115,19 @@ def _add(result: SimulationResult, model: Model, shares: list[_Share], walks: in
     result.walks += walks
     first: dict[str, tuple[int, Violation]] = {}
     for share in shares:
-        result.steps += share.steps
-        result.longest = max(result.longest, share.longest)
-        result.dead_ends += share.dead_ends
+        result.generated_states += share.visited
+        result.depth = max(result.depth, share.longest)
         for instance, taken in zip(model.instances, share.taken.tolist(), strict=True):
             result.actions[instance.action.name] += taken
         for name, run in share.runs.items():
             if name not in first or run[0] < first[name][0]:
                 first[name] = run
     result.violations += [run for _, run in sorted(first.values(), key=lambda r: r[0])]
+
+
+def _progress(result: SimulationResult, options: SimulationOptions) -> Progress:
+    states, left = result.generated_states, options.walks - result.walks
+    return Progress(result.depth, states, states, left, 0, 0, result.seconds)
 
 
 def _mix(value: int) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checker.native import SimulationOptions, simulate
+from checker.native import simulate
 from checker.search import DEADLOCK
+from checker.simulation import SimulationOptions
 from model.language import Model
 from model.language.interpreter import BoundError, Interpreter
 from tests import models, zoo
@@ -17,14 +18,10 @@ def test_walks_do_not_depend_on_the_number_of_workers() -> None:
         simulate(model, SimulationOptions(walks=3000, depth=40, seed=11, workers=w)) for w in (1, 3)
     )
     other = simulate(model, SimulationOptions(walks=3000, depth=40, seed=12))
-    assert (one.walks, one.steps, one.actions, one.cut) == (
-        three.walks,
-        three.steps,
-        three.actions,
-        three.cut,
-    )
+    for part in ("walks", "generated_states", "depth", "actions", "cut", "premises"):
+        assert getattr(one, part) == getattr(three, part), part
     assert one.actions != other.actions
-    assert one.steps == sum(one.actions.values())
+    assert one.generated_states == one.walks + sum(one.actions.values())
 
 
 def test_a_defect_is_found_and_the_run_is_real() -> None:
@@ -44,7 +41,7 @@ def test_a_defect_is_found_and_the_run_is_real() -> None:
 def test_every_walk_of_counters_is_as_long_as_it_must_be() -> None:
     model = Model(zoo.Counters({"counters": 3, "top": 4}), [])
     found = simulate(model, SimulationOptions(walks=500, depth=100))
-    assert (found.walks, found.steps, found.longest, found.dead_ends) == (500, 500 * 12, 12, 500)
+    assert (found.walks, found.generated_states, found.depth) == (500, 500 * 13, 13)
     assert found.violations == []
     stuck = simulate(model, SimulationOptions(walks=500, depth=100, deadlock=True))
     assert [(v.property, v.depth) for v in stuck.violations] == [(DEADLOCK, 13)]
@@ -55,9 +52,8 @@ def test_an_undeclared_bound_is_an_error() -> None:
         simulate(Model(zoo.Everything({"nodes": 2}, {"undeclared"})), SimulationOptions(depth=50))
 
 
-def test_steps_are_chosen_evenly() -> None:
-    model = Model(zoo.Counters({"counters": 4, "top": 200}), [])
-    program_steps = simulate(model, SimulationOptions(walks=2000, depth=20, seed=5))
-    assert program_steps.steps == 40_000
-    interpreter = Interpreter(model)
-    assert len(list(interpreter.steps(model.initial[0]))) == 4
+def test_every_step_is_as_likely_as_the_others() -> None:
+    found = simulate(Model(zoo.Dice()), SimulationOptions(walks=6000, depth=2, seed=5))
+    assert sum(found.actions.values()) == 6000
+    assert set(found.actions) == {"one", "two", "three"}
+    assert all(1800 < count < 2200 for count in found.actions.values())  # six standard deviations
