@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from model.language import graph
@@ -31,7 +32,11 @@ _PYTHON: dict[str, str] = {
 }
 
 
-def compile_nodes(roots: Sequence[Node]) -> Callable[[Sequence[int]], tuple[Any, ...]]:
+Evaluate = Callable[[Sequence[int]], tuple[Any, ...]]
+"""From the scalars of a state to values."""
+
+
+def compile_nodes(roots: Sequence[Node]) -> Evaluate:
     """A Python function from the scalars of a state to the values of these nodes (bools as bools)."""
     lines = ["def evaluate(s):"]
     for node in graph.reachable(roots):
@@ -45,7 +50,7 @@ def compile_nodes(roots: Sequence[Node]) -> Callable[[Sequence[int]], tuple[Any,
     lines.append(f"    return ({''.join(f'v{r.id},' for r in roots)})")
     scope: dict[str, Any] = {}
     exec(compile("\n".join(lines), "<graph>", "exec"), scope)  # generated from the graph alone
-    function: Callable[[Sequence[int]], tuple[Any, ...]] = scope["evaluate"]
+    function: Evaluate = scope["evaluate"]
     return function
 
 
@@ -67,12 +72,24 @@ class Interpreter:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._enabled = compile_nodes([i.enabled for i in model.instances])
-        self._after = [
-            compile_nodes([c.node for c in i.checks] + [w.node for w in i.writes.values()])
-            for i in model.instances
-        ]
-        self._holds = compile_nodes([n for p in model.properties for n in (p.node, p.premise)])
+        self._after: dict[int, Evaluate] = {}
+        self._guards: dict[int, Evaluate] = {}
+
+    @cached_property
+    def _enabled(self) -> Evaluate:
+        return compile_nodes([i.enabled for i in self.model.instances])
+
+    @cached_property
+    def _holds(self) -> Evaluate:
+        return compile_nodes([n for p in self.model.properties for n in (p.node, p.premise)])
+
+    def _outcome(self, number: int) -> Evaluate:
+        """An instance's checks and writes; compiled when it is first taken."""
+        if number not in self._after:
+            instance = self.model.instances[number]
+            roots = [c.node for c in instance.checks] + [w.node for w in instance.writes.values()]
+            self._after[number] = compile_nodes(roots)
+        return self._after[number]
 
     def steps(self, state: Scalars) -> Iterator[Step]:
         """All steps from a state, in the order of the model's instances."""
@@ -86,7 +103,7 @@ class Interpreter:
         Raises BoundError where the step leaves a type without a declared bound.
         """
         instance = self.model.instances[number]
-        results = self._after[number](state)
+        results = self._outcome(number)(state)
         left = [c for c, is_left in zip(instance.checks, results, strict=False) if is_left]
         cuts = [c.bound for c in left if c.bound]
         if cuts:
@@ -113,7 +130,9 @@ class Interpreter:
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
         """The names of the guards that refuse an instance in a state."""
-        results = compile_nodes([g.node for g in instance.guards])(state)
+        if id(instance) not in self._guards:
+            self._guards[id(instance)] = compile_nodes([g.node for g in instance.guards])
+        results = self._guards[id(instance)](state)
         return [g.name for g, holds in zip(instance.guards, results, strict=True) if not holds]
 
     def changes(self, before: Scalars, after: Scalars) -> dict[str, tuple[Any, Any]]:
