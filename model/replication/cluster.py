@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from model.language import (
@@ -48,12 +49,27 @@ BUDGETS = {
     "shrinks": "ISR shrinks because a follower lags",
     "weak_writes": "records written with acks 0 or 1",
     "losses": "AlterPartition requests or answers lost",
+    "duplicates": "fetches and AlterPartition requests that arrive a second time",
     "elections": "elections on request",
     "reassignments": "reassignments and their cancellations",
     "min_isr_changes": "changes of min.insync.replicas",
     "failovers": "controller failovers",
+    "downgrades": "downgrades of the metadata version that end the ELR feature",
 }
 """Faults and interventions, each with a number that a scenario grants; healing is never bounded."""
+
+
+ELR_RULES = frozenset(
+    {
+        "eligible_leader_replicas",
+        "isr_may_become_empty",
+        "last_known_elr",
+        "last_known_leader",
+        "min_isr_change_empties_elr",
+        "unclean_recovery",
+    }
+)
+"""966.18. The controller's rules that end with the ELR feature."""
 
 
 class Cluster(Protocol):
@@ -91,6 +107,15 @@ class Cluster(Protocol):
             bounded=True,
         )
         self.broker = t.broker
+        self.without_elr = Terms(
+            p.brokers,
+            (self.rules_on & set(CONTROLLER_RULES)) - ELR_RULES,
+            p.max_broker_epoch,
+            p.max_leader_epoch,
+            p.max_partition_epoch,
+            bounded=True,
+        )
+        self.again = (False, True) if p.duplicates else (False,)
         self.value = Index("value", p.records)
         self.offset = Int(0, p.records)
         self.offsets = range(p.records)
@@ -124,7 +149,10 @@ class Cluster(Protocol):
         )
         # What a leader knows of a follower since its leader epoch began.
         self.fetch_state = Struct(
-            "FetchState", leo=Option(self.offset), broker_epoch=Int(0, p.max_broker_epoch)
+            "FetchState",
+            leo=Option(self.offset),
+            broker_epoch=Int(0, p.max_broker_epoch),
+            **self._only({"in_epoch": Bool, "caught_up": Bool}),
         )
         self.broker_type = Struct(
             "Broker",
@@ -138,6 +166,7 @@ class Cluster(Protocol):
             leso=self.offset,
             proposed=self.some_isr,
             followers=Array(self.broker, self.fetch_state),
+            **self._only({"ahead": Bool}),
         )
         self.fetch_request = Struct(
             "FetchRequest",
@@ -187,9 +216,24 @@ class Cluster(Protocol):
             "committed": self.log,
             "budgets": Struct("Budgets", **{name: Int(0, max(1, getattr(p, name))) for name in BUDGETS}),
         }
+        if p.downgrades:
+            fields["elr_enabled"] = Bool
         if p.metadata_in_flight:
             fields["metadata"] = Array(self.broker, Option(self.view))
         return Struct("State", **fields)
+
+    def _only(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Those fields of a broker that the rules have a use for.
+
+        ``in_epoch``: the follower has fetched in the leader epoch. ``caught_up``: it was at the leader's log end.
+        ``ahead``: the view has an answer to an AlterPartition that the broker has not replayed as metadata.
+        """
+        wanted = {
+            "in_epoch": not self.on("re_election_forgets_fetches"),
+            "caught_up": self.on("hwm_waits_for_caught_up"),
+            "ahead": not self.on("proposal_outlives_known_metadata"),
+        }
+        return {name: value for name, value in fields.items() if wanted[name]}
 
     def initial(self) -> list[dict[str, Any]]:
         """All brokers run and know everything; the first replica leads; logs are empty."""
@@ -215,7 +259,11 @@ class Cluster(Protocol):
             "view": view,
             "leso": 0,
             "proposed": None,
-            "followers": [{"leo": None, "broker_epoch": 0}] * p.brokers,
+            "followers": [
+                {"leo": None, "broker_epoch": 0, **self._only({"in_epoch": False, "caught_up": b in isr})}
+                for b in range(p.brokers)
+            ],
+            **self._only({"ahead": False}),
         }
         state = {
             "registrations": [registration] * p.brokers,
@@ -242,6 +290,8 @@ class Cluster(Protocol):
             "committed": [],
             "budgets": {name: getattr(p, name) for name in BUDGETS},
         }
+        if p.downgrades:
+            state["elr_enabled"] = True
         if p.metadata_in_flight:
             state["metadata"] = [None] * p.brokers
         return [state]
@@ -253,6 +303,12 @@ class Cluster(Protocol):
         left = getattr(s.budgets, budget)
         require(f"the scenario grants {budget}", left > 0)
         setattr(s.next.budgets, budget, left - 1)
+
+    def decided(self, s: State, rule: Callable[[Terms], Any]) -> Any:
+        """966.18. What the controller's rules say, with the ELR feature or, after a downgrade, without it."""
+        if not self.p.downgrades:
+            return rule(self.t)
+        return where(s.elr_enabled, rule(self.t), rule(self.without_elr))
 
     def min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR at the controller."""

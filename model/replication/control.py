@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from model.language import State, action, require, where
 from model.language.values import Int as Number
 from model.language.values import StructValue
 from model.replication.cluster import Outcome
-from model.replication.controller import alter_partition, brokers, elections, reassignment
+from model.replication.controller import alter_partition, brokers, elections, reassignment, unclean_recovery
 from model.replication.controller.eligible_leader_replicas import after_min_isr_change, effective_min_isr
 from model.replication.controller.partition_change import is_empty_record, merge, partition_change
 from model.replication.controller.types import ElectionType, Error
@@ -24,8 +25,11 @@ class Control(Leadership):
         s.next.partition = partition
         return partition
 
-    def _arguments(self, s: State, b: Number) -> tuple[Any, ...]:
-        return self.t, s.partition, s.registrations, b, self.min_isr(s), self.unclean_allowed
+    def on_broker(self, s: State, b: Number, rule: Callable[..., StructValue]) -> StructValue:
+        """What a rule about a broker says for the state as it is."""
+        return self.decided(
+            s, lambda t: rule(t, s.partition, s.registrations, b, self.min_isr(s), self.unclean_allowed)
+        )
 
     @action("966.5", says="the controller fences broker {b}", b="broker")
     def fence_broker(self, s: State, b: Number) -> None:
@@ -34,7 +38,7 @@ class Control(Leadership):
         left, up = s.budgets.fencings, self.is_up(s.brokers[b])
         require("the broker is down, or the scenario grants fencings", ~up | (left > 0))
         s.next.budgets.fencings = where(up, left - 1, left)
-        self.append(s, brokers.on_fencing(*self._arguments(s, b)))
+        self.append(s, self.on_broker(s, b, brokers.on_fencing))
         s.next.registrations[b].fenced = True
 
     @action("841.4, 966.5", says="the controller unfences broker {b}", b="broker")
@@ -45,12 +49,17 @@ class Control(Leadership):
         require("the broker runs", broker.status == "RUNNING")
         require("the broker's epoch is the registered one", broker.epoch == registration.epoch)
         require("the broker has replayed its registration", broker.view.epochs[b] == registration.epoch)
-        self.append(s, brokers.on_unfencing(*self._arguments(s, b)))
+        self.append(s, self.on_broker(s, b, brokers.on_unfencing))
         s.next.registrations[b].fenced = False
 
-    @action("841.2, 903.4", says="the controller takes broker {b}'s AlterPartition", b="broker")
-    def handle_alter_partition(self, s: State, b: Number) -> None:
-        """Checks in order; the first that fails is the answer. An answer to a stopped process is lost."""
+    @action(
+        "841.2, 903.4", says="the controller takes broker {b}'s AlterPartition", b="broker", again="again"
+    )
+    def handle_alter_partition(self, s: State, b: Number, again: bool) -> None:
+        """Checks in order; the first that fails is the answer. An answer to a stopped process is lost.
+
+        With ``again`` the request will arrive a second time.
+        """
         require("a request is under way", s.alter_requests[b].is_some)
         require("no answer is under way", s.alter_responses[b].is_none)
         t, sent = self.t, s.alter_requests[b].value
@@ -68,8 +77,11 @@ class Control(Leadership):
             leader_recovery_state="RECOVERED",
         )
         checks = alter_partition.alter_partition_checks(t, request, s.partition, s.registrations)
-        wanted = alter_partition.alter_partition(
-            t, request, s.partition, s.registrations, self.min_isr(s), self.unclean_allowed
+        wanted = self.decided(
+            s,
+            lambda terms: alter_partition.alter_partition(
+                terms, request, s.partition, s.registrations, self.min_isr(s), self.unclean_allowed
+            ),
         )
         record = where(checks.passed, wanted, t.record.zero())
         error = where(checks.passed, alter_partition.alter_partition_error(request, record), checks.answer)
@@ -87,7 +99,10 @@ class Control(Leadership):
         )
         reaches = self.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
         s.next.alter_responses[b] = where(reaches, s.alter_responses.type.element.some(answer), None)
-        s.next.alter_requests[b] = None
+        if again:
+            self.spend(s, "duplicates")
+        else:
+            s.next.alter_requests[b] = None
 
     @action("966.15", says="the controller looks for a leader")
     def elect_leader(self, s: State) -> None:
@@ -95,11 +110,15 @@ class Control(Leadership):
         if not self.p.unclean_election or self.on("unclean_recovery"):
             require("the topic allows unclean election", False)
         require("there is no leader", s.partition.leader.is_none)
-        t = self.t
-        record = partition_change(
-            t, s.partition, self.min_isr(s), t.active(s.registrations), ElectionType.UNCLEAN
+        self.elect(s, ElectionType.UNCLEAN)
+
+    def elect(self, s: State, election: Number) -> None:
+        """An election of this kind, where it elects someone."""
+        record = self.decided(
+            s,
+            lambda t: partition_change(t, s.partition, self.min_isr(s), t.active(s.registrations), election),
         )
-        require("someone can be elected", ~is_empty_record(t, record))
+        require("someone can be elected", ~is_empty_record(self.t, record))
         self.append(s, record)
 
     # --- the operator -----------------------------------------------------------------------------
@@ -108,12 +127,27 @@ class Control(Leadership):
     def elect_preferred_leader(self, s: State) -> None:
         """PREFERRED: the first replica, where it may lead."""
         self.spend(s, "elections")
-        t = self.t
         elections.election_checks(s.partition, ElectionType.PREFERRED).require()
-        record = partition_change(
-            t, s.partition, self.min_isr(s), t.active(s.registrations), ElectionType.PREFERRED
-        )
-        require("the preferred replica can lead", ~is_empty_record(t, record))
+        self.elect(s, ElectionType.PREFERRED)
+
+    @action("966.17", says="the operator asks for an unclean election")
+    def elect_uncleanly(self, s: State) -> None:
+        """UNCLEAN: any live replica, where there is no leader. What it lacks is lost; the operator chose so."""
+        self.spend(s, "elections")
+        elections.election_checks(s.partition, ElectionType.UNCLEAN).require()
+        if self.on("unclean_recovery"):
+            require("unclean elections are done by recovery", False)
+        self.elect(s, ElectionType.UNCLEAN)
+
+    @action(
+        "966.17", rule="unclean_recovery", says="the operator designates broker {b} as leader", b="broker"
+    )
+    def designate_leader(self, s: State, b: Number) -> None:
+        """DESIGNATION: this live replica, where there is no leader."""
+        self.spend(s, "elections")
+        require("there is no leader", s.partition.leader.is_none)
+        record = unclean_recovery.recover(self.t, s.partition, s.registrations, b, self.min_isr(s))
+        require("the replica is live", ~is_empty_record(self.t, record))
         self.append(s, record)
 
     @action("966.8", says="min.insync.replicas becomes {value}", value="min_isr_values")
@@ -123,14 +157,16 @@ class Control(Leadership):
         require("it is another value", s.min_insync_replicas != value)
         s.next.min_insync_replicas = value
         effective = effective_min_isr(self.min_isr_config.lift(value), s.partition.replicas.length)
-        self.append(s, after_min_isr_change(self.t, s.partition, effective))
+        self.append(s, self.decided(s, lambda t: after_min_isr_change(t, s.partition, effective)))
 
     @action("966.9", says="the operator reassigns the partition to {target}", target="targets")
     def reassign(self, s: State, target: Any) -> None:
         """A reassignment starts; it completes when the ISR allows it."""
         self.spend(s, "reassignments")
         reassignment.reassignment_checks(self.t, target, s.registrations).require()
-        record = reassignment.reassign(self.t, s.partition, target, s.registrations, self.min_isr(s))
+        record = self.decided(
+            s, lambda t: reassignment.reassign(t, s.partition, target, s.registrations, self.min_isr(s))
+        )
         require("it changes something", ~is_empty_record(self.t, record))
         self.append(s, record)
 
@@ -140,10 +176,23 @@ class Control(Leadership):
         self.spend(s, "reassignments")
         unclean = self.unclean_allowed
         reassignment.cancellation_checks(self.t, s.partition, self.min_isr(s), unclean).require()
-        self.append(
+        record = self.decided(
             s,
-            reassignment.cancel_reassignment(self.t, s.partition, s.registrations, self.min_isr(s), unclean),
+            lambda t: reassignment.cancel_reassignment(
+                t, s.partition, s.registrations, self.min_isr(s), unclean
+            ),
         )
+        self.append(s, record)
+
+    @action("966.18", says="the metadata version is downgraded; the ELR feature ends")
+    def downgrade(self, s: State) -> None:
+        """The ELR fields are ignored from now on, and vanish with the next change of the partition."""
+        if not self.p.downgrades:
+            require("the scenario grants downgrades", False)
+            return
+        self.spend(s, "downgrades")
+        require("the ELR feature is on", s.elr_enabled)
+        s.next.elr_enabled = False
 
 
 __all__ = ["Control"]

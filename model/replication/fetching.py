@@ -34,9 +34,18 @@ class Fetching(Lifecycle):
             broker_epoch=broker.epoch,
         )
 
-    @action("B2, B3, B4", says="leader {leader} answers the fetch of broker {f}", leader="broker", f="broker")
-    def answer_fetch(self, s: State, leader: Number, f: Number) -> None:
-        """The leader notes how far the follower is and sends the next record, or where the logs diverge."""
+    @action(
+        "B2, B3, B4",
+        says="leader {leader} answers the fetch of broker {f}",
+        leader="broker",
+        f="broker",
+        again="again",
+    )
+    def answer_fetch(self, s: State, leader: Number, f: Number, again: bool) -> None:
+        """The leader notes how far the follower is and sends the next record, or where the logs diverge.
+
+        With ``again`` the fetch will arrive a second time.
+        """
         request, broker = s.fetch_requests[f], s.brokers[leader]
         require("a fetch is under way", request.is_some)
         fetch = request.value
@@ -53,7 +62,18 @@ class Fetching(Lifecycle):
         epoch = where(end > 0, self.some_epoch.some(logs.epoch_before(broker.log, end)), None)
         has_record = ~diverging & (broker.log.length > fetch.offset)
         record = self.fetch_response.fields["record"]
-        noted = broker.followers.set(f, self.fetch_state(leo=fetch.offset, broker_epoch=fetch.broker_epoch))
+        before = broker.followers[f]
+        extra: dict[str, Any] = {}
+        if not self.on("re_election_forgets_fetches"):
+            extra["in_epoch"] = True
+        if self.on("hwm_waits_for_caught_up"):
+            # By its second fetch it may have been where the leader's log ended at the first; then it counts.
+            extra["caught_up"] = (
+                before.caught_up | before.leo.is_some | (fetch.offset >= broker.log.length)
+            )
+        noted = broker.followers.set(
+            f, self.fetch_state(leo=fetch.offset, broker_epoch=fetch.broker_epoch, **extra)
+        )
         after = broker.replace(followers=where(diverging, broker.followers, noted))
         hwm = where(diverging, broker.hwm, self._hwm_after(leader, after))
         answer = self.fetch_response(
@@ -67,7 +87,10 @@ class Fetching(Lifecycle):
         )
         reaches = self.is_up(s.brokers[f]) & (s.brokers[f].epoch == fetch.broker_epoch)
         s.next.fetch_responses[f] = where(reaches, s.fetch_responses.type.element.some(answer), None)
-        s.next.fetch_requests[f] = None
+        if again:
+            self.spend(s, "duplicates")
+        else:
+            s.next.fetch_requests[f] = None
         self.settle(s, leader, after)
 
     def _hwm_after(self, leader: Number, broker: StructValue) -> Any:
@@ -165,7 +188,10 @@ class Fetching(Lifecycle):
         self.spend(s, "shrinks")
         isr = broker.view.isr.without(f)
         self.propose(s, leader, isr)
-        self.settle(s, leader, broker.replace(proposed=isr))
+        followers = broker.followers
+        if self.on("hwm_waits_for_caught_up"):
+            followers = followers.set(f, followers[f].replace(caught_up=False))
+        self.settle(s, leader, broker.replace(proposed=isr, followers=followers))
 
     @action("841.3", says="leader {leader} sends its AlterPartition again", leader="broker")
     def retry_alter_partition(self, s: State, leader: Number) -> None:
@@ -193,6 +219,9 @@ class Fetching(Lifecycle):
         )
         reverts = current & (answer.outcome == Outcome.REVERT)
         view = broker.view.replace(isr=answer.isr, partition_epoch=answer.partition_epoch)
+        extra = {}
+        if not self.on("proposal_outlives_known_metadata"):
+            extra["ahead"] = broker.ahead | (takes & (answer.partition_epoch > broker.view.partition_epoch))
         s.next.alter_responses[leader] = None
         self.settle(
             s,
@@ -200,6 +229,7 @@ class Fetching(Lifecycle):
             broker.replace(
                 view=where(takes, view, broker.view),
                 proposed=where(takes | reverts, None, broker.proposed),
+                **extra,
             ),
         )
 

@@ -21,7 +21,12 @@ class Leadership(Cluster):
         for other in self.broker:
             fetched = broker.followers[other].leo
             leo = where(fetched.is_some, fetched.value, 0)
-            end = where((other != b) & waits_for.has(other), least(end, leo), end)
+            waits = waits_for.has(other)
+            if self.on("hwm_waits_for_caught_up"):
+                state = broker.followers[other]
+                eligible = broker.view.active.has(other) & (state.broker_epoch == broker.view.epochs[other])
+                waits = waits | (state.caught_up & eligible & fetched.is_some & broker.view.replicas.has(other))
+            end = where((other != b) & waits, least(end, leo), end)
         if not self.on("hwm_needs_min_isr"):
             return end
         counted = broker.view.isr if self.on("hwm_gate_is_committed_isr") else self.maximal_isr(broker)
@@ -62,10 +67,12 @@ class Leadership(Cluster):
         view = where(newer, latest, behind)
         leads = view.leader.is_(b)
         starts = newer & new_epoch
-        nothing = broker.followers.type.zero()
-        followers = broker.followers
-        if self.on("fetch_state_per_epoch"):
-            followers = where(~leads | starts, nothing, followers)
+        followers = self._followers_of(b, broker, view, leads, starts, restarts)
+        forgets_proposal, extra = newer | ~leads, {}
+        if not self.on("proposal_outlives_known_metadata"):
+            repeated = broker.ahead & (latest.partition_epoch == old.partition_epoch)
+            forgets_proposal = forgets_proposal | repeated
+            extra["ahead"] = broker.ahead & ~newer & ~repeated
         log = broker.log
         if not self.on("divergence_check"):
             log = where(starts & ~leads & view.leader.is_some, log.truncate(broker.hwm), log)
@@ -74,9 +81,38 @@ class Leadership(Cluster):
             log=log,
             flushed=least(broker.flushed, log.length),
             leso=where(leads, where(starts, log.length, broker.leso), 0),
-            proposed=where(newer | ~leads, None, broker.proposed),
+            proposed=where(forgets_proposal, None, broker.proposed),
             followers=followers,
+            **extra,
         )
+
+    def _followers_of(
+        self,
+        b: Number,
+        broker: StructValue,
+        view: StructValue,
+        leads: Truth,
+        starts: Truth,
+        restarts: bool,
+    ) -> Any:
+        """B5. What a broker knows of its followers after it has replayed metadata: nothing, in a new leader epoch."""
+        followers = broker.followers
+        if not self.on("fetch_state_per_epoch"):
+            return followers
+        forgets = starts
+        if not self.on("re_election_forgets_fetches"):
+            if not restarts:
+                forgets = starts & ~broker.view.leader.is_(b)
+            kept = [f.replace(in_epoch=f.in_epoch & ~starts) for f in (followers[o] for o in self.broker)]
+            followers = followers.type.lift(kept)
+        followers = where(~leads | forgets, followers.type.zero(), followers)
+        if self.on("hwm_waits_for_caught_up"):
+            counted = [
+                followers[o].replace(caught_up=where(starts, view.isr.has(o), followers[o].caught_up) & leads)
+                for o in self.broker
+            ]
+            followers = followers.type.lift(counted)
+        return followers
 
     def forget_messages(self, s: State, b: Number) -> None:
         """Answers that were on their way to a process that is gone reach nobody."""
@@ -90,6 +126,8 @@ class Leadership(Cluster):
         state, view = broker.followers[follower], broker.view
         leo = where(state.leo.is_some, state.leo.value, 0)
         eligible = state.leo.is_some
+        if not self.on("re_election_forgets_fetches"):
+            eligible = eligible & state.in_epoch
         if self.on("join_at_hwm"):
             eligible = eligible & (leo >= broker.hwm)
         if self.on("join_at_epoch_start"):

@@ -66,8 +66,11 @@ class Lifecycle(Control):
         never = t.brokers.zero().has(b)
         previous = where(broker.status == "STOPPED", broker.epoch, -1)
         clean = brokers.is_clean_registration(t, registration, previous, never)
-        record = brokers.on_registration(
-            t, s.partition, s.registrations, b, clean, never, self.min_isr(s), self.unclean_allowed
+        record = self.decided(
+            s,
+            lambda terms: brokers.on_registration(
+                terms, s.partition, s.registrations, b, clean, never, self.min_isr(s), self.unclean_allowed
+            ),
         )
         partition = merge(t, s.partition, record)
         registered = sessions.register(t, registration, never, registration.epoch + 1)
@@ -87,7 +90,7 @@ class Lifecycle(Control):
         require("the broker runs", s.brokers[b].status == "RUNNING")
         require("the broker is not fenced", ~s.registrations[b].fenced)
         require("the broker's epoch is the registered one", s.brokers[b].epoch == s.registrations[b].epoch)
-        self.append(s, brokers.on_fencing(*self._arguments(s, b)))
+        self.append(s, self.on_broker(s, b, brokers.on_fencing))
         s.next.registrations[b].in_controlled_shutdown = True
         s.next.brokers[b].status = "SHUTTING_DOWN"
 
@@ -125,7 +128,10 @@ class Lifecycle(Control):
             s.next.metadata[b] = None
         after = self.with_metadata(b, broker, latest)
         if not self.p.metadata_in_flight:
-            require("there is something to replay", after.view != broker.view)
+            news = after.view != broker.view
+            if not self.on("proposal_outlives_known_metadata"):
+                news = news | broker.ahead
+            require("there is something to replay", news)
         self.settle(s, b, after)
 
     @action("B8", says="the controller sends broker {b} a batch of metadata", b="broker")

@@ -41,9 +41,10 @@ class Recovery(Clients):
 
     def recovers(self, s: State) -> Truth:
         """966.13, 966.16. Whether the partition is in unclean recovery; unclean election enabled means Aggressive."""
-        return unclean_recovery.may_recover(
+        possible = unclean_recovery.may_recover(
             self.t, s.partition, s.registrations, bool(self.p.unclean_election)
         )
+        return possible & s.elr_enabled if self.p.downgrades else possible
 
     @action("966.14", rule="unclean_recovery", says="broker {b} tells the controller of its log", b="broker")
     def send_log_info(self, s: State, b: Number) -> None:
@@ -51,7 +52,8 @@ class Recovery(Clients):
         if not self._possible(s):
             return
         broker = s.brokers[b]
-        require("the partition is in unclean recovery", self.recovers(s))
+        asked = self.recovers(s) | (s.partition.leader.is_none & (s.budgets.elections > 0))
+        require("the partition is in unclean recovery, or can be on request", asked)
         require("the broker is a replica that runs", self.is_up(broker) & s.partition.replicas.has(b))
         require("no answer is under way", s.log_infos_sent[b].is_none)
         require("the controller lacks it", ~self.has_answered(s, b))
@@ -69,7 +71,7 @@ class Recovery(Clients):
             return
         sent = s.log_infos_sent[b]
         require("an answer is under way", sent.is_some)
-        info, counts = sent.value, self.recovers(s)
+        info, counts = sent.value, s.partition.leader.is_none
         if self.on("recovery_epoch_check"):
             counts = counts & (info.broker_epoch == s.registrations[b].epoch)
             counts = counts & (info.leader_epoch == s.partition.leader_epoch)
@@ -79,15 +81,33 @@ class Recovery(Clients):
 
     @action("966.14", rule="unclean_recovery", says="the controller elects broker {b} by its log", b="broker")
     def finish_recovery(self, s: State, b: Number) -> None:
-        """The highest last written leader epoch wins, then the longest log.
-
-        Balanced waits until every last known ELR member has answered; Aggressive for the first answer.
-        """
+        """Balanced waits until every last known ELR member has answered; Aggressive for the first answer."""
         if not self._possible(s):
             return
         require("the partition is in unclean recovery", self.recovers(s))
+        self.elect_longest_log(s, b, balanced=not self.p.unclean_election)
+
+    @action(
+        "966.17",
+        rule="unclean_recovery",
+        says="the operator has broker {b} elected by its log (balanced: {balanced})",
+        b="broker",
+        balanced="balanced",
+    )
+    def elect_by_log(self, s: State, b: Number, balanced: bool) -> None:
+        """LONGEST_LOG_BALANCED and LONGEST_LOG_AGGRESSIVE: a recovery on request, where there is no leader."""
+        if not self._possible(s):
+            return
+        self.spend(s, "elections")
+        require("there is no leader", s.partition.leader.is_none)
+        self.elect_longest_log(s, b, balanced)
+
+    balanced = (True, False)
+
+    def elect_longest_log(self, s: State, b: Number, balanced: bool) -> None:
+        """966.14. The highest last written leader epoch wins, then the longest log, among those that answered."""
         require("the winner has answered", self.has_answered(s, b))
-        if not self.p.unclean_election:
+        if balanced:
             awaited = s.partition.last_known_elr
             require(
                 "every last known ELR member has answered",

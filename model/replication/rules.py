@@ -29,7 +29,22 @@ RULES = {
     "hwm_gate_is_committed_isr": Rule(
         "966.1", "It is the committed ISR that must have min ISR members. Off: the maximal ISR."
     ),
+    "hwm_waits_for_caught_up": Rule(
+        "Kafka trunk, 2024-10",
+        "The HWM also waits for replicas outside the ISR that are eligible and caught up. Here who was once caught "
+        "up stays so for the leader epoch: the lag time is never over.",
+    ),
     # Joining the ISR.
+    "proposal_outlives_known_metadata": Rule(
+        "B7",
+        "A proposed ISR stands until it is answered or a newer partition epoch is there. Off: metadata that repeats "
+        "what the answer to an AlterPartition said makes the leader forget what it has proposed since.",
+    ),
+    "re_election_forgets_fetches": Rule(
+        "B5",
+        "A leader that is elected anew, and saw no other leader in between, forgets where its followers were. Off: "
+        "until they fetch, its HWM goes by where they were in its former epoch.",
+    ),
     "fetch_state_per_epoch": Rule(
         "B5",
         "A new leader epoch forgets what followers fetched before; they join after a fetch in this epoch.",
@@ -72,7 +87,7 @@ _BROKERS = tuple(name for name in RULES if name not in controller.RULES)
 
 
 def _with(profile: str, *without: str) -> frozenset[str]:
-    return (controller.PROFILES[profile].rules | set(_BROKERS)) - set(without)
+    return (controller.PROFILES[profile].rules | set(_BROKERS)) - {"hwm_waits_for_caught_up", *without}
 
 
 _GATE = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
@@ -92,6 +107,8 @@ PROFILES = {
             "recovery_epoch_check",
             "recovery_answers_expire",
             "fenced_before_registration",
+            "proposal_outlives_known_metadata",
+            "re_election_forgets_fetches",
         ),
     ),
     "before_kip_966": Profile(
