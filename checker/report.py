@@ -45,7 +45,7 @@ def _runs(model: Model, outcome: Outcome, full: bool) -> Iterator[str]:
     told: dict[tuple[object, ...], str] = {}
     width = counterexample.terminal_width() if sys.stdout.isatty() else None
     for example in outcome.examples:
-        key = tuple((s.action, tuple(s.parameters.items())) for s in example.steps)
+        key = tuple((s.action, repr(s.parameters)) for s in example.steps)
         yield ""
         yield click.style(outcome.request.scenario.name, bold=True)
         if key in told:
