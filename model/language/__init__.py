@@ -5,6 +5,7 @@ a few words (where, all_of, any_of, size, …), named guards (require), actions 
 protocol traced once into an expression graph, which every engine reads.
 """
 
+from model.language.drawing import Drawing, Lane, Message
 from model.language.errors import LanguageError
 from model.language.model import Model
 from model.language.protocol import Action, Invariant, Parameter, Profile, Protocol, Rule, action, invariant
@@ -13,7 +14,7 @@ from model.language.types import Array, Bool, Enum, Index, Int, Option, Seq, Set
 from model.language.values import all_of, any_of, greatest, least, size, total, where
 
 __all__ = [
-    "Action", "Array", "Bool", "Enum", "Index", "Int", "Invariant", "LanguageError", "Model", "Option",
-    "Parameter", "Profile", "Protocol", "Rule", "Seq", "Set", "State", "Struct", "action", "all_of", "any_of",
+    "Action", "Array", "Bool", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane", "LanguageError", "Message",
+    "Model", "Option", "Parameter", "Profile", "Protocol", "Rule", "Seq", "Set", "State", "Struct", "action", "all_of", "any_of",
     "greatest", "implies", "invariant", "least", "require", "size", "total", "where",
 ]  # fmt: skip

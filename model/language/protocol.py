@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from model.language.drawing import Drawing
 from model.language.errors import LanguageError
 from model.language.types import Struct
 
@@ -119,6 +120,8 @@ class Protocol:
     invariants: ClassVar[Iterable[Invariant]] = ()
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
+    drawing: ClassVar[Drawing | None] = None
+    """How runs are drawn, where the protocol says."""
 
     def __init__(
         self, parameters: Mapping[str, int] | None = None, rules: Iterable[str] | None = None

@@ -1,5 +1,6 @@
 """Replication of partitions in KRaft mode: the whole protocol, at the level of messages."""
 
+from model.replication.drawing import DRAWING
 from model.replication.recovery import Recovery
 
 
@@ -7,6 +8,7 @@ class Replication(Recovery):
     """KRaft data replication: controller, brokers, producers, and what goes wrong between them."""
 
     name = "replication"
+    drawing = DRAWING
 
 
 PROTOCOL = Replication

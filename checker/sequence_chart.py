@@ -1,0 +1,144 @@
+"""A counterexample as a sequence chart, in Mermaid's text: lanes, notes for what happens, arrows for messages.
+
+It is drawn from the run alone: sentences say where a step happens, changes of the state say what was sent and what
+became different. What a protocol declares of its drawing (``model.language.drawing``) names lanes and messages;
+without it there is one lane.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from checker import words
+from checker.counterexample import Counterexample, Step
+from model.language.drawing import Drawing, Lane, Message
+from model.language.protocol import Protocol
+from model.language.types import Array, Index, Option, Struct, Type
+
+_WIDTH = 44
+_NOWHERE = Drawing((Lane("the system", ()),))
+
+
+class SequenceChart:
+    """The chart of runs of one protocol. A lane is known by its place, counted from 0."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.type = protocol.state
+        self.drawing = protocol.drawing or _NOWHERE
+        self.titles: list[str] = []
+        self.called: list[tuple[str, int]] = []
+        self.own: list[str] = []  # the path of the part of the state that is the lane's own
+        self.first: dict[str, int] = {}  # an index, or the title of a single lane: the first lane of it
+        for lane in self.drawing.lanes:
+            self.first[lane.index or lane.title] = len(self.titles)
+            index = getattr(protocol, lane.index) if lane.index else None
+            for value in [""] if index is None else [str(v) for v in range(_count(index))]:
+                self.called += [(name.format(value), len(self.titles)) for name in lane.called]
+                self.own.append(f"{lane.state}[{value}]" if lane.state else "")
+                self.titles.append(lane.title.format(value))
+
+    def mermaid(self, example: Counterexample) -> str:
+        """The chart of a run as the text of a Mermaid sequenceDiagram; steps have the numbers of the told run."""
+        lines = ["sequenceDiagram"]
+        lines += [f"    participant L{i} as {escape(title)}" for i, title in enumerate(self.titles)]
+        for number, (before, step) in enumerate(itertools.pairwise(example.steps), 2):
+            lane = self.lane(step)
+            place = self._span() if lane is None else f"L{lane}"
+            told = self.told(step, lane)
+            note = [f"{number}. {step.sentence}", *told]
+            lines.append(f"    Note over {place}: {_paragraphs(note)}")
+            for receiver, text in self.sent(before.state, step.state):
+                lines.append(f"    L{lane or 0}-)L{receiver}: {escape(text)}")
+        meaning = f"{example.name} is violated: {example.meaning}"
+        lines.append(f"    Note over {self._span()}: {_paragraphs([meaning], 2 * _WIDTH)}")
+        return "\n".join(lines) + "\n"
+
+    def _span(self) -> str:
+        last = len(self.titles) - 1
+        return f"L0,L{last}" if last else "L0"
+
+    def lane(self, step: Step) -> int | None:
+        """The lane that a step's sentence names first; None where it names none."""
+        found = []
+        for name, lane in self.called:
+            if match := re.search(rf"(?<!\w){re.escape(name)}(?!\w)", step.sentence):
+                found.append((match.start(), lane))
+        if not self.called:
+            return 0
+        return min(found)[1] if found else None
+
+    def sent(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+        """The messages that a step left under way: the receiver's lane and what is in them."""
+        for name, message in self.drawing.messages.items():
+            array = self.type.fields.get(name)
+            if array is None:
+                continue
+            assert isinstance(array, Array)
+            content = array.element.content_type if isinstance(array.element, Option) else array.element
+            assert isinstance(content, Struct)
+            for i, (old, new) in enumerate(zip(before[name], after[name], strict=True)):
+                if new is not None and new != old:
+                    receiver = self._receiver(message, array, i, content, new)
+                    yield receiver, _content(message, content, new)
+
+    def _receiver(
+        self, message: Message, array: Array, index: int, type: Struct, value: Mapping[str, Any]
+    ) -> int:
+        if not message.to:
+            return self._lane_of(array.index, index)
+        if message.to in self.first:
+            return self.first[message.to]
+        return self._lane_of(type.fields[message.to], int(value[message.to]))
+
+    def _lane_of(self, index: Type, value: int) -> int:
+        assert isinstance(index, Index)
+        return self.first[index.name] + value
+
+    def told(self, step: Step, lane: int | None) -> list[str]:
+        """What changed of that which the protocol wants told, a text for each; what is the lane's own comes bare."""
+        own = "" if lane is None else self.own[lane]
+        texts = []
+        for path, (before, after) in step.changes.items():
+            if not self._tells(path):
+                continue
+            inner = words.at(self.type, path)
+            name = path.removeprefix(f"{own}.") if own and path.startswith(own) else path
+            texts.append(f"{name} {words.say(inner, before)} → {words.say(inner, after)}")
+        return texts
+
+    def _tells(self, path: str) -> bool:
+        bare = re.sub(r"\[\d+\]", "", path)
+        return any(bare == told or bare.startswith(f"{told}.") for told in self.drawing.tells)
+
+
+def escape(text: str) -> str:
+    """A text that Mermaid takes for nothing but text: ``;`` and ``#`` by their codes, on one line, no ``end``."""
+    coded = re.sub(r"[#;<>]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))
+    return re.sub(r"\bend\b", "e#110;d", coded)
+
+
+def _paragraphs(texts: Sequence[str], width: int = _WIDTH) -> str:
+    """Texts as lines of a note, folded."""
+    folded = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
+    return "<br/>".join(escape(line) for line in folded)
+
+
+def _content(message: Message, type: Struct, value: Mapping[str, Any]) -> str:
+    shown = [
+        f"{name} {words.say(type.fields[name], value[name])}"
+        for name in (message.shows or type.fields)
+        if value[name] is not None and value[name] is not False
+    ]
+    return f"{message.title}: {', '.join(shown)}" if shown else message.title
+
+
+def _count(index: object) -> int:
+    assert isinstance(index, Index)
+    return index.size
+
+
+__all__ = ["SequenceChart", "escape"]
