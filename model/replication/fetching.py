@@ -68,9 +68,7 @@ class Fetching(Lifecycle):
             extra["in_epoch"] = True
         if self.on("hwm_waits_for_caught_up"):
             # By its second fetch it may have been where the leader's log ended at the first; then it counts.
-            extra["caught_up"] = (
-                before.caught_up | before.leo.is_some | (fetch.offset >= broker.log.length)
-            )
+            extra["caught_up"] = before.caught_up | before.leo.is_some | (fetch.offset >= broker.log.length)
         noted = broker.followers.set(
             f, self.fetch_state(leo=fetch.offset, broker_epoch=fetch.broker_epoch, **extra)
         )

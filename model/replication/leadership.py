@@ -25,7 +25,9 @@ class Leadership(Cluster):
             if self.on("hwm_waits_for_caught_up"):
                 state = broker.followers[other]
                 eligible = broker.view.active.has(other) & (state.broker_epoch == broker.view.epochs[other])
-                waits = waits | (state.caught_up & eligible & fetched.is_some & broker.view.replicas.has(other))
+                waits = waits | (
+                    state.caught_up & eligible & fetched.is_some & broker.view.replicas.has(other)
+                )
             end = where((other != b) & waits, least(end, leo), end)
         if not self.on("hwm_needs_min_isr"):
             return end
