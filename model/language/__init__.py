@@ -15,6 +15,6 @@ from model.language.values import all_of, any_of, greatest, least, size, total, 
 
 __all__ = [
     "Action", "Array", "Bool", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane", "LanguageError", "Message",
-    "Model", "Option", "Parameter", "Profile", "Protocol", "Rule", "Seq", "Set", "State", "Struct", "action", "all_of", "any_of",
-    "greatest", "implies", "invariant", "least", "require", "size", "total", "where",
+    "Model", "Option", "Parameter", "Profile", "Protocol", "Rule", "Seq", "Set", "State", "Struct", "action", "all_of",
+    "any_of", "greatest", "implies", "invariant", "least", "require", "size", "total", "where",
 ]  # fmt: skip
