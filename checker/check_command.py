@@ -111,4 +111,5 @@ def explore(
     except KeyboardInterrupt:
         pass
     examples = () if model is None else counterexample.follow_all(model, result.violations)
-    return model, Outcome(request, engine, result, examples, options.stop_at_first)
+    ruled_out = () if model is None else tuple(model.ruled_out)
+    return model, Outcome(request, engine, result, examples, options.stop_at_first, ruled_out)

@@ -100,10 +100,16 @@ def notes(outcome: Outcome) -> Iterator[str]:
         yield f"{_STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{seen}"
     if not request.properties:
         yield "no property was checked"
-    never = [name for name, taken in result.actions.items() if not taken]
+    never = [name for name, taken in result.actions.items() if not taken and name not in outcome.ruled_out]
     if never:
         so_far = " before the search stopped" if result.stopped_by else ""
         yield f"never taken{so_far}: {', '.join(never)}"
+    if outcome.ruled_out:
+        few = len(outcome.ruled_out) <= 3
+        names = (
+            ", ".join(outcome.ruled_out) if few else f"{len(outcome.ruled_out)} actions, listed in the JSON"
+        )
+        yield f"cannot be taken with these parameters: {names}"
     cuts = [
         f"{count:,} step{'' if count == 1 else 's'} at {bound}"
         for bound, count in result.cut.items()

@@ -27,6 +27,8 @@ class Outcome:
     result: SearchResult
     examples: tuple[Counterexample, ...]
     stop_at_first: bool = False
+    ruled_out: tuple[str, ...] = ()
+    """Actions that the parameters leave no way to take, as tracing found."""
 
     @property
     def verdict(self) -> str:
@@ -104,6 +106,7 @@ class Outcome:
             "preparation_seconds": round(result.preparation_seconds, 6),
             "cut": dict(result.cut),
             "actions": dict(result.actions),
+            "ruled_out": list(self.ruled_out),
             "premises": dict(result.premises),
             "collision_probability": result.collision_probability,
             "peak_memory_bytes": result.peak_memory_bytes,

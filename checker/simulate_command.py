@@ -66,7 +66,8 @@ def simulate(
     except KeyboardInterrupt:
         pass
     examples = () if model is None else counterexample.follow_all(model, result.violations)
-    outcome = Outcome(request, engine, result, examples, stop_at_first=True)
+    ruled_out = () if model is None else tuple(model.ruled_out)
+    outcome = Outcome(request, engine, result, examples, stop_at_first=True, ruled_out=ruled_out)
     if model is not None and not quiet:
         report.runs(model, outcome, output.say, full=verbose)
     report.finish([outcome], output, quiet=quiet)

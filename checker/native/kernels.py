@@ -166,6 +166,8 @@ class Kernels:
     ) -> None:
         by_word: dict[int, list[int]] = {}
         for leaf in instance.writes:
+            if self.layout.slots[leaf].bits == 0:
+                continue  # has one value only, and what leaves it was checked
             by_word.setdefault(self.layout.slots[leaf].word, []).append(leaf)
         for word in range(self.layout.words):
             value = words[word]

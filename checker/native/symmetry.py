@@ -38,5 +38,7 @@ def _packed(f: Function, scope: Scope, layout: Layout, nodes: list[Node]) -> lis
     words = [str(signed(0))] * layout.words
     for leaf, node in enumerate(nodes):
         word = layout.slots[leaf].word
+        if layout.slots[leaf].bits == 0:
+            continue
         words[word] = f.op(f"or i64 {words[word]}, {scope.pack(node, leaf)}")
     return words

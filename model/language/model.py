@@ -76,13 +76,19 @@ class Model:
     def __init__(self, protocol: Protocol, invariants: Iterable[Invariant] = ()) -> None:
         self.protocol = protocol
         self.leaves: list[Leaf] = protocol.state.leaves("")
-        self.inputs = [graph.leaf(i, x.sort, x.low, x.high) for i, x in enumerate(self.leaves)]
+        self.inputs = [_input(i, leaf) for i, leaf in enumerate(self.leaves)]
         self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
         self.properties = [
             self._trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
         ]
         self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
+
+    @cached_property
+    def ruled_out(self) -> list[str]:
+        """The names of actions without instances: with these parameters their guards cannot hold."""
+        possible = {i.action.name for i in self.instances}
+        return [a.name for a in self.actions if a.name not in possible]
 
     @cached_property
     def initial(self) -> list[Scalars]:
@@ -140,6 +146,13 @@ class Model:
                 raise LanguageError(f"invariant {invariant.name} writes or requires something; it only looks")
         premise = graph.any_(trace.premises) if trace.premises else graph.TRUE
         return Property(invariant, node, premise)
+
+
+def _input(number: int, leaf: Leaf) -> Node:
+    """A scalar of the state before a step; known while tracing where its type has one value only."""
+    if leaf.low == leaf.high:
+        return graph.const(leaf.low, leaf.sort)
+    return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
 
 
 def _parameter(value: Any) -> tuple[Any, Any]:

@@ -33,8 +33,8 @@ class Leaf:
 
     @property
     def bits(self) -> int:
-        """Width in a packed state: enough for every value of the interval, stored from ``low``."""
-        return max(1, (self.high - self.low).bit_length())
+        """Width in a packed state: enough for every value of the interval, stored from ``low``; 0 for a constant."""
+        return (self.high - self.low).bit_length()
 
 
 class Type:

@@ -214,7 +214,7 @@ class Cluster(Protocol):
             "writes": Array(self.value, Write),
             # Every record that some leader's HWM has passed: what consumers can have read.
             "committed": self.log,
-            "budgets": Struct("Budgets", **{name: Int(0, max(1, getattr(p, name))) for name in BUDGETS}),
+            "budgets": Struct("Budgets", **{name: Int(0, getattr(p, name)) for name in BUDGETS}),
         }
         if p.downgrades:
             fields["elr_enabled"] = Bool

@@ -76,15 +76,42 @@ BAD_REQUESTS = {
     "no such file": (["check", "nowhere.toml"], ["nowhere.toml: No such file"]),
     "a directory": (["check", "docs/x.toml/../"], ["unknown scenario"]),
     "unknown engine": (["check", "--engine", "warp"], ["--engine", "'warp'"]),
-    "--set without a value": (["check", "--set", "replicas"], ["--set replicas: write NAME=VALUE"]),
-    "--set of no number": (["check", "--set", "replicas=three"], ["--set replicas=three", "whole number"]),
-    "--set out of range": (["check", "--set", "replicas=9"], ["--set replicas=9", "1 to 5"]),
-    "--set of nothing known": (["check", "--set", "replica=2"], ["did you mean 'replicas'?"]),
-    "--rule without a value": (["check", "--rule", "fenced_fetch"], ["NAME=on or NAME=off"]),
-    "--rule with another value": (["check", "--rule", "fenced_fetch=1"], ["NAME=on or NAME=off"]),
-    "--rule of nothing known": (["check", "--rule", "fenced_fech=on"], ["did you mean 'fenced_fetch'?"]),
-    "--profile of nothing known": (["check", "--profile", "kip-320"], ["did you mean 'kip_320'?"]),
-    "--property of nothing known": (["check", "--property", "stron_isr"], ["did you mean 'strong_isr'?"]),
+    "--set without a value": (
+        ["check", "truncation/kip-320", "--set", "replicas"],
+        ["--set replicas: write NAME=VALUE"],
+    ),
+    "--set of no number": (
+        ["check", "truncation/kip-320", "--set", "replicas=three"],
+        ["--set replicas=three", "whole number"],
+    ),
+    "--set out of range": (
+        ["check", "truncation/kip-320", "--set", "replicas=9"],
+        ["--set replicas=9", "1 to 5"],
+    ),
+    "--set of nothing known": (
+        ["check", "truncation/kip-320", "--set", "replica=2"],
+        ["did you mean 'replicas'?"],
+    ),
+    "--rule without a value": (
+        ["check", "truncation/kip-320", "--rule", "fenced_fetch"],
+        ["NAME=on or NAME=off"],
+    ),
+    "--rule with another value": (
+        ["check", "truncation/kip-320", "--rule", "fenced_fetch=1"],
+        ["NAME=on or NAME=off"],
+    ),
+    "--rule of nothing known": (
+        ["check", "truncation/kip-320", "--rule", "fenced_fech=on"],
+        ["did you mean 'fenced_fetch'?"],
+    ),
+    "--profile of nothing known": (
+        ["check", "truncation/kip-320", "--profile", "kip-320"],
+        ["did you mean 'kip_320'?"],
+    ),
+    "--property of nothing known": (
+        ["check", "truncation/kip-320", "--property", "stron_isr"],
+        ["did you mean 'strong_isr'?"],
+    ),
     "--json into no directory": (["check", "--json", "no/such/place.json"], ["--json no/such/place.json"]),
     "--json into a directory": (["check", "--json", "docs"], ["--json docs: is a directory"]),
     "--limit-states 0": (["check", "--limit-states", "0"], ["--limit-states"]),

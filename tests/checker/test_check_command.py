@@ -152,7 +152,7 @@ class TestReport:
     def test_actions_never_taken_and_premises_never_met(self, highwater, counter):
         path = counter("[rules]\nwraps = true\nskips = true\n[parameters]\ntop = 1\n")
         run = highwater("check", path, "--engine", "interpreter")
-        assert "never taken: skip" in run.out
+        assert "cannot be taken with these parameters: skip" in run.out
         assert "had nothing to say in any state: even_is_small" in run.out
 
     def test_cuts_are_said(self, highwater):
