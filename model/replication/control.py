@@ -104,14 +104,6 @@ class Control(Leadership):
         else:
             s.next.alter_requests[b] = None
 
-    @action("966.15", says="the controller looks for a leader")
-    def elect_leader(self, s: State) -> None:
-        """The periodic task: a partition without a leader, where the topic allows unclean election."""
-        if not self.p.unclean_election or self.on("unclean_recovery"):
-            require("the topic allows unclean election", False)
-        require("there is no leader", s.partition.leader.is_none)
-        self.elect(s, ElectionType.UNCLEAN)
-
     def elect(self, s: State, election: Number) -> None:
         """An election of this kind, where it elects someone."""
         record = self.decided(
