@@ -58,7 +58,23 @@ def disagreements(model: Model, program: Program, count: int) -> list[Scalars]:
     ]
 
 
-@pytest.mark.parametrize("name", models.scenario_names())
+QUICK = {
+    "replication/controller/small",
+    "replication/recovery-operator",
+    "replication/reassign-cancel",
+    "replication/standard-fencing",
+    "replication/standard-messages",
+}
+"""Scenarios of the large protocols that between them have every action; the others differ in their bounds."""
+
+
+def by_cost(name: str) -> object:
+    """All truncation scenarios and the chosen ones in the quick tests, the others among the slow ones."""
+    quick = name in QUICK or name.startswith("truncation/")
+    return pytest.param(name, marks=() if quick else (pytest.mark.slow,))
+
+
+@pytest.mark.parametrize("name", [by_cost(name) for name in models.scenario_names()])
 def test_engines_agree_on_every_scenario(name: str) -> None:
     model = models.scenario_model(name)
     assert disagreements(model, Program(model), 2000) == []

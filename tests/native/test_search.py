@@ -30,6 +30,16 @@ def test_same_result_as_the_reference(name: str, workers: int) -> None:
     assert {v.property: v.depth for v in native.violations} == {v.property: v.depth for v in plain.violations}
 
 
+def test_same_result_as_the_reference_on_the_replication_protocol() -> None:
+    model = models.scenario_model(
+        "replication/standard-operator", brokers=2, replication_factor=2, initial_isr=2
+    )
+    native, plain = search(model, SearchOptions()), reference.search(model, SearchOptions())
+    assert native.distinct_states > 10_000
+    for part in ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by"):
+        assert getattr(native, part) == getattr(plain, part), part
+
+
 def test_counterexamples_run_and_end_in_a_violation() -> None:
     model = models.scenario_model("truncation/kip-101")
     interpreter = Interpreter(model)
