@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from model.language import State, all_of, any_of, implies, invariant, size, total
 from model.language.sequences import members_of
-from model.language.values import Bool, Int
+from model.language.values import Bool, Int, as_bool
 from model.replication import Replication
 from model.replication import logs as log_rules
+from model.replication.controller.eligible_leader_replicas import effective_min_isr
 
 
 def _holds_committed(m: Replication, s: State, b: Int) -> Bool:
@@ -171,6 +172,22 @@ def elr_only_under_min_isr(m: Replication, s: State) -> Bool:
     return implies(~s.partition.elr.is_empty, size(s.partition.isr) < m.min_isr(s))
 
 
+@invariant("966.6", rule="eligible_leader_replicas")
+def enough_are_electable(m: Replication, s: State) -> Bool:
+    """Without an unclean shutdown ISR and ELR together have min ISR members.
+
+    Each of them holds what is committed, so that many copies are left to lose. It says nothing where the operator
+    has raised min ISR or elected by hand, and of replicas that a reassignment is only adding.
+    """
+    spent = ("crashes", "lossy_crashes", "disk_losses", "min_isr_changes", "elections", "downgrades")
+    unspent = all_of(getattr(s.budgets, name) == getattr(m.p, name) for name in spent)
+    fair = m.p.initial_isr >= m.p.min_isr and not m.p.unclean_election
+    members, adding = members_of(s.partition.replicas, m.t.brokers), s.partition.adding
+    needed = effective_min_isr(s.min_insync_replicas, size(members - adding))
+    together = size(s.partition.isr | s.partition.elr)
+    return implies(unspent & as_bool(fair) & (size(s.partition.isr) < needed), together >= needed)
+
+
 @invariant("966.9")
 def elr_is_made_of_replicas(m: Replication, s: State) -> Bool:
     """ISR and ELR are replicas of the partition."""
@@ -228,6 +245,7 @@ INVARIANTS = (
     isr_members_are_eligible,
     isr_and_elr_are_disjoint,
     elr_only_under_min_isr,
+    enough_are_electable,
     elr_is_made_of_replicas,
     replication_quorum_covers_election_quorum,
     acknowledgement_means_min_isr_copies,

@@ -86,6 +86,9 @@ class Cluster(Protocol):
         ),
         "recovery": Parameter(0, 0, 1, "whether unclean recovery (966.14) is part of the exploration"),
         "metadata_in_flight": Parameter(0, 0, 1, "whether metadata travels in batches that can be under way"),
+        "late_fetches": Parameter(
+            0, 0, 1, "whether a fetch can arrive after its sender has sent another one"
+        ),
         "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
         "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
         "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
@@ -218,6 +221,8 @@ class Cluster(Protocol):
         }
         if p.downgrades:
             fields["elr_enabled"] = Bool
+        if p.late_fetches:
+            fields["late_fetches"] = Array(self.broker, Option(self.fetch_request))
         if p.metadata_in_flight:
             fields["metadata"] = Array(self.broker, Option(self.view))
         return Struct("State", **fields)
@@ -292,6 +297,8 @@ class Cluster(Protocol):
         }
         if p.downgrades:
             state["elr_enabled"] = True
+        if p.late_fetches:
+            state["late_fetches"] = [None] * p.brokers
         if p.metadata_in_flight:
             state["metadata"] = [None] * p.brokers
         return [state]

@@ -33,6 +33,19 @@ class Fetching(Lifecycle):
             last_epoch=logs.last_epoch(self.some_epoch, broker.log),
             broker_epoch=broker.epoch,
         )
+        if self.p.late_fetches:
+            s.next.late_fetches[f] = where(old.is_some, old, s.late_fetches[f])
+
+    @action("faults", says="a fetch that broker {f} sent before arrives late", f="broker")
+    def receive_late_fetch(self, s: State, f: Number) -> None:
+        """The sender has given it up, and has sent another one since, which has been answered."""
+        if not self.p.late_fetches:
+            require("fetches can be late", False)
+            return
+        require("a fetch that was given up is under way", s.late_fetches[f].is_some)
+        require("no newer one is under way", s.fetch_requests[f].is_none)
+        s.next.fetch_requests[f] = s.late_fetches[f]
+        s.next.late_fetches[f] = None
 
     @action(
         "B2, B3, B4",
