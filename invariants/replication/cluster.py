@@ -232,6 +232,19 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Bool:
     )
 
 
+@invariant("966.10, 966.14", rule="unclean_recovery")
+def recovery_quorum_has_min_isr_members(m: Replication, s: State) -> Bool:
+    """Without ISR and ELR, min ISR replicas are remembered as last known ELR, for a Balanced recovery to wait for.
+
+    One of them holds every committed record as long as fewer than min ISR brokers have lost data.
+    """
+    p = s.partition
+    nobody = p.isr.is_empty & p.elr.is_empty
+    if m.p.downgrades:
+        nobody = nobody & s.elr_enabled
+    return implies(nobody, size(p.last_known_elr) >= m.min_isr(s))
+
+
 INVARIANTS = (
     leader_completeness,
     electable_completeness,
@@ -249,4 +262,5 @@ INVARIANTS = (
     elr_is_made_of_replicas,
     replication_quorum_covers_election_quorum,
     acknowledgement_means_min_isr_copies,
+    recovery_quorum_has_min_isr_members,
 )
