@@ -1,0 +1,76 @@
+"""Divergence and truncation (B3) on logs with real histories: a follower ends at what both logs share, no less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.language import Index, Int, Option, Seq, Struct
+from model.language.function import Function
+from model.replication import logs
+
+SIZE = 6
+EPOCH = Int(0, 7)
+RECORD = Struct("Record", value=Index("value", 64), epoch=EPOCH)
+LOG = Seq(RECORD, SIZE)
+OFFSET = Int(0, SIZE)
+
+diverges = Function(logs.diverges, log=LOG, fetch_offset=OFFSET, last_fetched_epoch=Option(EPOCH))
+end_offset = Function(logs.end_offset_for_epoch, log=LOG, epoch=EPOCH)
+truncation = Function(logs.truncation_offset, log=LOG, diverging_epoch=Option(EPOCH), diverging_end=OFFSET)
+Log = list[dict[str, Any]]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Log, Log]:
+    """Two logs of a partition's history: each leader epoch begins with a prefix of an older log and adds to it."""
+    found: list[Log] = [[]]
+    value = 0
+    for epoch in range(draw(st.integers(1, 7))):
+        older = draw(st.sampled_from(found))
+        log = older[: draw(st.integers(0, len(older)))]
+        for _ in range(draw(st.integers(0, SIZE - len(log)))):
+            log = [*log, {"value": value, "epoch": epoch}]
+            value += 1
+        found.append(log)
+        # Replicas of this epoch can have stopped anywhere on the way.
+        found.append(log[: draw(st.integers(0, len(log)))])
+    return draw(st.sampled_from(found)), draw(st.sampled_from(found))
+
+
+def shared(first: Log, second: Log) -> int:
+    """How many records two logs have in common, from the start."""
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
+        min(len(first), len(second)),
+    )
+
+
+@given(histories())
+def test_a_follower_ends_with_a_prefix_of_the_leaders_log(pair: tuple[Log, Log]) -> None:
+    leader, follower = pair
+    common = shared(leader, follower)
+    for _ in range(8):
+        last = follower[-1]["epoch"] if follower else None
+        if not diverges(log=leader, fetch_offset=len(follower), last_fetched_epoch=last):
+            break
+        end = end_offset(log=leader, epoch=last)
+        epoch = leader[end - 1]["epoch"] if end else None
+        kept = truncation(log=follower, diverging_epoch=epoch, diverging_end=end)
+        assert kept < len(follower), "a diverging answer takes something away"
+        assert kept >= common, "but nothing that both logs share"
+        follower = follower[:kept]
+    else:
+        raise AssertionError("the follower never stopped truncating")
+    assert len(follower) == common
+    assert follower == leader[:common]
+
+
+@given(histories())
+def test_a_prefix_never_diverges(pair: tuple[Log, Log]) -> None:
+    leader, _ = pair
+    for length in range(len(leader) + 1):
+        last = leader[length - 1]["epoch"] if length else None
+        assert not diverges(log=leader, fetch_offset=length, last_fetched_epoch=last)

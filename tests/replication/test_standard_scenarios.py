@@ -1,0 +1,54 @@
+"""The default run: every standard scenario keeps its promise, and between them they leave nothing untried."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from invariants.replication import INVARIANTS
+from model.replication import Replication
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def results() -> list[dict[str, Any]]:
+    """What ``highwater check`` without arguments says."""
+    command = [sys.executable, "-m", "checker", "check", "--quiet", "--json", "-"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    found: list[dict[str, Any]] = json.loads(run.stdout)
+    return found
+
+
+def test_every_promise_is_kept(results: list[dict[str, Any]]) -> None:
+    assert len(results) > 20
+    assert {r["scenario"]: r["promised"] for r in results} == {r["scenario"]: True for r in results}
+
+
+def test_what_holds_under_kip_966_was_searched_to_its_end(results: list[dict[str, Any]]) -> None:
+    held = [r for r in results if r["protocol"] == "replication" and r["verdict"] == "holds"]
+    assert len(held) >= 12
+    assert all(r["complete"] for r in held)
+
+
+def test_every_action_is_taken_somewhere(results: list[dict[str, Any]]) -> None:
+    taken = {a for r in results if r["protocol"] == "replication" for a, n in r["actions"].items() if n}
+    assert {a.name for a in Replication.actions()} - taken == set()
+
+
+def test_every_invariant_has_something_to_say_somewhere(results: list[dict[str, Any]]) -> None:
+    met = {p for r in results if r["protocol"] == "replication" for p, n in r["premises"].items() if n}
+    assert {i.name for i in INVARIANTS} - met == set()
+
+
+def test_the_rate_is_told_and_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
+    for r in results:
+        if r["verdict"] == "holds":
+            assert r["distinct_states"] > 10_000, r["scenario"]
+            assert r["seconds"] > 0
