@@ -272,19 +272,7 @@ class Cluster(Protocol):
         }
         state = {
             "registrations": [registration] * p.brokers,
-            "partition": {
-                "replicas": replicas,
-                "adding": [],
-                "removing": [],
-                "isr": isr,
-                "elr": [],
-                "last_known_elr": [],
-                "last_known_leader": None,
-                "leader": 0,
-                "leader_epoch": 0,
-                "partition_epoch": 0,
-                "leader_recovery_state": "RECOVERED",
-            },
+            "partition": self.t.initial_partition(replicas, isr),
             "min_insync_replicas": p.min_isr,
             "brokers": [broker] * p.brokers,
             "fetch_requests": [None] * p.brokers,

@@ -110,19 +110,7 @@ class Controller(Protocol):
         """All brokers are up, the first replicas are the partition's, all in the ISR; the first one leads."""
         replicas = list(range(self.factor))
         broker = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
-        partition = {
-            "replicas": replicas,
-            "adding": [],
-            "removing": [],
-            "isr": replicas,
-            "elr": [],
-            "last_known_elr": [],
-            "last_known_leader": None,
-            "leader": 0,
-            "leader_epoch": 0,
-            "partition_epoch": 0,
-            "leader_recovery_state": "RECOVERED",
-        }
+        partition = self.t.initial_partition(replicas, replicas)
         return [
             {
                 "registrations": [broker] * self.p.brokers,

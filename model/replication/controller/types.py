@@ -135,6 +135,22 @@ class Terms:
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
         return rule in self.rules
 
+    def initial_partition(self, replicas: list[int], isr: list[int]) -> dict[str, Any]:
+        """A partition as it begins, as plain values: the first replica leads."""
+        return {
+            "replicas": replicas,
+            "adding": [],
+            "removing": [],
+            "isr": isr,
+            "elr": [],
+            "last_known_elr": [],
+            "last_known_leader": None,
+            "leader": replicas[0],
+            "leader_epoch": 0,
+            "partition_epoch": 0,
+            "leader_recovery_state": "RECOVERED",
+        }
+
     def active(self, registrations: ArrayValue) -> SetValue:
         """The brokers that may lead and be in an ISR: registered, not fenced, not in controlled shutdown (841.1)."""
 
