@@ -1,22 +1,12 @@
-"""Generated pages: ``python -m checker.docs`` writes them, ``--check`` says which are out of date.
-
-A page is a function that computes its text from the model and the engines. Tests hold the committed pages
-against what is generated.
-"""
+"""What each rule of the truncation protocol is there for: the page docs/truncation-rules.md."""
 
 from __future__ import annotations
-
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 from checker.native import search
 from checker.search import SearchOptions, SearchResult
 from invariants.truncation import INVARIANTS
 from model.language import Model
 from model.truncation import Truncation
-
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 _BOUNDS = {"replicas": 3, "log_size": 3, "max_records": 3, "max_leader_epoch": 2}
 
@@ -71,24 +61,4 @@ def _explore(rules: frozenset[str]) -> SearchResult:
     return search(model, SearchOptions(symmetry=True))
 
 
-PAGES: dict[str, Callable[[], str]] = {"truncation-rules.md": truncation_rules}
-"""The generated pages: file name in docs/ and what writes it."""
-
-
-def main(arguments: list[str]) -> int:
-    """Write the pages, or with ``--check`` say which differ (exit status 1)."""
-    status = 0
-    for name, page in PAGES.items():
-        path, text = DOCS / name, page()
-        if "--check" in arguments:
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                print(f"docs/{name} is out of date: run make docs")
-                status = 1
-        else:
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote docs/{name}")
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+__all__ = ["truncation_rules"]

@@ -1,0 +1,42 @@
+"""Generated pages: ``python -m checker.docs`` writes them, ``--check`` says which are out of date.
+
+A page is a function that computes its text from the model and the engines. Tests hold the committed pages
+against what is generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from checker.docs.gallery import gallery
+from checker.docs.replication_rules import replication_rules
+from checker.docs.truncation_rules import truncation_rules
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+
+PAGES: dict[str, Callable[[], str]] = {
+    "truncation-rules.md": truncation_rules,
+    "gallery.md": gallery,
+    "replication-rules.md": replication_rules,
+}
+"""The generated pages: file name in docs/ and what writes it."""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with ``--check`` say which differ (exit status 1). Names of pages choose among them."""
+    status = 0
+    chosen = [name for name in arguments if name in PAGES] or list(PAGES)
+    for name in chosen:
+        path, text = DOCS / name, PAGES[name]()
+        if "--check" in arguments:
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                print(f"docs/{name} is out of date: run make docs")
+                status = 1
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote docs/{name}")
+    return status
+
+
+__all__ = ["DOCS", "PAGES", "main"]

@@ -1,0 +1,52 @@
+"""The known defects: scenarios that take rules off, and the shortest runs to what goes wrong then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from checker import scenarios
+from checker.counterexample import Counterexample, follow_all
+from checker.native import search
+from checker.request import Overrides, Request
+from checker.scenarios import Scenario
+from checker.search import SearchOptions, SearchResult
+from model.language.model import Model
+
+PLACE = "replication/defect-"
+
+LARGE = frozenset({"unfenced-fetch", "join-by-old-fetch"})
+"""Those whose search takes longer than seconds."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A scenario of which it is told what goes wrong, or that nothing does, and in which search."""
+
+    name: str
+    scenario: Scenario
+    model: Model
+    result: SearchResult
+    examples: tuple[Counterexample, ...]
+
+    @property
+    def off(self) -> list[str]:
+        """The rules that the scenario takes off."""
+        return [rule for rule, on in self.scenario.rules.items() if not on]
+
+
+def names() -> list[str]:
+    """All defects, in the order of their files."""
+    return [name.removeprefix(PLACE) for name in scenarios.titles() if name.startswith(PLACE)]
+
+
+@cache
+def find(name: str) -> Defect:
+    """Search for a defect; with one worker, so that it is the same run every time."""
+    scenario = scenarios.find(PLACE + name)
+    model = Request.of(scenario, Overrides()).model()
+    result = search(model, SearchOptions(workers=1, stop_at_first=True))
+    return Defect(name, scenario, model, result, follow_all(model, result.violations))
+
+
+__all__ = ["LARGE", "PLACE", "Defect", "find", "names"]

@@ -1,0 +1,247 @@
+"""What the gallery says of each known defect, beside what it computes."""
+
+from __future__ import annotations
+
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "KIP-966: who may lead, and when the HWM may advance",
+        (
+            "last-replica-standing",
+            "weak-writes",
+            "elr-without-gate",
+            "maximal-isr-gate",
+            "min-isr-copies",
+            "isr-keeps-last-member",
+            "unclean-registration",
+            "clean-registration",
+        ),
+    ),
+    (
+        "KIP-966: unclean recovery",
+        (
+            "no-elr",
+            "last-known-elr",
+            "stale-recovery-answers",
+            "recovery-answer-outlived",
+            "recovery-answer-check",
+            "registration-before-fencing",
+        ),
+    ),
+    (
+        "KIP-966: reassignment and changes of min.insync.replicas",
+        (
+            "reassignment-under-min-isr",
+            "elr-outlives-replica",
+            "elr-outlives-min-isr",
+            "elr-after-election",
+        ),
+    ),
+    (
+        "KIP-903: stale broker epochs",
+        ("stale-epoch-both", "stale-epoch-controller", "stale-epoch-leader"),
+    ),
+    (
+        "KIP-841: fenced and shutting-down replicas",
+        ("fenced-both", "fenced-controller", "fenced-leader", "shutting-down"),
+    ),
+    (
+        "KIP-101, KIP-279, KIP-320: fetching, truncation and joining the ISR",
+        (
+            "truncate-to-hwm",
+            "late-answer",
+            "unfenced-fetch",
+            "join-before-epoch-start",
+            "join-by-old-fetch",
+            "join-below-hwm",
+            "hwm-over-committed-isr",
+        ),
+    ),
+    (
+        "AlterPartition and its epochs",
+        (
+            "stale-partition-epoch",
+            "stale-epochs",
+            "stale-leader-epoch",
+            "former-leader",
+            "former-incarnation",
+            "removed-replica-joins",
+            "forgotten-proposal",
+        ),
+    ),
+)
+"""The defects under the headings of the page."""
+
+NOTES: dict[str, str] = {
+    "last-replica-standing": (
+        "A record is acknowledged while two brokers have it. The ISR is then the leader alone; it crashes, "
+        "and what was not flushed is gone. It is the only member of an ISR that may not become empty, so it "
+        "leads again, and the other broker, which has the record, is to truncate to its log. KIP-966 closes "
+        "this with 966.1, 966.3, 966.4 and 966.5: the last member can leave, it leaves when it registers "
+        "uncleanly, and who left under min ISR with a whole log stays eligible."
+    ),
+    "weak-writes": (
+        "966.1 gates the HWM for records of any acks. Without it the leader alone makes a record visible to "
+        "consumers, and one lost tail takes it back, although fewer than min ISR brokers have lost data."
+    ),
+    "elr-without-gate": (
+        "966.1 is what makes the ELR of 966.4 true. Broker 1 enters the ELR when it leaves an ISR that falls "
+        "under min ISR; if the HWM goes on without it, broker 1 is elected later and lacks what was "
+        "committed."
+    ),
+    "maximal-isr-gate": (
+        "966.1 asks for min ISR members of the controller's ISR. Here a follower that is only proposed counts "
+        "too: leader and proposed follower commit a record, the controller never takes the proposal, and a "
+        "leader is elected by an ELR that nobody emptied."
+    ),
+    "min-isr-copies": (
+        "B6 and 966.1 each suffice for this property. With both off an acks=all record of a leader alone is "
+        "acknowledged with a single copy."
+    ),
+    "isr-keeps-last-member": (
+        "966.3. The last member stays in the ISR although it has lost its log, and leads without asking "
+        "anybody; an ELR member with the record is passed over."
+    ),
+    "unclean-registration": (
+        "966.5. Broker 1 was the last ISR member and is in the ELR when it comes back with an empty log. It "
+        "has to leave the ELR before it is registered; here it stays, and is elected once it is unfenced."
+    ),
+    "clean-registration": (
+        "966.12. A broker that stopped cleanly has flushed its log and says so with its PreviousBrokerEpoch. "
+        "If every restart counts as unclean, a rolling restart takes members out of the ELR that hold "
+        "everything: nothing is lost yet, but fewer than min ISR copies are known."
+    ),
+    "no-elr": (
+        "966.4. With unclean recovery but no ELR there is nobody to wait for when the ISR is empty: the first "
+        "replica that answers is elected."
+    ),
+    "last-known-elr": (
+        "966.10, 966.14. The LastKnownELR is what a Balanced recovery waits for. Without it the recovery is "
+        "over when any replica has answered."
+    ),
+    "stale-recovery-answers": (
+        "966.14 drops an answer whose broker epoch or leader epoch is not the current one. Here an answer "
+        "counts that was sent before the replica lost its log, and its sender is elected for a log that it "
+        "has no longer."
+    ),
+    "recovery-answer-outlived": (
+        "**A gap in the letter of KIP-966.** 966.14 compares the epochs when an answer arrives. Between the "
+        "arrival and the election the replica can crash, lose its tail and register anew; the answer that the "
+        "controller holds was right when it came. The rule `recovery_answers_expire` is ours: an answer stops "
+        "counting when its broker has registered anew."
+    ),
+    "recovery-answer-check": (
+        "With answers that expire (see the entry before) the comparison on arrival decides nothing in this "
+        "scenario: an answer with an old broker epoch is stored, but does not count at the election."
+    ),
+    "registration-before-fencing": (
+        "B8. A broker can restart before its former session is over. If its new incarnation is registered "
+        "while the old registration is not fenced, an ISR member leaves the ISR uncleanly without having been "
+        "in the ELR, and so never enters the LastKnownELR, which 966.10 fills from the ELR only. Both "
+        "replicas do; then a Balanced recovery waits for nobody, and the broker without the record answers "
+        "first."
+    ),
+    "reassignment-under-min-isr": (
+        "966.9. With broker 0 fenced, brokers 1 and 2 hold what is committed. Cancelling the reassignment "
+        "drops broker 2, and broker 1 is the only one left that is known to hold it."
+    ),
+    "elr-outlives-replica": (
+        "966.9 twice: the size rule, and ELR ⊆ replicas. The size rule alone keeps the ELR clean, as it lets "
+        "a reassignment end only with min ISR members, and then there is no ELR; so both are off here. The "
+        "replica that is removed enters the ELR because it leaves an ISR that falls under the min ISR of "
+        "before. For one replica min ISR is 1, so the HWM advances; then who is no replica any more is elected."
+    ),
+    "elr-outlives-min-isr": (
+        "966.8. min.insync.replicas becomes 1, so the HWM advances with one member; who stayed in the ELR "
+        "from the time of min ISR 2 is elected and lacks what was committed since."
+    ),
+    "elr-after-election": (
+        "966.4, 966.6. The ISR reaches min ISR by an election from the ELR, not by an AlterPartition; the ELR "
+        "has to be emptied all the same."
+    ),
+    "stale-epoch-both": (
+        "903.2 and 903.4. Broker 1 fetches up to the end, crashes, loses its log and registers anew. Then its "
+        "old fetch arrives, and the leader proposes it by what the former incarnation had."
+    ),
+    "stale-epoch-controller": (
+        "903.4 is needed beside 903.2: the leader compares with the broker epoch in its own view, and that "
+        "view may lag behind the new registration. The controller knows."
+    ),
+    "stale-epoch-leader": (
+        "903.2 alone is not needed for safety: each proposal carries the epochs of the members' fetches "
+        "(903.3), and the controller refuses those that are old. The leader's check spares the refused "
+        "request."
+    ),
+    "fenced-both": (
+        "841.1 and 841.2. The leader has not heard of the fencing, so its own check would not have helped: "
+        "the run is as short as with the controller's check off alone."
+    ),
+    "fenced-controller": "841.2 is needed beside 841.1: the leader looks at its view, which lags.",
+    "fenced-leader": (
+        "841.1 alone is not needed for safety: the controller refuses (841.2). The leader's check spares a "
+        "request that is refused again and again."
+    ),
+    "shutting-down": (
+        "841.1 and 841.2 for brokers in controlled shutdown. Such a broker leaves the ISR and keeps fetching "
+        "(841.5); it must not be put back while it stops."
+    ),
+    "truncate-to-hwm": (
+        "B3, KIP-101. The HWM of a follower lags behind the leader's. A follower that truncates to it on "
+        "hearing of a new leader throws away a record that is committed, and it is in the ISR."
+    ),
+    "late-answer": (
+        "B2. While broker 1 led, with an empty log, it told broker 0 where their logs diverge. The "
+        "answer is late: broker 0 has led since and committed a record, and then truncates it away."
+    ),
+    "unfenced-fetch": (
+        "B2. Broker 2 sends a fetch at the end of broker 1's log; it arrives when broker 1 leads anew. In "
+        "between broker 2 has truncated to another leader's log. Without the comparison of leader epochs, "
+        "broker 1 commits by a position that its follower has left."
+    ),
+    "join-before-epoch-start": (
+        "B5, KIP-320. The new leader's HWM lags behind what its predecessor committed. Reaching that HWM "
+        "proves nothing; the follower has to reach the leader epoch start offset."
+    ),
+    "join-by-old-fetch": (
+        "B5. Broker 1 leads, loses the leadership and gets it back, and goes by where broker 2 was in its "
+        "former epoch. Broker 2 has truncated since."
+    ),
+    "join-below-hwm": (
+        "B5. A follower that was at the log's end when it fetched, and is no more, is put into the ISR below "
+        "the HWM."
+    ),
+    "hwm-over-committed-isr": (
+        "B4, B7. While an AlterPartition is unanswered the leader cannot know whether the follower is in the "
+        "ISR already; so the HWM must wait for it."
+    ),
+    "stale-partition-epoch": (
+        "B8. An AlterPartition was lost for the leader but reaches the controller late, after the partition "
+        "has changed. Only the partition epoch tells, as the leader epoch is the same."
+    ),
+    "stale-epochs": (
+        "B8. The leader was fenced and elected again while its request was under way; meanwhile it has "
+        "committed a record alone."
+    ),
+    "stale-leader-epoch": (
+        "Every change of the leader epoch changes the partition epoch too; so this check alone can be left "
+        "out."
+    ),
+    "former-leader": (
+        "B8. A former leader's request counts in the epoch of its successor, which commits records without "
+        "those that the request names."
+    ),
+    "former-incarnation": (
+        "A leader that restarts is fenced first, which ends its leader epoch; so the sender's broker epoch "
+        "can be left out while the other epochs are compared."
+    ),
+    "removed-replica-joins": (
+        "B8. The epochs and the list of replicas each keep a replica out that a reassignment took back; all "
+        "three are off here."
+    ),
+    "forgotten-proposal": (
+        "B7. The leader learns the new partition epoch from the answer to its AlterPartition, then proposes "
+        "again; the metadata that says the same thing arrives later and must not cancel the new proposal."
+    ),
+}
+"""What closes the defect and how to read the run, in Markdown."""
+
+__all__ = ["GROUPS", "NOTES"]
