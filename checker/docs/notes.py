@@ -148,7 +148,8 @@ NOTES: dict[str, str] = {
         "966.9 twice: the size rule, and ELR ⊆ replicas. The size rule alone keeps the ELR clean, as it lets "
         "a reassignment end only with min ISR members, and then there is no ELR; so both are off here. The "
         "replica that is removed enters the ELR because it leaves an ISR that falls under the min ISR of "
-        "before. For one replica min ISR is 1, so the HWM advances; then who is no replica any more is elected."
+        "before. For one replica min ISR is 1, so the HWM advances without it; when it is a replica again it "
+        "is elected from the ELR."
     ),
     "elr-outlives-min-isr": (
         "966.8. min.insync.replicas becomes 1, so the HWM advances with one member; who stayed in the ELR "

@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
 from checker import docs
+from checker.docs import defects
+from checker.docs.gallery import section
+from checker.docs.notes import GROUPS
+from model.replication import Replication
 from model.truncation import Truncation
 
+QUICK = {"truncation-rules.md"}
+DEFECTS = [name for _, names in GROUPS for name in names]
 
-@pytest.mark.parametrize("name", docs.PAGES)
+
+@cache
+def committed(name: str) -> str:
+    return (docs.DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else (pytest.mark.slow,)) for n in docs.PAGES]
+)
 def test_page_is_up_to_date(name: str) -> None:
-    assert (docs.DOCS / name).read_text(encoding="utf-8") == docs.PAGES[name]()
+    assert committed(name) == docs.PAGES[name]()
+
+
+@pytest.mark.parametrize("name", [name for name in DEFECTS if name not in defects.LARGE])
+def test_what_the_gallery_says_of_a_defect_is_up_to_date(name: str) -> None:
+    assert section(name).strip() in committed("gallery.md")
+
+
+def test_links_lead_to_sections() -> None:
+    headings = set(re.findall(r"^### (.+)$", committed("gallery.md"), re.M))
+    for page in ("gallery.md", "replication-rules.md"):
+        assert set(re.findall(r"\]\((?:gallery\.md)?#([\w-]+)\)", committed(page))) <= headings
+    assert headings == set(DEFECTS)
+
+
+def test_the_table_has_every_rule_of_the_profile_alone() -> None:
+    table = committed("replication-rules.md").split("\nThe rules:")[0]
+    alone = re.findall(r"^\| `(\w+)` \|", table, re.M)
+    assert set(alone) == Replication.profiles["kip_966"].rules
 
 
 def test_every_rule_but_two_has_an_effect_on_safety() -> None:
     """Read off the committed table: a rule without effect would be a switch that does nothing."""
-    text = (docs.DOCS / "truncation-rules.md").read_text(encoding="utf-8")
+    text = committed("truncation-rules.md")
     section = text.split("## `kip_320`")[1].split("\n## ")[0]
     depths = {
         rule: (weak, strong)

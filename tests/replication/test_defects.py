@@ -1,0 +1,87 @@
+"""Each defect's scenario finds exactly what it promises; with every rule on, the same budgets show nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker import scenarios
+from checker.docs import defects
+from checker.docs.notes import GROUPS, NOTES
+from checker.native import search
+from checker.request import Overrides, Request
+from checker.search import SearchOptions
+from model.language import Model
+from model.replication import Replication
+
+NAMES = defects.names()
+
+BOUNDED = {
+    "last-replica-standing",
+    "maximal-isr-gate",
+    "reassignment-under-min-isr",
+    "unfenced-fetch",
+    "join-by-old-fetch",
+}
+"""With every rule on these are searched to the depth of the defect and two more, the others to their end."""
+
+
+def by_cost(name: str) -> object:
+    return pytest.param(name, marks=(pytest.mark.slow,) if name in defects.LARGE else ())
+
+
+@pytest.mark.parametrize("name", [by_cost(name) for name in NAMES])
+def test_what_is_promised_is_found(name: str) -> None:
+    found = defects.find(name)
+    assert {v.property for v in found.result.violations} == found.scenario.promise.violated
+    assert found.result.complete == (not found.scenario.promise.violated)
+    assert found.result.premises.keys() == set(found.scenario.properties or ())
+    assert all(found.result.premises.values()), "the property had something to say"
+
+
+class _DeepEnough(Exception):
+    """The search is as deep as was asked."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in BOUNDED])
+def test_with_every_rule_on_nothing_is_found(name: str) -> None:
+    result = search(every_rule_on(name), SearchOptions())
+    assert result.complete
+    assert not result.violations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(BOUNDED))
+def test_with_every_rule_on_nothing_is_found_at_that_depth(name: str) -> None:
+    found = defects.find(name)
+    (violation,) = found.result.violations
+    model = every_rule_on(name)
+    wanted = violation.depth + 2
+    reached = 0
+    states = 8 * found.result.distinct_states
+    while reached < wanted:
+        result = search(model, SearchOptions(limit_states=states))
+        assert not result.violations
+        reached, states = (wanted if result.complete else result.depth - 1), 2 * states
+
+
+def every_rule_on(name: str) -> Model:
+    """The model of a scenario's budgets and properties under the whole proposal."""
+    scenario = scenarios.find(defects.PLACE + name)
+    on = dict.fromkeys(scenario.rules, True)
+    return Request.of(scenario, Overrides(profile="kip_966", rules=on)).model()
+
+
+def test_the_gallery_has_every_defect_once() -> None:
+    shown = [name for _, names in GROUPS for name in names]
+    assert sorted(shown) == sorted(NAMES)
+    assert set(NOTES) == set(NAMES)
+
+
+def test_scenarios_take_off_rules_of_their_profile_only() -> None:
+    for name in NAMES:
+        scenario = scenarios.find(defects.PLACE + name)
+        profile = Replication.profiles[scenario.profile or ""]
+        assert not any(scenario.rules.values())
+        assert set(scenario.rules) <= profile.rules
+        assert not scenario.standard
