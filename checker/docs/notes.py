@@ -203,8 +203,8 @@ NOTES: dict[str, str] = {
         "proves nothing; the follower has to reach the leader epoch start offset."
     ),
     "join-by-old-fetch": (
-        "B5. Broker 1 leads, loses the leadership and gets it back, and goes by where broker 2 was in its "
-        "former epoch. Broker 2 has truncated since."
+        "B5. Broker 1 leads, is replaced, and leads again; it goes by where broker 2 was in its former epoch. "
+        "Broker 2 has turned to the leader in between, and truncates to that log."
     ),
     "join-below-hwm": (
         "B5. A follower that was at the log's end when it fetched, and is no more, is put into the ISR below "
