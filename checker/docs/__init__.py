@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from checker.docs.gallery import gallery
+from checker.docs.kafka_trunk import kafka_trunk
 from checker.docs.replication_rules import replication_rules
 from checker.docs.truncation_rules import truncation_rules
 
@@ -19,6 +20,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "truncation-rules.md": truncation_rules,
     "gallery.md": gallery,
     "replication-rules.md": replication_rules,
+    "kafka-trunk.md": kafka_trunk,
 }
 """The generated pages: file name in docs/ and what writes it."""
 

@@ -11,6 +11,7 @@ from checker.native import search
 from checker.request import Overrides, Request
 from checker.scenarios import Scenario
 from checker.search import SearchOptions, SearchResult
+from model.language.model import Model
 
 PLACE = "replication/trunk-"
 
@@ -67,9 +68,18 @@ def scenario(name: str) -> Scenario:
     return scenarios.find(PLACE + name)
 
 
+@dataclass(frozen=True)
+class Found:
+    """A search, and a shortest run to each property's violation; the shortest come first."""
+
+    model: Model
+    result: SearchResult
+    examples: tuple[Counterexample, ...]
+
+
 @cache
-def found(name: str) -> tuple[SearchResult, tuple[Counterexample, ...]]:
-    """The search of a finding and a shortest run to each property's violation; one worker, so always the same."""
+def found(name: str) -> Found:
+    """The search of a finding's scenario; with one worker, so that it is the same every time."""
     return _search(name, Overrides())
 
 
@@ -77,20 +87,20 @@ def found(name: str) -> tuple[SearchResult, tuple[Counterexample, ...]]:
 def closed(name: str, rules: tuple[str, ...]) -> SearchResult:
     """The search of a finding's scenario with more rules on; unclean recovery, where it is on, is explored."""
     recovery = {"recovery": 1} if "unclean_recovery" in rules else {}
-    return _search(name, Overrides(recovery, dict.fromkeys(rules, True)))[0]
+    return _search(name, Overrides(recovery, dict.fromkeys(rules, True))).result
 
 
 @cache
 def proposed(name: str, profile: str, off: tuple[str, ...] = ()) -> SearchResult:
     """The same budgets under a profile of the proposal, with some of its rules off."""
     recovery = {"recovery": 1} if profile == "kip_966" else {}
-    return _search(name, Overrides(recovery, dict.fromkeys(off, False), profile))[0]
+    return _search(name, Overrides(recovery, dict.fromkeys(off, False), profile)).result
 
 
-def _search(name: str, overrides: Overrides) -> tuple[SearchResult, tuple[Counterexample, ...]]:
+def _search(name: str, overrides: Overrides) -> Found:
     model = Request.of(scenario(name), overrides).model()
     result = search(model, SearchOptions(workers=1))
-    return result, follow_all(model, result.violations)
+    return Found(model, result, follow_all(model, result.violations))
 
 
-__all__ = ["FINDINGS", "LARGE", "PLACE", "Finding", "closed", "found", "proposed", "scenario"]
+__all__ = ["FINDINGS", "LARGE", "PLACE", "Finding", "Found", "closed", "found", "proposed", "scenario"]

@@ -31,7 +31,7 @@ def test_every_scenario_of_trunk_is_a_finding() -> None:
 @pytest.mark.parametrize("finding", CASES)
 def test_the_finding_is_found(finding: Finding) -> None:
     assert scenario(finding.name).promise.violated
-    assert violated(found(finding.name)[0]) == scenario(finding.name).promise.violated
+    assert violated(found(finding.name).result) == scenario(finding.name).promise.violated
 
 
 @pytest.mark.parametrize("finding", CASES)
@@ -65,7 +65,7 @@ def test_the_proposal_in_full_does_not_show_it(finding: Finding) -> None:
 
 
 def _breaches(before: Any, partition: dict[str, Any], brokers: list[dict[str, Any]]) -> list[str]:
-    """The promises of the proposal that a recorded state of a partition does not keep; nothing where it is as before."""
+    """The promises that a recorded state of a partition does not keep; none where the state is as before."""
     if before == partition:
         return []
     active = {b["id"] for b in brokers if not b["fenced"] and not b["inControlledShutdown"]}
