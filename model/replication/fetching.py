@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from model.language import State, action, greatest, least, require, where
+from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
 from model.replication import logs
@@ -67,6 +68,7 @@ class Fetching(Lifecycle):
         if self.on("fetch_epoch_check"):
             require("the fetch is in the leader's epoch", fetch.leader_epoch == broker.view.leader_epoch)
         require("the sender is a replica", broker.view.replicas.has(f))
+        require("no newer incarnation of the sender is known", ~self._is_stale(f, fetch, broker))
         require("no answer is under way", s.fetch_responses[f].is_none)
         diverging = self.t.brokers.zero().has(f)
         if self.on("divergence_check"):
@@ -104,18 +106,27 @@ class Fetching(Lifecycle):
             s.next.fetch_requests[f] = None
         self.settle(s, leader, after)
 
+    def _is_stale(self, f: Number, fetch: StructValue, leader: StructValue) -> Truth:
+        """Whether a leader knows by its metadata that a former incarnation sent a fetch."""
+        if not self.on("stale_fetch_check"):
+            return self.t.brokers.zero().has(f)
+        return fetch.broker_epoch < leader.view.epochs[f]
+
     def _hwm_after(self, leader: Number, broker: StructValue) -> Any:
         return greatest(broker.hwm, self.reachable_hwm(leader, broker))
 
     @action("B2", says="the fetch of broker {f} is refused", f="broker")
     def refuse_fetch(self, s: State, f: Number) -> None:
-        """It came to a broker that is down, does not lead, or is in another epoch; the follower asks again."""
+        """It came to a broker that is down, does not lead, is in another epoch, or knows of a newer incarnation."""
         request = s.fetch_requests[f]
         require("a fetch is under way", request.is_some)
         fetch = request.value
         leader = s.brokers[fetch.leader]
         leads = self.is_up(leader) & leader.view.leader.is_(fetch.leader) & leader.view.replicas.has(f)
-        require("nobody there can use it", ~leads | (leader.view.leader_epoch != fetch.leader_epoch))
+        unusable = (
+            ~leads | (leader.view.leader_epoch != fetch.leader_epoch) | self._is_stale(f, fetch, leader)
+        )
+        require("nobody there can use it", unusable)
         s.next.fetch_requests[f] = None
 
     @action("B3, B4", says="broker {f} takes the answer to its fetch", f="broker")

@@ -11,6 +11,11 @@ RULES = {
     "fetch_epoch_check": Rule(
         "B2", "A leader uses a fetch only when it carries the leader's own leader epoch."
     ),
+    "stale_fetch_check": Rule(
+        "Kafka trunk, 2024-10",
+        "A leader does not use a fetch with a lower broker epoch than its view has for the sender: a former "
+        "incarnation sent it.",
+    ),
     "divergence_check": Rule(
         "B3",
         "A fetch finds where the follower's log leaves the leader's, and the follower truncates there. Off: a new "
@@ -91,7 +96,7 @@ def _with(profile: str, *without: str) -> frozenset[str]:
 
 
 _GATE = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
-_KIP_903 = ("leader_epoch_match", "member_epoch_check")
+_KIP_903 = ("leader_epoch_match", "member_epoch_check", "stale_fetch_check")
 _KIP_841 = ("leader_eligible_check", "ineligible_replica_check")
 
 PROFILES = {
