@@ -49,6 +49,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "truncate-to-hwm",
             "late-answer",
+            "late-fetch",
             "unfenced-fetch",
             "join-before-epoch-start",
             "join-by-old-fetch",
@@ -192,6 +193,12 @@ NOTES: dict[str, str] = {
     "late-answer": (
         "B2. While broker 1 led, with an empty log, it told broker 0 where their logs diverge. The "
         "answer is late: broker 0 has led since and committed a record, and then truncates it away."
+    ),
+    "late-fetch": (
+        "Broker 1 loses its log, registers anew and joins the ISR by a fetch of its new incarnation. Then a fetch "
+        "of the former one arrives in the same leader epoch, from the end of the lost log, and the HWM passes "
+        "what broker 1 no longer has. No proposal speaks of it; Kafka refuses such a fetch, by the broker epoch "
+        "in the leader's metadata view (`Replica.updateFetchStateOrThrow`)."
     ),
     "unfenced-fetch": (
         "B2. Broker 2 sends a fetch at the end of broker 1's log; it arrives when broker 1 leads anew. In "

@@ -101,7 +101,8 @@ change.
 
 **Coarser than the code?** In the other direction. The model leaves a removed replica its log. The code deletes
 it (`TopicDelta.localChanges`, `ReplicaManager.applyDelta`): the replica comes back empty, so not only what was
-written since is lost, but everything.
+written since is lost, but everything. That the shortest run has the record written by a leader that is fenced
+and does not know it yet is of no weight: written before the fencing it is lost in the same way.
 
 **Which reassignments.** All remaining replicas must be in the ISR, so the ISR is under min ISR only where the
 new replicas are fewer than min.insync.replicas. A move among equal numbers of replicas is not concerned.
@@ -287,6 +288,11 @@ Each search was run once, to its end where nothing else is said. They are not pa
 - Registration before fencing (`fenced_before_registration` off) shows nothing by itself: in this version every
   new incarnation leaves ISR and ELR with its registration, fenced before or not. It matters once there is
   unclean recovery.
+- With late and duplicated fetches, two brokers, each of: lagging follower and fencing, crash and fencing, lossy
+  crash and fencing. The last one led to a rule that the code has and no proposal states: a leader refuses a
+  fetch with an older broker epoch than its view has for the sender (`Replica.updateFetchStateOrThrow`). The
+  profile has it as `stale_fetch_check`; without it the proposal's profiles lose a committed record as well
+  ([late-fetch](gallery.md#late-fetch)).
 - NOT_CONTROLLER is retried, and a fenced broker that leads in its own view goes on to do so: both are in all of
   these searches, and nothing came of them.
 """
