@@ -35,11 +35,8 @@ def test_what_is_promised_is_found(name: str) -> None:
     assert {v.property for v in found.result.violations} == found.scenario.promise.violated
     assert found.result.complete == (not found.scenario.promise.violated)
     assert found.result.premises.keys() == set(found.scenario.properties or ())
-    assert all(found.result.premises.values()), "the property had something to say"
-
-
-class _DeepEnough(Exception):
-    """The search is as deep as was asked."""
+    if found.result.complete:
+        assert all(found.result.premises.values()), "what holds had something to say"
 
 
 @pytest.mark.slow
@@ -58,7 +55,7 @@ def test_with_every_rule_on_nothing_is_found_at_that_depth(name: str) -> None:
     model = every_rule_on(name)
     wanted = violation.depth + 2
     reached = 0
-    states = 8 * found.result.distinct_states
+    states = max(1_000_000, 2 * found.result.distinct_states)
     while reached < wanted:
         result = search(model, SearchOptions(limit_states=states))
         assert not result.violations
