@@ -19,6 +19,7 @@ BOUNDED = {
     "last-replica-standing",
     "maximal-isr-gate",
     "reassignment-under-min-isr",
+    "elr-outlives-replica",
     "unfenced-fetch",
     "join-by-old-fetch",
 }
