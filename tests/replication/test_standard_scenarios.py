@@ -52,3 +52,22 @@ def test_the_rate_is_told_and_no_scenario_is_trivial(results: list[dict[str, Any
         if r["verdict"] == "holds":
             assert r["distinct_states"] > 10_000, r["scenario"]
             assert r["seconds"] > 0
+
+
+def test_the_open_gap_of_the_proposal_is_shown() -> None:
+    """A raised min.insync.replicas that the leader has not heard of: no rule of the profile closes it."""
+    command = [
+        sys.executable,
+        "-m",
+        "checker",
+        "check",
+        "replication/gap-min-isr-raised",
+        "--quiet",
+        "--json",
+        "-",
+    ]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    (result,) = json.loads(run.stdout)
+    assert all(result["rules"][rule] for rule in Replication.profiles["kip_966"].rules)
+    assert [(v["property"], v["depth"]) for v in result["violations"]] == [("electable_completeness", 15)]
