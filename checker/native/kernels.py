@@ -85,8 +85,8 @@ class Kernels:
         """``@successors(state, index, out, counts, cuts, error)``: the end of the candidates written at ``out``.
 
         ``counts`` has a counter for each instance, ``cuts`` one for each bound; ``error`` takes
-        1 + instance * 2**16 + check where a step leaves a type without a declared bound. The function's
-        result has no candidate and no count only where no step is enabled.
+        1 + instance * 2**16 + check where a step leaves a type without a declared bound;
+        ``enabled`` becomes 1 where the guards of a step hold, be it cut or not.
         """
         f = Function(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled)"

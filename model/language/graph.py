@@ -9,7 +9,7 @@ identifiers are a topological order, which is all that an engine needs to walk a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 BOOL, INT, BITS = "bool", "int", "bits"
 
@@ -330,8 +330,3 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
             seen[node.id] = node
             stack.extend(node.args)
     return [seen[i] for i in sorted(seen)]
-
-
-def inputs(roots: Iterable[Node]) -> Iterator[Node]:
-    """The input nodes among all that the roots are made of."""
-    return (n for n in reachable(roots) if n.op == "input")

@@ -79,7 +79,6 @@ class Invariant:
     function: Callable[[Any, Any], Any]
     source: str
     rule: str | None = None
-    symmetric: bool = True
 
     @property
     def meaning(self) -> str:

@@ -475,13 +475,8 @@ def members(index: Index, condition: Any, within: Set) -> SetValue:
     return SetValue(within, (nodes,))
 
 
-def is_symbolic(value: object) -> bool:
-    """Whether a value is not known while tracing."""
-    return isinstance(value, Value) and not all(n.is_const for n in value.nodes)
-
-
 __all__ = [
     "BOOL", "ArrayValue", "Bool", "Int", "OptionValue", "SeqValue", "SetValue", "StructValue", "Value",
-    "all_of", "any_of", "as_bool", "choose", "greatest", "is_symbolic", "least", "lift_like", "members",
+    "all_of", "any_of", "as_bool", "choose", "greatest", "least", "lift_like", "members",
     "size", "total", "where",
 ]  # fmt: skip

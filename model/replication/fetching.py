@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, greatest, least, require, where
+from model.language import State, action, least, require, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
@@ -88,7 +88,7 @@ class Fetching(Lifecycle):
             f, self.fetch_state(leo=fetch.offset, broker_epoch=fetch.broker_epoch, **extra)
         )
         after = broker.replace(followers=where(diverging, broker.followers, noted))
-        hwm = where(diverging, broker.hwm, self._hwm_after(leader, after))
+        hwm = where(diverging, broker.hwm, self.advanced_hwm(leader, after))
         answer = self.fetch_response(
             leader_epoch=fetch.leader_epoch,
             offset=fetch.offset,
@@ -111,9 +111,6 @@ class Fetching(Lifecycle):
         if not self.on("stale_fetch_check"):
             return self.t.brokers.zero().has(f)
         return fetch.broker_epoch < leader.view.epochs[f]
-
-    def _hwm_after(self, leader: Number, broker: StructValue) -> Any:
-        return greatest(broker.hwm, self.reachable_hwm(leader, broker))
 
     @action("B2", says="the fetch of broker {f} is refused", f="broker")
     def refuse_fetch(self, s: State, f: Number) -> None:

@@ -34,10 +34,13 @@ class Leadership(Cluster):
         counted = broker.view.isr if self.on("hwm_gate_is_committed_isr") else self.maximal_isr(broker)
         return where(size(counted) >= self.min_isr_in(broker.view), end, 0)
 
+    def advanced_hwm(self, b: Number, broker: StructValue) -> Number:
+        """B4. A leader's HWM once it has moved as far as it can; never back."""
+        return greatest(broker.hwm, self.reachable_hwm(b, broker))
+
     def settle(self, s: State, b: Number, broker: StructValue) -> None:
         """Write a broker after a step. A leader's HWM moves as far as it can, never back (B4)."""
-        reached = greatest(broker.hwm, self.reachable_hwm(b, broker))
-        hwm = where(self.leads(b, broker), reached, broker.hwm)
+        hwm = where(self.leads(b, broker), self.advanced_hwm(b, broker), broker.hwm)
         s.next.brokers[b] = broker.replace(hwm=hwm)
         committed: Any = s.committed
         for offset in self.offsets:

@@ -27,7 +27,6 @@ from model.language import (
     Struct,
     action,
     all_of,
-    any_of,
     least,
     require,
     where,
@@ -409,7 +408,3 @@ class Truncation(Protocol):
             | ((theirs.length > offset) & (ours.length > offset) & (ours[offset] == theirs[offset]))
             for offset in range(self.p.log_size)
         )
-
-    def has_leader(self, s: State) -> Bool:
-        """Whether at least one replica takes itself for the leader."""
-        return any_of(self.presumes_leadership(s, r) for r in self.replica)
