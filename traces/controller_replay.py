@@ -14,7 +14,7 @@ from typing import Any
 from model.language.errors import LanguageError
 from model.replication.controller import batches
 from model.replication.controller.types import NO_LEADER
-from traces.controller_decisions import Decisions, decisions
+from traces.decisions import Decisions, decisions
 from traces.controller_format import (
     ANY_TEXT,
     CONFIGS,

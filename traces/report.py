@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traces.errors import printable
+from traces.observed import PartitionChange
 
 LIMIT = 100
-"""So many unexplained lines are reported in full; the rest are counted."""
+"""So many unexplained lines, and findings of a property, are reported in full; the rest are counted."""
+LIMIT_CHANGES = 500
+"""So many changes of a partition are kept for its timeline."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,68 @@ class Unexplained:
         return found
 
 
+@dataclass(frozen=True)
+class Finding:
+    """A promise of the proposals that what was observed does not keep, whatever the profile allows.
+
+    ``rule`` is the number of the rule and ``property`` the name of what should hold; ``kip`` where it is
+    promised. ``position`` says where in the input, by the name of the position (``offset``, or ``file`` and
+    ``line``); ``time`` is in ms since the epoch. ``at_risk`` says in words what could be lost or was.
+    ``certain`` is false where it holds in some of the model's states that fit, and not in others.
+    """
+
+    rule: str
+    property: str
+    partition: str | None
+    position: Mapping[str, Any]
+    time: int | None
+    summary: str
+    at_risk: str = ""
+    kip: str = ""
+    certain: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "rule": self.rule,
+            "property": self.property,
+            "partition": self.partition,
+            "position": dict(self.position),
+            "time": self.time,
+            "summary": self.summary,
+            "at_risk": self.at_risk,
+            "kip": self.kip,
+            "certain": self.certain,
+        }
+
+
+@dataclass
+class Timeline:
+    """What happened to one partition, in order: at most ``LIMIT_CHANGES`` changes, and how many there were."""
+
+    partition: str
+    changes: list[PartitionChange] = field(default_factory=list)
+    total: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "partition": self.partition,
+            "total": self.total,
+            "changes": [c.to_json() for c in self.changes],
+        }
+
+
 @dataclass
 class Report:
     """What the replay of one input found.
 
     ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a
     partition. ``unexplained_count`` counts all lines that nothing explains, of which ``unexplained`` holds the
-    first. ``interrupted`` is set where the replay was stopped before the end.
+    first; so do ``findings_count``, by the name of the property, and ``findings``. ``notes`` are about the
+    input itself, such as a torn last batch. ``timelines`` are kept where they were asked for. ``figures`` are
+    totals by name, such as milliseconds under min ISR. ``interrupted`` is set where the replay was stopped
+    before the end.
     """
 
     input: str
@@ -95,20 +153,31 @@ class Report:
     skipped: dict[str, int] = field(default_factory=dict)
     unexplained: list[Unexplained] = field(default_factory=list)
     unexplained_count: int = 0
-    findings: list[dict[str, Any]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    findings_count: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    figures: dict[str, int] = field(default_factory=dict)
+    timelines: dict[str, Timeline] = field(default_factory=dict)
     seconds: float = 0.0
     interrupted: bool = False
 
     @property
     def explained(self) -> bool:
         """Whether the model explains all that was read."""
-        return not self.unexplained_count and not self.findings
+        return not self.unexplained_count and not self.findings_count
 
     def add(self, line: Unexplained) -> None:
         """Count a line that nothing explains, and keep it up to the limit."""
         self.unexplained_count += 1
         if len(self.unexplained) < LIMIT:
             self.unexplained.append(line)
+
+    def find(self, finding: Finding) -> None:
+        """Count a finding, and keep it up to the limit for its property."""
+        count = self.findings_count.get(finding.property, 0)
+        self.findings_count[finding.property] = count + 1
+        if count < LIMIT:
+            self.findings.append(finding)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, in the form of the command line's contract."""
@@ -124,10 +193,13 @@ class Report:
             "skipped": dict(self.skipped),
             "unexplained": [u.to_json() for u in self.unexplained],
             "unexplained_count": self.unexplained_count,
-            "findings": list(self.findings),
+            "findings": [f.to_json() for f in self.findings],
+            "findings_count": dict(self.findings_count),
+            "notes": list(self.notes),
+            "figures": dict(self.figures),
             "interrupted": self.interrupted,
             "seconds": round(self.seconds, 3),
         }
 
 
-__all__ = ["LIMIT", "Candidate", "Report", "Unexplained"]
+__all__ = ["LIMIT", "LIMIT_CHANGES", "Candidate", "Finding", "Report", "Timeline", "Unexplained"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model.replication.controller.rules import PROFILES, RULES
-from traces.controller_decisions import Decisions, decisions
+from traces.decisions import Decisions, decisions
 
 KIP, TRUNK = "kip_966_first_phase", "kafka_trunk_2024_10"
 
