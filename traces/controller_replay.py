@@ -14,7 +14,6 @@ from typing import Any
 from model.language.errors import LanguageError
 from model.replication.controller import batches
 from model.replication.controller.types import NO_LEADER
-from traces.decisions import Decisions, decisions
 from traces.controller_format import (
     ANY_TEXT,
     CONFIGS,
@@ -24,6 +23,7 @@ from traces.controller_format import (
     ControllerTrace,
     Operation,
 )
+from traces.decisions import Decisions, decisions
 from traces.report import Candidate, Report, Unexplained
 
 Key = tuple[str, int]
