@@ -8,9 +8,9 @@ from pathlib import Path
 
 from model.language.errors import LanguageError
 from model.replication.controller.rules import PROFILES, RULES
-from traces.controller_format import Meta, read_controller_trace
-from traces.controller_replay import replay_operations
 from traces.errors import TraceError
+from traces.operations.format import Meta, read_controller_trace
+from traces.operations.replay import replay_operations
 from traces.report import Report
 
 ProgressCallback = Callable[[Report], None]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from traces.controller_format import OUTSIDE, ControllerTrace, Meta, Operation
-from traces.controller_replay import ControllerReplay
 from traces.fields import Place
+from traces.operations.format import OUTSIDE, ControllerTrace, Meta, Operation
+from traces.operations.replay import ControllerReplay
 from traces.replay import rules_in_force
 
 RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "controller"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.traces.recorded import made, write
-from traces.controller_format import OPERATIONS
+from traces.operations.format import OPERATIONS
 from traces.replay import replay
 
 

@@ -26,8 +26,8 @@ from tests.traces.recorded import (
     put,
     write,
 )
-from traces.controller_format import OPERATIONS
 from traces.errors import TraceError
+from traces.operations.format import OPERATIONS
 from traces.replay import replay
 
 PROFILE_OF = {

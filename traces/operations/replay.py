@@ -14,7 +14,8 @@ from typing import Any
 from model.language.errors import LanguageError
 from model.replication.controller import batches
 from model.replication.controller.types import NO_LEADER
-from traces.controller_format import (
+from traces.decisions import Decisions, decisions
+from traces.operations.format import (
     ANY_TEXT,
     CONFIGS,
     RECOVERY_STATES,
@@ -23,7 +24,6 @@ from traces.controller_format import (
     ControllerTrace,
     Operation,
 )
-from traces.decisions import Decisions, decisions
 from traces.report import Candidate, Report, Unexplained
 
 Key = tuple[str, int]
