@@ -9,7 +9,8 @@ from pathlib import Path
 from model.language.errors import LanguageError
 from model.replication.controller.rules import PROFILES, RULES
 from traces.errors import TraceError
-from traces.operations.format import Meta, read_controller_trace
+from traces.operations.format import Meta
+from traces.operations.read_recording import read_controller_trace
 from traces.operations.replay import replay_operations
 from traces.report import Report
 

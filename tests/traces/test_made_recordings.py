@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.traces.recorded import made, write
-from traces.operations.format import OPERATIONS
+from traces.operations.read_arguments import OPERATIONS
 from traces.replay import replay
 
 

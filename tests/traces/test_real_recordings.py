@@ -27,7 +27,7 @@ from tests.traces.recorded import (
     write,
 )
 from traces.errors import TraceError
-from traces.operations.format import OPERATIONS
+from traces.operations.read_arguments import OPERATIONS
 from traces.replay import replay
 
 PROFILE_OF = {

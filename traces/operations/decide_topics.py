@@ -1,0 +1,68 @@
+"""Operations about topics: their creation, and the dynamic configuration of topics and brokers."""
+
+from __future__ import annotations
+
+from traces.operations.change_partitions import store_change
+from traces.operations.format import MIN_ISR, Operation, Record
+from traces.operations.model_records import config_record, partition_record, topic_record
+from traces.operations.outcome import Outcome
+from traces.operations.state import ControllerState
+
+
+def incremental_alter_configs(state: ControllerState, op: Operation) -> Outcome:
+    """One configuration is set or removed. Raises TraceError for a topic that does not exist."""
+    args = op.arguments
+    of_topic = args["resourceType"] == "TOPIC"
+    if of_topic and args["resource"] not in state.topic_ids:
+        raise op.place.at("op.resource").wrong("a topic that does not exist")
+    configs = dict(state.topic_configs[args["resource"]] if of_topic else state.broker_configs)
+    # A value that is there already is not written again, except for brokers, which reload by the record.
+    if of_topic and configs.get(args["key"]) == args["value"]:
+        return Outcome()
+    if args["value"] is None:
+        configs.pop(args["key"], None)
+    else:
+        configs[args["key"]] = args["value"]
+    if of_topic:
+        state.topic_configs[args["resource"]] = configs
+    else:
+        state.broker_configs = configs
+    record = config_record(args["resourceType"], args["resource"], args["key"], args["value"])
+    changes: list[Record] = []
+    if args["key"] == MIN_ISR:
+        for key in list(state.partitions):
+            if not of_topic or key[0] == args["resource"]:
+                change = state.model.min_isr_change(
+                    partition=state.partitions[key], min_isr=state.min_isr(key[0])
+                )
+                changes += store_change(state, key, change)
+    return Outcome(records=[[record], changes])
+
+
+def create_topic(state: ControllerState, op: Operation) -> Outcome:
+    """A topic is created with its partitions; the recording says which identifier it was given.
+
+    Raises TraceError for a topic that exists already, or more replicas than there are brokers.
+    """
+    args, outcome = op.arguments, Outcome()
+    topic, identity = args["topic"], (op.response or {}).get("topicId")
+    if topic in state.topic_ids:
+        raise op.place.at("op.topic").wrong("a topic that exists already")
+    state.topic_ids[topic] = identity or ""
+    state.topic_configs[topic] = dict(args["configs"])
+    outcome.response = {"topicId": identity or "an identifier"}
+    configs = [config_record("TOPIC", topic, key, value) for key, value in args["configs"].items()]
+    created: list[Record] = []
+    for number, replicas in enumerate(args["assignments"]):
+        if len(replicas) > state.model.t.replicas.maximum:
+            raise op.place.at(f"op.assignments[{number}]").wrong("more replicas than brokers")
+        partition = state.model.new_partition(
+            replicas=[state.slot(b) for b in replicas], registrations=state.registrations
+        )
+        state.partitions[(topic, number)] = partition
+        created.append(partition_record(state, number, identity, partition))
+    outcome.records = [[topic_record(topic, identity)], configs, created]
+    return outcome
+
+
+__all__ = ["create_topic", "incremental_alter_configs"]

@@ -1,0 +1,50 @@
+"""The response to an operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from traces.fields import INT64, Fields, Place
+from traces.operations.format import ANY_TEXT
+
+
+def read_response(place: Place, value: Any) -> dict[str, Any]:
+    """A response, of whatever kind, with its types checked. Raises TraceError.
+
+    The members of an ISR are sorted, and results are by the name of the partition: their order says nothing.
+    """
+    known = (
+        "brokerEpoch", "exception", "message", "isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown",
+        "leaderId", "leaderEpoch", "isr", "partitionEpoch", "leaderRecoveryState", "results", "topicId",
+    )  # fmt: skip
+    f = Fields(place, value, (), known)
+    found: dict[str, Any] = {}
+    for name in value:
+        if name in ("isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown"):
+            found[name] = f.flag(name)
+        elif name in ("brokerEpoch", "leaderId", "leaderEpoch", "partitionEpoch"):
+            found[name] = f.number(name, -1, INT64)
+        elif name == "isr":
+            found[name] = sorted(f.numbers(name, -1))
+        elif name == "results":
+            found[name] = _results(f)
+        elif name == "message":
+            f.text(name)
+            found[name] = ANY_TEXT
+        else:
+            found[name] = f.text(name)
+    return found
+
+
+def _results(f: Fields) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for place, item in f.items("results"):
+        result = Fields(place, item, ("topic", "partition", "error"))
+        name = f"{result.text('topic')}-{result.number('partition')}"
+        if name in found:
+            raise place.wrong("a second result for a partition")
+        found[name] = result.text("error")
+    return found
+
+
+__all__ = ["read_response"]

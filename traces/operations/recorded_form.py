@@ -1,0 +1,96 @@
+"""The carried state in the form in which a recording has it, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.replication.controller.types import NO_LEADER
+from traces.operations.format import Key, Operation
+from traces.operations.state import ControllerState
+
+
+def recorded_form(state: ControllerState) -> dict[str, Any]:
+    """``partitions`` by name, as Kafka writes it, and the registered ``brokers`` by id."""
+    partitions = {}
+    for (topic, number), p in state.partitions.items():
+        partitions[f"{topic}-{number}"] = {
+            "replicas": state.ids(p["replicas"]),
+            "isr": state.ids(p["isr"]),
+            "elr": state.ids(p["elr"]),
+            "lastKnownElr": state.last_known_ids(p),
+            "leader": state.leader_id(p["leader"]),
+            "leaderEpoch": p["leader_epoch"],
+            "partitionEpoch": p["partition_epoch"],
+            "leaderRecoveryState": p["leader_recovery_state"],
+            "adding": state.ids(p["adding"]),
+            "removing": state.ids(p["removing"]),
+            "effectiveMinIsr": state.min_isr(topic),
+            "unclean": state.unclean_election(topic),
+        }
+    brokers = {
+        broker: {
+            "epoch": r["epoch"],
+            "incarnation": state.incarnations.get(broker, ""),
+            "fenced": r["fenced"],
+            "inControlledShutdown": r["in_controlled_shutdown"],
+        }
+        for broker, r in enumerate(state.registrations[: state.count])
+        if r["registered"]
+    }
+    return {"partitions": partitions, "brokers": brokers}
+
+
+def adopt(state: ControllerState, op: Operation) -> None:
+    """Go on from the recorded state, after a line that is not explained.
+
+    What the recording does not hold stays: sessions and configurations. Raises TraceError where the recorded
+    state has a broker that the meta line does not.
+    """
+    state.step, state.next_offset = op.step, op.next_offset + len(op.records)
+    state.partitions = {key: _partition(state, op, key, p) for key, p in op.partitions.items()}
+    for topic, _ in state.partitions:
+        state.topic_configs.setdefault(topic, {})
+        state.topic_ids.setdefault(topic, "")
+    for broker, b in op.brokers.items():
+        if broker < state.count:
+            state.registrations[broker] = {
+                "registered": True,
+                "epoch": max(0, b["epoch"]),
+                "fenced": b["fenced"],
+                "in_controlled_shutdown": b["inControlledShutdown"],
+            }
+            state.incarnations[broker] = b["incarnation"]
+
+
+def _partition(state: ControllerState, op: Operation, key: Key, p: dict[str, Any]) -> dict[str, Any]:
+    def known(name: str, low: int = 0) -> list[int]:
+        return _known(state.count, op, key, name, p[name], low)
+
+    return {
+        "replicas": known("replicas"),
+        "adding": known("adding"),
+        "removing": known("removing"),
+        "isr": known("isr"),
+        "elr": known("elr"),
+        "last_known_elr": p["lastKnownElr"] if state.last_known_is_elr else [],
+        "last_known_leader": known("lastKnownElr", NO_LEADER)[0]
+        if p["lastKnownElr"] and not state.last_known_is_elr
+        else None,
+        "leader": None if p["leader"] == NO_LEADER else state.slot(p["leader"]),
+        "leader_epoch": max(0, p["leaderEpoch"]),
+        "partition_epoch": max(0, p["partitionEpoch"]),
+        "leader_recovery_state": p["leaderRecoveryState"],
+    }
+
+
+def _known(count: int, op: Operation, key: Key, name: str, ids: list[int], low: int) -> list[int]:
+    at = op.place.at(f"partitions[{key[0]}-{key[1]}]").at(name)
+    for broker in ids:
+        if not low <= broker < count:
+            raise at.wrong(f"broker {broker}, where the meta line has {count} brokers")
+    if len(ids) > count:
+        raise at.wrong("more replicas than brokers")
+    return ids
+
+
+__all__ = ["adopt", "recorded_form"]
