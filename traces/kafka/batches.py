@@ -1,0 +1,401 @@
+"""Record batches of a log segment or a snapshot, one at a time and in bounded memory; and made ones.
+
+Format: Kafka's message format 2 (``magic`` 2). The header's checksum is CRC-32C over everything behind it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from crc32c import crc32c
+
+from traces.errors import TraceError
+from traces.kafka.codec import put_varint
+from traces.kafka.compression import CODECS, MAX_BATCH, compress, decompress
+
+CHUNK = 1 << 21
+HEADER = struct.Struct(">qiibIhiqq14xi")
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, times of the first record and the
+greatest time, (producer: not read), number of records."""
+PREFIX = 12
+"""The bytes of a header that its length does not count: base offset and length."""
+CHECKED = 21
+"""Where the part of a batch begins that its checksum covers."""
+LEAST = HEADER.size - PREFIX
+MAGIC = 2
+COMPRESSION, APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
+SEARCHED = 1000
+"""How many places behind a batch that seems torn are tried, to see whether another batch begins there."""
+
+_FIRST = HEADER.size - CHECKED
+_new = tuple.__new__
+
+
+class RecordBatch(NamedTuple):
+    """A record batch.
+
+    ``position`` is that of its first byte in the file, or the number of its line in a dump. ``timestamp`` is the
+    greatest time of a record, in ms since the epoch, and ``times`` has that of each. ``offsets`` are the offsets of the
+    records, a range unless some were removed. ``keys`` are read of control records only, else empty.
+    """
+
+    position: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    timestamp: int
+    control: bool
+    offsets: Sequence[int]
+    values: list[bytes | None]
+    keys: Sequence[bytes | None]
+    times: Sequence[int]
+
+
+class Readable(Protocol):
+    """Something that bytes are read from: a binary file, or a decompressed one."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes, none at the end."""
+
+
+def _record_prefixes() -> list[bytes]:
+    """What stands between a record's length and its value's, by its number in the batch, in the usual shape.
+
+    No attributes, the time of the first record, the offset that follows from the number, no key.
+    """
+    found = []
+    for i in range(1 << 13):
+        prefix = bytearray(2)
+        put_varint(prefix, 2 * i)
+        found.append(bytes(prefix) + b"\x01")
+    return found
+
+
+_PREFIXES = _record_prefixes()
+
+
+class _Records(NamedTuple):
+    values: list[bytes | None]
+    keys: list[bytes | None]
+    offset_deltas: list[int]
+    time_deltas: list[int]
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    """A signed number in groups of seven bits, at most ten of them, and the position behind it."""
+    value = shift = 0
+    while True:
+        byte = body[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than ten bytes")
+
+
+def _field(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    """Bytes with their length, null where it is negative; and the position behind them."""
+    size, at = _varint(body, at)
+    if size < 0:
+        return None, at
+    if size > end - at:
+        raise ValueError("a field that is longer than its record")
+    return body[at : at + size], at + size
+
+
+def _read_any(body: bytes, at: int, count: int) -> _Records:
+    """Records of any shape. Raises ValueError or IndexError on damage."""
+    found = _Records([], [], [], [])
+    for _ in range(count):
+        size, at = _varint(body, at)
+        end = at + size
+        if size < 6 or end > len(body):
+            raise ValueError("a record that is longer than its batch")
+        time_delta, at = _varint(body, at + 1)
+        offset_delta, at = _varint(body, at)
+        key, at = _field(body, at, end)
+        value, at = _field(body, at, end)
+        headers, at = _varint(body, at)
+        if not 0 <= headers <= end - at:
+            raise ValueError("more headers than the record has bytes")
+        for _ in range(headers):
+            name, at = _field(body, at, end)
+            if name is None:
+                raise ValueError("a header without a name")
+            _, at = _field(body, at, end)
+        if at != end:
+            raise ValueError("a record whose length is wrong")
+        found.values.append(value)
+        found.keys.append(key)
+        found.offset_deltas.append(offset_delta)
+        found.time_deltas.append(time_delta)
+    if at != len(body):
+        raise ValueError(f"{len(body) - at} bytes behind the last record")
+    return found
+
+
+def _read_usual(body: bytes, at: int, count: int) -> list[bytes | None] | None:
+    """The values of records of the usual shape; None where one has another."""
+    values: list[bytes | None] = []
+    append = values.append
+    try:
+        for prefix in _PREFIXES[:count] if count > 1 else _ONE:
+            size = body[at]
+            if size < 128:
+                at += 1
+                end = at + (size >> 1)
+            else:
+                more = body[at + 1]
+                if more > 127:
+                    return None
+                at += 2
+                end = at + ((size & 127 | more << 7) >> 1)
+            if not body.startswith(prefix, at):
+                return None
+            at += len(prefix)
+            size = body[at]
+            if size < 128:
+                at += 1
+                if size & 1 or at + (size >> 1) + 1 != end:
+                    return None
+            else:
+                more = body[at + 1]
+                at += 2
+                if size & 1 or more > 127 or at + ((size & 127 | more << 7) >> 1) + 1 != end:
+                    return None
+            if body[end - 1]:
+                return None
+            append(body[at : end - 1])
+            at = end
+    except IndexError:
+        return None
+    return values if at == len(body) and len(values) == count else None
+
+
+_ONE = _PREFIXES[:1]
+
+
+def read_batches(
+    path: Path, file: Readable, notes: list[str] | None = None, *, last: bool = True
+) -> Iterator[RecordBatch]:
+    """The batches of a segment or a snapshot, from the file's position, which is taken for byte 0.
+
+    ``last`` says that no segment follows. A file that ends within a batch, and in the last file a damaged last batch,
+    is what a crash leaves behind: the iterator ends and adds a line to ``notes``. Zeros at the end are room that was
+    taken in advance, and so is nothing. Raises TraceError, with the position, where anything else is wrong.
+    """
+    return _Segment(path, file, [] if notes is None else notes, last).batches()
+
+
+class _Segment:
+    """One file while it is read."""
+
+    def __init__(self, path: Path, file: Readable, notes: list[str], last: bool) -> None:
+        self.path, self.file, self.notes, self.last = path, file, notes, last
+        self.data = b""
+        self.start = 0
+        """The position in the file of the first byte of ``data``."""
+
+    def batches(self) -> Iterator[RecordBatch]:
+        unpack, new = HEADER.unpack_from, _new
+        at = 0
+        while True:
+            data = self.data
+            left = len(data) - at
+            if left < HEADER.size:
+                at = self._more(at, HEADER.size)
+                data = self.data
+                if len(data) - at < HEADER.size:
+                    self._end(at)
+                    return
+            base, length, epoch, magic, crc, attributes, delta, first, timestamp, count = unpack(data, at)
+            end = at + PREFIX + length
+            if magic != MAGIC or not LEAST <= length <= MAX_BATCH:
+                self._bad_header(at, length, magic)
+                return
+            if end > len(data):
+                at = self._more(at, PREFIX + length)
+                data, end = self.data, at + PREFIX + length
+                if end > len(data):
+                    self._torn(at, length)
+                    return
+            body = data[at + CHECKED : end]
+            if crc32c(body) != crc:
+                self._bad_checksum(at, end)
+                return
+            position = self.start + at
+            if count == delta + 1 and not attributes & (COMPRESSION | CONTROL):
+                values = _read_usual(body, _FIRST, count)
+                if values is not None:
+                    offsets = range(base, base + count)
+                    times = (timestamp if attributes & APPEND_TIME else first,) * count
+                    # The same as RecordBatch(...), in half the time.
+                    yield new(
+                        RecordBatch,
+                        (position, base, base + delta, epoch, timestamp, False, offsets, values, (), times),
+                    )
+                    at = end
+                    continue
+            yield self._batch(position, body, (base, epoch, attributes, delta, first, timestamp, count))
+            at = end
+
+    def _batch(self, position: int, body: bytes, header: tuple[int, ...]) -> RecordBatch:
+        """A batch of any shape: compressed, of control records, with gaps, with different times."""
+        base, epoch, attributes, delta, first, timestamp, count = header
+        codec = attributes & COMPRESSION
+        control = bool(attributes & CONTROL)
+        at = _FIRST
+        try:
+            if codec >= len(CODECS):
+                raise ValueError(f"compression of type {codec}")
+            if codec:
+                body, at = decompress(CODECS[codec], body[at:]), 0
+            if count < 0 or count > len(body) or delta < 0 or base < 0:
+                raise ValueError(f"a batch of {count} records from offset {base} to {base + delta}")
+            records = _read_any(body, at, count)
+        except (ValueError, IndexError) as wrong:
+            what = "ends within a record" if isinstance(wrong, IndexError) else str(wrong)
+            raise self._error(position, what) from None
+        deltas = records.offset_deltas
+        if any(a >= b for a, b in zip([-1, *deltas], [*deltas, delta + 1], strict=True)):
+            raise self._error(position, "offsets of records that do not ascend within the batch")
+        usual = count == delta + 1
+        offsets = range(base, base + count) if usual else [base + d for d in deltas]
+        if attributes & APPEND_TIME:
+            times: Sequence[int] = (timestamp,) * count
+        else:
+            times = [first + d for d in records.time_deltas]
+        keys: Sequence[bytes | None] = records.keys if control else ()
+        return RecordBatch(
+            position, base, base + delta, epoch, timestamp, control, offsets, records.values, keys, times
+        )
+
+    def _error(self, position: int, message: str) -> TraceError:
+        return TraceError(self.path, None, None, f"byte {position}: {message}")
+
+    def _more(self, at: int, size: int) -> int:
+        """Read on until ``size`` bytes from ``at`` are there, if the file has them; the new place of ``at``."""
+        parts, have = [self.data[at:]], len(self.data) - at
+        while have < size:
+            try:
+                part = self.file.read(max(CHUNK, size - have))
+            except OSError as wrong:
+                raise TraceError(
+                    self.path, None, None, f"cannot be read: {wrong.strerror or wrong}"
+                ) from None
+            if not part:
+                break
+            parts.append(part)
+            have += len(part)
+        self.data, self.start = b"".join(parts), self.start + at
+        return 0
+
+    # --- the end of a file, and damage ---
+
+    def _only_zeros(self, at: int) -> bool:
+        """Whether nothing but zeros follows. The file is read to where something else stands."""
+        if self.data.count(0, at) != len(self.data) - at:
+            return False
+        while part := self.file.read(CHUNK):
+            if part.count(0) != len(part):
+                return False
+        return True
+
+    def _end(self, at: int) -> None:
+        """Fewer bytes than a header are left."""
+        left = len(self.data) - at
+        if self.data.count(0, at) != left:
+            self._note(at, f"the file ends within the header of a batch: {left} bytes are not read")
+
+    def _note(self, at: int, message: str) -> None:
+        self.notes.append(f"{self.path}: byte {self.start + at}: {message}")
+
+    def _bad_header(self, at: int, length: int, magic: int) -> None:
+        """Zeros to the end, a header of which only the first bytes were written, or damage."""
+        position = self.start + at
+        if length == 0 and self._only_zeros(at):
+            return
+        # With a length that was not written, what follows it was not written either.
+        if self.last and self._only_zeros(at + PREFIX):
+            self._note(at, "the header of the last batch is not complete: not read")
+            return
+        if not LEAST <= length <= MAX_BATCH:
+            raise self._error(position, f"a batch of {length} bytes; the limit is {MAX_BATCH}")
+        raise self._error(position, f"message format {magic}; only format 2 is read")
+
+    def _torn(self, at: int, length: int) -> None:
+        """The file ends within a batch, unless another one stands where this one should go on."""
+        data, position = self.data, self.start + at
+        # A batch that follows has the same epoch, nearly always, and the same magic.
+        pattern = data[at + PREFIX : at + PREFIX + 5]
+        found = at + PREFIX
+        for _ in range(SEARCHED):
+            found = data.find(pattern, found + 1)
+            start = found - PREFIX
+            if found < 0 or len(data) - start < HEADER.size:
+                break
+            size, crc = HEADER.unpack_from(data, start)[1:5:3]
+            if (
+                LEAST <= size <= len(data) - found
+                and crc32c(memoryview(data)[start + CHECKED : found + size]) == crc
+            ):
+                raise self._error(position, f"a batch of {length} bytes, within which another one begins")
+        left = len(data) - at
+        self._note(at, f"the file ends within a batch of {PREFIX + length} bytes: {left} bytes are not read")
+
+    def _bad_checksum(self, at: int, end: int) -> None:
+        if self.last and self._only_zeros(end):
+            self._note(at, "the last batch does not have the checksum of its header: not read")
+            return
+        raise self._error(self.start + at, "the batch does not have the checksum of its header")
+
+
+def encode_batch(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp: int,
+    values: Sequence[bytes | None],
+    *,
+    control: bool = False,
+    keys: Sequence[bytes | None] | None = None,
+    compression: str = "none",
+) -> bytes:
+    """A record batch as the controller writes it: offsets without gaps, one time for all records, no headers."""
+    records = bytearray()
+    for i, value in enumerate(values):
+        record = bytearray(1)
+        _put_signed(record, 0)
+        _put_signed(record, i)
+        _put_bytes(record, None if keys is None else keys[i])
+        _put_bytes(record, value)
+        _put_signed(record, 0)
+        _put_signed(records, len(record))
+        records += record
+    content = compress(compression, bytes(records)) if compression != "none" else bytes(records)
+    attributes = CODECS.index(compression) | (CONTROL if control else 0)
+    checked = struct.pack(
+        ">hiqqqhii", attributes, len(values) - 1, timestamp, timestamp, -1, -1, -1, len(values)
+    )
+    checked += content
+    length = CHECKED - PREFIX + len(checked)
+    return struct.pack(">qiibI", base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
+
+
+def _put_signed(out: bytearray, value: int) -> None:
+    put_varint(out, (value << 1) ^ (value >> 63))
+
+
+def _put_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(1)
+        return
+    _put_signed(out, len(value))
+    out += value
+
+
+__all__ = ["HEADER", "MAX_BATCH", "Readable", "RecordBatch", "encode_batch", "read_batches"]

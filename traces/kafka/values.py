@@ -1,0 +1,203 @@
+"""Values of metadata records: bytes to the JSON form that Kafka's dump prints, and back."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from kio.serial.readers import read_unsigned_varint
+
+from traces.kafka.codec import (
+    DAMAGE,
+    FieldError,
+    StructReader,
+    StructWriter,
+    put_varint,
+    struct_reader,
+    struct_writer,
+)
+from traces.kafka.schemas import CONTROL, METADATA, Schema
+
+FRAME = 1
+"""The version of the frame around each record; Kafka knows no other."""
+NAMED = 0x7FFF
+"""An API key that no record has: the frame of a record that is known by its name only. The name follows."""
+TYPES: dict[int, str] = {schema.key: schema.name for schema in METADATA}
+"""The names of the metadata records by API key."""
+CONTROL_TYPES: dict[int, str] = {schema.key: schema.name for schema in CONTROL}
+"""The names of KRaft's control records by type."""
+
+
+class MetadataRecord(NamedTuple):
+    """A record: ``type`` as Kafka names it, its version, and its fields as Kafka's dump has them."""
+
+    type: str
+    version: int
+    data: dict[str, Any]
+
+
+class UnknownRecord(Exception):
+    """A record whose type or version is not in the tables. ``key`` is None where only the name is known."""
+
+    def __init__(self, key: int | None, version: int, type: str | None = None) -> None:
+        self.key, self.version = key, version
+        self.type = type if type is not None or key is None else TYPES.get(key)
+        name = self.type or f"type {key}"
+        super().__init__(f"unknown record {name}, version {version}")
+
+
+class DamagedRecord(ValueError):
+    """A value that is no metadata record, or not a whole one."""
+
+
+def _by_version(schema: Schema) -> list[tuple[str, int, StructReader]]:
+    return [(schema.name, v, struct_reader(schema.fields, v)) for v in range(schema.latest + 1)]
+
+
+_READERS = {(s.key, v): (name, v, read) for s in METADATA for name, v, read in _by_version(s)}
+_CONTROL_READERS = {(s.key, v): (name, v, read) for s in CONTROL for name, v, read in _by_version(s)}
+# The usual frame: three bytes of one group each.
+_BY_FRAME = {bytes((FRAME, key, version)): found for (key, version), found in _READERS.items()}
+_WRITERS: dict[tuple[str, int], tuple[int, StructWriter]] = {
+    (s.name, v): (s.key, struct_writer(s.fields, v))
+    for s in (*METADATA, *CONTROL)
+    for v in range(s.latest + 1)
+}
+_KEYS = {name: key for key, name in TYPES.items()}
+_CONTROL_KEYS = {name: key for key, name in CONTROL_TYPES.items()}
+_CONTROL_KEY = struct.Struct(">hh")
+_CONTROL_VERSION = struct.Struct(">h")
+
+
+def _frame(value: bytes) -> tuple[int, int, int]:
+    """API key, version, and the position behind the frame."""
+    try:
+        frame, at = read_unsigned_varint(value, 0)
+        if frame != FRAME:
+            raise DamagedRecord(f"frame version {frame}, not {FRAME}")
+        key, size = read_unsigned_varint(value, at)
+        at += size
+        version, size = read_unsigned_varint(value, at)
+    except DamagedRecord:
+        raise
+    except DAMAGE as wrong:
+        raise DamagedRecord(f"no frame of a metadata record: {wrong}") from None
+    if key > 0x7FFF or version > 0x7FFF:
+        raise DamagedRecord("an API key or a version that is no int16")
+    return key, version, at + size
+
+
+def api_key(value: bytes) -> tuple[int, int]:
+    """The API key and the version of a record. Raises DamagedRecord where there is no frame."""
+    if value[:3] in _BY_FRAME:
+        return value[1], value[2]
+    return _frame(value)[:2]
+
+
+def decode(value: bytes) -> MetadataRecord:
+    """A record in the JSON form of Kafka's dump. Raises UnknownRecord or DamagedRecord.
+
+    Tagged fields that the table does not have are skipped: newer versions of Kafka may add some.
+    """
+    known, at = _BY_FRAME.get(value[:3]), 3
+    if known is None:
+        key, version, at = _frame(value)
+        if key == NAMED:
+            raise UnknownRecord(None, version, value[at:].decode("utf-8", "replace"))
+        found = _READERS.get((key, version))
+        if found is None:
+            raise UnknownRecord(key, version)
+        known = found
+    return _read(known, value, at)
+
+
+def _read(known: tuple[str, int, StructReader], value: bytes, at: int) -> MetadataRecord:
+    name, version, read = known
+    data: dict[str, Any] = {}
+    try:
+        end = read(value, at, data)
+    except DAMAGE as wrong:
+        raise DamagedRecord(f"{name} version {version}: {wrong}") from None
+    if end != len(value):
+        raise DamagedRecord(f"{name} version {version}: {len(value) - end} bytes too many")
+    return MetadataRecord(name, version, data)
+
+
+def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = False) -> bytes:
+    """The bytes of a record. ``lenient`` leaves out fields that the version does not have.
+
+    Raises UnknownRecord, or FieldError (a ValueError) where the data does not fit the type.
+    """
+    key = _KEYS.get(type)
+    if key is None:
+        raise UnknownRecord(None, version, type)
+    known = _WRITERS.get((type, version))
+    if known is None:
+        raise UnknownRecord(key, version)
+    out = bytearray((FRAME,))
+    put_varint(out, key)
+    put_varint(out, version)
+    known[1](out, data, lenient)
+    return bytes(out)
+
+
+def encode_unknown(key: int | None, version: int, name: str) -> bytes:
+    """A value for a record that cannot be encoded: ``decode`` raises UnknownRecord with the same facts."""
+    out = bytearray((FRAME,))
+    put_varint(out, NAMED if key is None else key)
+    put_varint(out, version)
+    return bytes(out) + (name.encode("utf-8", "replace") if key is None else b"")
+
+
+def control_type(key: bytes | None) -> int:
+    """The type of a control record, from its key. Raises DamagedRecord."""
+    if key is None or len(key) < _CONTROL_KEY.size:
+        raise DamagedRecord("a control record without a key")
+    kind: int = _CONTROL_KEY.unpack_from(key)[1]
+    return kind
+
+
+def control_key(name: str) -> bytes:
+    """The key of a control record of that name (``LEADER_CHANGE``)."""
+    return _CONTROL_KEY.pack(0, _CONTROL_KEYS[name])
+
+
+def decode_control(key: bytes | None, value: bytes) -> MetadataRecord:
+    """A control record; ``type`` is LEADER_CHANGE, SNAPSHOT_HEADER, and so on. Raises as ``decode`` does."""
+    kind = control_type(key)
+    if len(value) < _CONTROL_VERSION.size:
+        raise DamagedRecord("a control record without a version")
+    version: int = _CONTROL_VERSION.unpack_from(value)[0]
+    known = _CONTROL_READERS.get((kind, version))
+    if known is None:
+        raise UnknownRecord(kind, version, CONTROL_TYPES.get(kind, f"control record {kind}"))
+    return _read(known, value, 0)
+
+
+def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) -> tuple[bytes, bytes]:
+    """Key and value of a control record; the field ``version`` says in which version. Raises as ``encode``."""
+    version = data.get("version")
+    known = _WRITERS.get((type, version)) if type in _CONTROL_KEYS and isinstance(version, int) else None
+    if known is None:
+        raise UnknownRecord(_CONTROL_KEYS.get(type), version if isinstance(version, int) else -1, type)
+    out = bytearray()
+    known[1](out, data, lenient)
+    return control_key(type), bytes(out)
+
+
+__all__ = [
+    "CONTROL_TYPES",
+    "TYPES",
+    "DamagedRecord",
+    "FieldError",
+    "MetadataRecord",
+    "UnknownRecord",
+    "api_key",
+    "control_key",
+    "control_type",
+    "decode",
+    "decode_control",
+    "encode",
+    "encode_control",
+    "encode_unknown",
+]
