@@ -76,7 +76,7 @@ class Model:
     def __init__(self, protocol: Protocol, invariants: Iterable[Invariant] = ()) -> None:
         self.protocol = protocol
         self.leaves: list[Leaf] = protocol.state.leaves("")
-        self.inputs = [_input(i, leaf) for i, leaf in enumerate(self.leaves)]
+        self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
         self.properties = [
@@ -122,21 +122,11 @@ class Model:
                 [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
             )
         for choice in itertools.product(*domains):
-            with tracing() as trace:
-                state = State(self.protocol.state, self.inputs)
-                arguments = {name: value for name, (value, _) in zip(action.domains, choice, strict=True)}
-                returned: object = action.function(self.protocol, state, **arguments)  # type: ignore[func-returns-value]
-                if returned is not None:
-                    raise fail(f"action {action.name} returned a value; it writes s.next and returns nothing")
-            if any(guard.node is graph.FALSE for guard in trace.guards):
-                continue  # can never be taken with these parameters
-            yield Instance(
-                action,
-                {name: plain for name, (_, plain) in zip(action.domains, choice, strict=True)},
-                tuple(g for g in trace.guards if g.node is not graph.TRUE),
-                {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not self.inputs[leaf]},
-                tuple(bound_checks(trace, self.leaves)),
+            instance = trace_instance(
+                self.protocol, self.leaves, self.inputs, action, dict(zip(action.domains, choice, strict=True))
             )
+            if instance is not None:
+                yield instance
 
     def _trace_invariant(self, invariant: Invariant) -> Property:
         with tracing() as trace:
@@ -146,6 +136,39 @@ class Model:
                 raise LanguageError(f"invariant {invariant.name} writes or requires something; it only looks")
         premise = graph.any_(trace.premises) if trace.premises else graph.TRUE
         return Property(invariant, node, premise)
+
+
+def trace_instance(
+    protocol: Protocol,
+    leaves: list[Leaf],
+    inputs: list[Node],
+    action: Action,
+    choice: Mapping[str, tuple[Any, Any]],
+) -> Instance | None:
+    """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None where it can never be taken.
+
+    ``choice`` gives each parameter as a symbolic value and as a plain one.
+    """
+    with tracing() as trace:
+        state = State(protocol.state, inputs)
+        arguments = {name: value for name, (value, _) in choice.items()}
+        returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]
+        if returned is not None:
+            raise fail(f"action {action.name} returned a value; it writes s.next and returns nothing")
+    if any(guard.node is graph.FALSE for guard in trace.guards):
+        return None
+    return Instance(
+        action,
+        {name: plain for name, (_, plain) in choice.items()},
+        tuple(g for g in trace.guards if g.node is not graph.TRUE),
+        {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not inputs[leaf]},
+        tuple(bound_checks(trace, leaves)),
+    )
+
+
+def state_inputs(leaves: Sequence[Leaf]) -> list[Node]:
+    """The scalars of the state before a step, as symbolic values."""
+    return [_input(i, leaf) for i, leaf in enumerate(leaves)]
 
 
 def _input(number: int, leaf: Leaf) -> Node:

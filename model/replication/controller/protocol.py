@@ -9,6 +9,7 @@ the set of replicas that hold every record that can have been committed.
 from __future__ import annotations
 
 import itertools
+from functools import cached_property
 from typing import Any
 
 from model.language import (
@@ -49,11 +50,11 @@ class Controller(Protocol):
 
     name = "replication.controller"
     parameters = {
-        "brokers": Parameter(3, 1, 5, "brokers of the cluster"),
+        "brokers": Parameter(3, 1, 12, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 5, "replicas of the partition, at most as many as brokers"),
         "min_isr": Parameter(2, 1, 5, "min.insync.replicas at the start"),
         "max_min_isr": Parameter(
-            0, 0, 5, "the highest value that min.insync.replicas is changed to; 0: no changes"
+            0, 0, 12, "the highest value that min.insync.replicas is changed to; 0: no changes"
         ),
         "reassignments": Parameter(0, 0, 1, "whether replicas are reassigned"),
         "unclean_election": Parameter(
@@ -64,6 +65,9 @@ class Controller(Protocol):
         ),
         "resumed_shutdowns": Parameter(
             0, 0, 1, "whether a fenced broker that was shutting down can be unfenced without a restart"
+        ),
+        "leads_elsewhere": Parameter(
+            0, 0, 1, "whether brokers lead other partitions, so that each can start a controlled shutdown"
         ),
         "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
         "max_leader_epoch": Parameter(3, 0, 50, "the last leader epoch"),
@@ -90,9 +94,6 @@ class Controller(Protocol):
             not self.on("unclean_recovery")
         )
         self.factor = min(p.replication_factor, p.brokers)
-        self.target_choice = [
-            t.replicas.lift(list(target)) for target in itertools.permutations(range(p.brokers), self.factor)
-        ]
         self.min_isr_choice = range(1, p.max_min_isr + 1)
         return Struct(
             "State",
@@ -105,6 +106,12 @@ class Controller(Protocol):
             complete=t.brokers,
             diminished=Bool,
         )
+
+    @cached_property
+    def target_choice(self) -> list[SeqValue]:
+        """The lists of replicas that an operator may ask for."""
+        targets = itertools.permutations(range(self.p.brokers), self.factor)
+        return [self.t.replicas.lift(list(target)) for target in targets]
 
     def initial(self) -> list[dict[str, Any]]:
         """All brokers are up, the first replicas are the partition's, all in the ISR; the first one leads."""
@@ -235,10 +242,10 @@ class Controller(Protocol):
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
     def start_controlled_shutdown(self, s: State, broker: Number) -> None:
-        """A broker that leads the partition asks to shut down; one that leads nothing is fenced at once."""
+        """A broker that leads asks to shut down; one that leads nothing is fenced at once."""
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
-        require("the broker leads", s.partition.leader.is_(broker))
+        require("the broker leads", s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere))
         arguments = (self.t, s.partition, s.registrations, broker, self.min_isr(s), self.unclean_election(s))
         self.decide(s, brokers.on_fencing(*arguments))
         s.next.registrations[broker].in_controlled_shutdown = True

@@ -1,0 +1,63 @@
+"""What is asked of a partition that was observed, besides the invariants of the controller.
+
+These are no invariants of the protocol: an operator who prefers availability, or more failures than a topic
+is made for, break them in keeping with every rule. Who runs the cluster wants to know all the same.
+"""
+
+from __future__ import annotations
+
+from model.language import State, implies, invariant, size
+from model.language.values import Bool
+from model.replication.controller import Controller
+from model.replication.controller.types import LeaderRecoveryState
+
+
+@invariant("966.13, KIP-704")
+def leader_elected_cleanly(m: Controller, s: State) -> Bool:
+    """The leader was elected from the ISR or the ELR.
+
+    A leader from outside both lacks what was committed without it, and the others truncate to its log.
+    """
+    return s.partition.leader_recovery_state == LeaderRecoveryState.RECOVERED
+
+
+@invariant("966.6")
+def leader_is_complete(m: Controller, s: State) -> Bool:
+    """The leader holds every committed record, as far as that is known without its log.
+
+    A member of the ISR that restarted uncleanly may have lost the end of its log; as leader it makes that final.
+    """
+    return implies(s.partition.leader.is_some, s.complete.has(s.partition.leader))
+
+
+@invariant("966.13")
+def somebody_is_electable(m: Controller, s: State) -> Bool:
+    """Somebody is in the ISR or the ELR, so that the partition can have a leader without loss.
+
+    Else it waits for an unclean election, an unclean recovery, or its last known leader.
+    """
+    return ~(s.partition.isr | s.partition.elr).is_empty
+
+
+@invariant("966.19")
+def has_min_isr(m: Controller, s: State) -> Bool:
+    """The ISR has min ISR members; else acks=all is refused, and the HWM stands still (966.1)."""
+    return size(s.partition.isr) >= m.min_isr(s)
+
+
+@invariant("966.19")
+def has_leader(m: Controller, s: State) -> Bool:
+    """The partition has a leader; else it can be neither written nor read."""
+    return s.partition.leader.is_some
+
+
+FINDINGS = (leader_elected_cleanly, leader_is_complete, somebody_is_electable)
+"""What is a finding wherever it does not hold."""
+
+CONDITIONS = (has_min_isr, has_leader)
+"""What is measured by how long it does not hold."""
+
+__all__ = [
+    "CONDITIONS", "FINDINGS", "has_leader", "has_min_isr", "leader_elected_cleanly", "leader_is_complete",
+    "somebody_is_electable",
+]  # fmt: skip

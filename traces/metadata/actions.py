@@ -1,0 +1,167 @@
+"""The controller's actions on one partition, traced and compiled one by one as they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from invariants.replication.controller import INVARIANTS
+from invariants.replication.observed import CONDITIONS, FINDINGS
+from model.language import graph
+from model.language.interpreter import Evaluate, compile_nodes
+from model.language.model import Instance, Scalars, state_inputs, trace_instance
+from model.language.protocol import Invariant
+from model.language.tracing import State, tracing
+from model.language.types import Bool, Option
+from model.language.values import as_bool
+from model.replication.controller import Controller
+from model.replication.controller.types import ElectionType
+
+MAX_BROKERS = Controller.parameters["brokers"].high
+"""So many brokers can be concerned with one partition at a time: replicas, and those that it is moved to."""
+
+PROPERTIES: tuple[Invariant, ...] = (*INVARIANTS, *FINDINGS, *CONDITIONS)
+"""What is asked of every state."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An action with its parameters, as plain values in which brokers are slots 0, 1, ….
+
+    A set is a tuple in ascending order. ``values`` are in the order of the action's parameters.
+    """
+
+    action: str
+    values: tuple[Any, ...] = ()
+
+
+class CompiledAction:
+    """An action with its parameters fixed, as functions of a state's scalars."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self._guards = compile_nodes([g.node for g in instance.guards])
+        self._enabled = compile_nodes([instance.enabled])
+        self._writes = compile_nodes([w.node for w in instance.writes.values()])
+
+    def enabled(self, state: Scalars) -> bool:
+        """Whether every guard holds."""
+        return bool(self._enabled(state)[0])
+
+    def refusals(self, state: Scalars) -> tuple[str, ...]:
+        """The names of the guards that do not hold."""
+        results = self._guards(state)
+        return tuple(g.name for g, holds in zip(self.instance.guards, results, strict=True) if not holds)
+
+    def guards(self) -> tuple[str, ...]:
+        """The names of the guards."""
+        return tuple(g.name for g in self.instance.guards)
+
+    def after(self, state: Scalars) -> Scalars:
+        """The state after it; where a guard does not hold, what it would be."""
+        after = list(state)
+        for leaf, value in zip(self.instance.writes, self._writes(state), strict=True):
+            after[leaf] = int(value)
+        return tuple(after)
+
+
+class ControllerActions:
+    """The controller with ``slots`` brokers under a set of rules.
+
+    Epochs are relative: a state has them at 0, and a step shows by how much they grow.
+    """
+
+    def __init__(self, slots: int, rules: frozenset[str]) -> None:
+        self.slots, self.rules = slots, rules
+        self.protocol = Controller(
+            {
+                "brokers": slots,
+                "min_isr": 1,
+                "max_min_isr": MAX_BROKERS,
+                "reassignments": 1,
+                "unclean_election": 2,
+                "resumed_shutdowns": 1,
+                "leads_elsewhere": 1,
+                "max_broker_epoch": 1,
+                "max_leader_epoch": 1,
+                "max_partition_epoch": 1,
+            },
+            rules,
+        )
+        self.leaves = self.protocol.state.leaves("")
+        self.inputs = state_inputs(self.leaves)
+        self._by_name = {a.name: a for a in self.protocol.actions() if a.rule is None or a.rule in rules}
+        self._compiled: dict[Choice, CompiledAction | None] = {}
+        self._epochs = [i for i, leaf in enumerate(self.leaves) if leaf.path.endswith("epoch")]
+        self._properties = self._trace_properties()
+
+    def names(self) -> frozenset[str]:
+        """The actions that exist under these rules."""
+        return frozenset(self._by_name)
+
+    def compiled(self, choice: Choice) -> CompiledAction | None:
+        """An action, compiled when it is first asked for; None where it can never be taken."""
+        if choice not in self._compiled:
+            action = self._by_name[choice.action]
+            values = dict(zip(action.domains, choice.values, strict=True))
+            lifted = {name: (self._lift(name, value), value) for name, value in values.items()}
+            instance = trace_instance(self.protocol, self.leaves, self.inputs, action, lifted)
+            self._compiled[choice] = None if instance is None else CompiledAction(instance)
+        return self._compiled[choice]
+
+    def _lift(self, name: str, value: Any) -> Any:
+        t = self.protocol.t
+        match name:
+            case "isr":
+                return t.brokers.lift(set(value))
+            case "stale":
+                return Option(t.broker).lift(value)
+            case "broker" | "winner":
+                return t.broker.lift(value)
+            case "clean":
+                return Bool.lift(value)
+            case "election":
+                return ElectionType.lift(value)
+            case "target":
+                return t.replicas.lift(list(value))
+        return value
+
+    def encode(self, plain: Mapping[str, Any]) -> Scalars:
+        """A state from plain values."""
+        return self.protocol.state.encode(plain)
+
+    def decode(self, state: Sequence[int]) -> dict[str, Any]:
+        """A state as plain values."""
+        return self.protocol.state.decode(state)
+
+    def without_epochs(self, state: Scalars) -> Scalars:
+        """The state with its epochs at 0 again."""
+        after = list(state)
+        for leaf in self._epochs:
+            after[leaf] = 0
+        return tuple(after)
+
+    def violated(self, state: Scalars) -> frozenset[str]:
+        """The names of the properties that do not hold in a state."""
+        results = self._properties(state)
+        return frozenset(p.name for p, holds in zip(PROPERTIES, results, strict=True) if not holds)
+
+    def _trace_properties(self) -> Evaluate:
+        nodes: list[graph.Node] = []
+        for found in PROPERTIES:
+            with tracing():
+                nodes.append(
+                    as_bool(found.function(self.protocol, State(self.protocol.state, self.inputs))).node
+                )
+        return compile_nodes(nodes)
+
+
+@lru_cache(maxsize=64)
+def controller_actions(slots: int, rules: frozenset[str]) -> ControllerActions:
+    """The controller's actions; traced once for a number of slots and a set of rules."""
+    return ControllerActions(slots, rules)
+
+
+__all__ = ["MAX_BROKERS", "PROPERTIES", "Choice", "CompiledAction", "ControllerActions", "controller_actions"]

@@ -1,0 +1,425 @@
+"""Beliefs: the sets of model states that fit what was observed of a partition, and the steps between them.
+
+Brokers are slots here: 0, 1, … in the order of the replicas, and after them brokers that are still in some other
+field. So partitions that differ in the numbers of their brokers only have the same beliefs. Epochs are
+relative (``actions``). A belief holds the states of several sets of rules side by side where the log does not
+say which of them was in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations
+from typing import Any
+
+from model.language.interpreter import differences
+from model.language.model import Scalars
+from model.replication.controller.types import NO_LEADER
+from traces.metadata.actions import MAX_BROKERS, Choice, ControllerActions, controller_actions
+
+Slots = tuple[int, ...]
+Rules = frozenset[str]
+Tagged = tuple[int, Scalars]
+"""A state, and the number of the set of rules under which it was reached."""
+
+NEAREST = 5
+"""So many actions that came near are told of a record that nothing explains."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A partition as the metadata log has it, brokers as slots; ``bumped``: the leader epoch grew in the last step.
+
+    ``last_known`` is the field LastKnownElr, whatever a version keeps in it. Sets are in ascending order.
+    """
+
+    replicas: Slots
+    isr: Slots
+    elr: Slots = ()
+    last_known: Slots = ()
+    leader: int = NO_LEADER
+    recovery: str = "RECOVERED"
+    adding: Slots = ()
+    removing: Slots = ()
+    bumped: bool = False
+
+    def used(self) -> Slots:
+        """The slots that occur: the replicas in their order, then the others."""
+        others = {*self.isr, *self.elr, *self.last_known, *self.adding, *self.removing, self.leader}
+        return (*self.replicas, *sorted(others - {*self.replicas, NO_LEADER}))
+
+    def renamed(self, new: Mapping[int, int]) -> Observed:
+        """With other slots."""
+
+        def ascending(slots: Slots) -> Slots:
+            return tuple(sorted(new.get(s, NO_LEADER) for s in slots))
+
+        return Observed(
+            tuple(new[s] for s in self.replicas),
+            ascending(self.isr),
+            ascending(self.elr),
+            ascending(self.last_known),
+            new.get(self.leader, NO_LEADER),
+            self.recovery,
+            ascending(self.adding),
+            ascending(self.removing),
+        )
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What the metadata log has of a broker's registration, apart from its epoch."""
+
+    registered: bool = False
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+
+    def to_plain(self) -> dict[str, Any]:
+        """As the model has it."""
+        return {
+            "registered": self.registered,
+            "epoch": 0,
+            "fenced": self.fenced,
+            "in_controlled_shutdown": self.in_controlled_shutdown,
+        }
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something observed that concerns a partition.
+
+    ``after`` is the partition after the record that belongs to it, None where none does. ``kind`` is
+    "change" for a record on its own; the name of one of the model's actions for what happened to a broker
+    (``slot``, with its ``flags`` after it); "settings" for the configuration (``min_isr`` and ``unclean``, each None
+    where it is not known); "unregister" for a broker that is removed.
+    """
+
+    kind: str
+    after: Observed | None = None
+    slot: int = 0
+    flags: Flags = field(default_factory=Flags)
+    min_isr: int | None = None
+    unclean: bool | None = None
+
+
+@dataclass(frozen=True)
+class Near:
+    """An action that came near to an event that nothing explains; brokers as slots."""
+
+    choice: Choice
+    parameters: tuple[str, ...]
+    refused_by: tuple[str, ...]
+    passed: tuple[str, ...]
+    differences: Mapping[str, tuple[Any, Any]]
+
+
+class Belief:
+    """A set of tagged states, all with the same observed partition and registrations.
+
+    ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only.
+    """
+
+    __slots__ = ("_next", "doubtful", "observed", "slots", "states", "violated")
+
+    def __init__(
+        self,
+        slots: int,
+        states: frozenset[Tagged],
+        observed: Observed,
+        violated: frozenset[str],
+        doubtful: frozenset[str],
+    ) -> None:
+        self.slots, self.states, self.observed = slots, states, observed
+        self.violated, self.doubtful = violated, doubtful
+        self._next: dict[Event, tuple[frozenset[Tagged], frozenset[str]]] = {}
+
+
+class Beliefs:
+    """All beliefs of one replay. ``rules`` are the sets of rules that can have been in force."""
+
+    def __init__(self, rules: tuple[Rules, ...]) -> None:
+        self.rules = rules
+        self._interned: dict[tuple[int, frozenset[Tagged]], Belief] = {}
+
+    def actions(self, tag: int, slots: int) -> ControllerActions:
+        """The actions for one set of rules."""
+        return controller_actions(slots, self.rules[tag])
+
+    # --- making beliefs -----------------------------------------------------------------------------
+
+    def initial(
+        self,
+        observed: Observed,
+        flags: Iterable[Flags],
+        min_isr: Iterable[int],
+        unclean: Iterable[bool],
+        tags: Iterable[int] | None = None,
+    ) -> Belief:
+        """What is believed of a partition of which only its state is known: in each combination that is possible.
+
+        Supposed is that what can be elected holds what was committed.
+        """
+        registrations = [f.to_plain() for f in flags]
+        slots = len(registrations)
+        states = set()
+        for tag in range(len(self.rules)) if tags is None else tags:
+            actions = self.actions(tag, slots)
+            for setting in min_isr:
+                for allowed in unclean:
+                    plain = {
+                        "registrations": registrations,
+                        "partition": self._plain(observed, tag),
+                        "min_insync_replicas": _held(setting),
+                        "unclean_election": allowed,
+                        "complete": sorted({*observed.isr, *observed.elr}),
+                        "diminished": True,
+                    }
+                    states.add((tag, actions.encode(plain)))
+        return self.belief(slots, frozenset(states), observed)
+
+    def _plain(self, observed: Observed, tag: int) -> dict[str, Any]:
+        """The partition as the model has it; which of two things LastKnownElr holds goes by the rules."""
+        is_leader = "last_known_leader" in self.rules[tag] and len(observed.last_known) == 1
+        return {
+            "replicas": list(observed.replicas),
+            "adding": list(observed.adding),
+            "removing": list(observed.removing),
+            "isr": list(observed.isr),
+            "elr": list(observed.elr),
+            "last_known_elr": [] if is_leader else [s for s in observed.last_known if s != NO_LEADER],
+            "last_known_leader": observed.last_known[0] if is_leader else None,
+            "leader": None if observed.leader == NO_LEADER else observed.leader,
+            "leader_epoch": 0,
+            "partition_epoch": 0,
+            "leader_recovery_state": observed.recovery,
+        }
+
+    def belief(self, slots: int, states: frozenset[Tagged], observed: Observed) -> Belief:
+        """The one belief with these states; the observed partition goes with them."""
+        key = (slots, states)
+        if key not in self._interned:
+            observed = replace(observed, bumped=False)
+            found = [self.actions(tag, slots).violated(state) for tag, state in states]
+            violated = frozenset.intersection(*found) if found else frozenset()
+            doubtful = frozenset(chain.from_iterable(found)) - violated
+            self._interned[key] = Belief(slots, states, observed, violated, doubtful)
+        return self._interned[key]
+
+    def __len__(self) -> int:
+        """How many beliefs there were so far."""
+        return len(self._interned)
+
+    # --- steps --------------------------------------------------------------------------------------
+
+    def step(self, belief: Belief, event: Event) -> tuple[frozenset[Tagged], frozenset[str]]:
+        """The states after an event, with the names of the actions that lead there; none where nothing explains it."""
+        if event not in belief._next:
+            belief._next[event] = self._step(belief, event)
+        return belief._next[event]
+
+    def _step(self, belief: Belief, event: Event) -> tuple[frozenset[Tagged], frozenset[str]]:
+        found: set[Tagged] = set()
+        names: set[str] = set()
+        for choices in self._rounds(belief, event):
+            for tag, state in belief.states:
+                actions = self.actions(tag, belief.slots)
+                for choice in choices:
+                    after = self._take(actions, state, choice, belief, event)
+                    if after is not None:
+                        found.add((tag, after))
+                        names.add(choice.action)
+            if found:
+                break
+        return frozenset(found), frozenset(names)
+
+    def _rounds(self, belief: Belief, event: Event) -> Iterator[list[Choice]]:
+        """The actions that can explain an event: the likely ones, and only if none of them does, the others."""
+        yield list(_choices(belief, event))
+        if event.kind == "change":
+            yield [Choice("alter_partition", (isr, None)) for isr in _subsets(belief.observed.replicas)]
+
+    def _take(
+        self, actions: ControllerActions, state: Scalars, choice: Choice, belief: Belief, event: Event
+    ) -> Scalars | None:
+        """The state after an action that agrees with the event; None where the action does not."""
+        expected = event.after if event.after is not None else belief.observed
+        if choice.action in ENVIRONMENT:
+            plain = actions.decode(state)
+            if choice.action == "unregister":
+                plain["registrations"][event.slot] = Flags().to_plain()
+            else:
+                if event.min_isr is not None and plain["min_insync_replicas"] != _held(event.min_isr):
+                    return None
+                if event.unclean is not None:
+                    plain["unclean_election"] = event.unclean
+            return actions.encode(plain) if event.after is None else None
+        if choice.action not in actions.names():
+            return None
+        compiled = actions.compiled(choice)
+        if compiled is None or not compiled.enabled(state):
+            return None
+        after = actions.decode(compiled.after(state))
+        if self.observe(after) != expected or after["partition"]["partition_epoch"] != (
+            event.after is not None
+        ):
+            return None
+        if event.kind in BROKER_ACTIONS and _flags(after["registrations"][event.slot]) != event.flags:
+            return None
+        if event.kind == "settings" and event.unclean is not None:
+            after["unclean_election"] = event.unclean
+        return actions.without_epochs(actions.encode(after))
+
+    def observe(self, plain: Mapping[str, Any]) -> Observed:
+        """A state as the metadata log would have it."""
+        p = plain["partition"]
+        last_known = p["last_known_elr"]
+        if not last_known and p["last_known_leader"] is not None:
+            last_known = [p["last_known_leader"]]
+        return Observed(
+            tuple(p["replicas"]),
+            tuple(p["isr"]),
+            tuple(p["elr"]),
+            tuple(last_known),
+            NO_LEADER if p["leader"] is None else p["leader"],
+            p["leader_recovery_state"],
+            tuple(p["adding"]),
+            tuple(p["removing"]),
+            p["leader_epoch"] > 0,
+        )
+
+    def nearest(self, belief: Belief, event: Event) -> list[Near]:
+        """The actions that came nearest to an event that nothing explains, the nearest first."""
+        expected = event.after if event.after is not None else belief.observed
+        near: dict[Choice, Near] = {}
+        for tag, state in sorted(belief.states):
+            actions = self.actions(tag, belief.slots)
+            for choice in _choices(belief, event):
+                compiled = actions.compiled(choice) if choice.action in actions.names() else None
+                if compiled is None:
+                    continue
+                refused = compiled.refusals(state)
+                after = actions.decode(compiled.after(state))
+                wrong = differences(vars(self.observe(after)), vars(expected))
+                if event.kind in BROKER_ACTIONS:
+                    flags = _flags(after["registrations"][event.slot])
+                    wrong |= differences(vars(flags), vars(event.flags), "registration")
+                if event.after is not None and not after["partition"]["partition_epoch"]:
+                    wrong["record"] = ("none", "written")
+                if event.after is None and after["partition"]["partition_epoch"]:
+                    wrong["record"] = ("written", "none")
+                passed = tuple(g for g in compiled.guards() if g not in refused)
+                found = Near(choice, tuple(compiled.instance.parameters), refused, passed, wrong)
+                if choice not in near or _distance(found) < _distance(near[choice]):
+                    near[choice] = found
+        return sorted(near.values(), key=_distance)[:NEAREST]
+
+    # --- other slots ----------------------------------------------------------------------------------
+
+    def widened(self, belief: Belief, flags: Iterable[Flags]) -> Belief:
+        """The same with more brokers, of which these flags are known."""
+        more = [f.to_plain() for f in flags]
+        slots = belief.slots + len(more)
+        states = set()
+        for tag, state in belief.states:
+            plain = self.actions(tag, belief.slots).decode(state)
+            plain["registrations"] = [*plain["registrations"], *more]
+            states.add((tag, self.actions(tag, slots).encode(plain)))
+        return self.belief(slots, frozenset(states), belief.observed)
+
+    def canonical(self, belief: Belief, observed: Observed) -> tuple[Belief, Slots]:
+        """The same with the slots in the order of the replicas, those dropped that nobody needs; and the old slots."""
+        order = observed.used()
+        if order == tuple(range(belief.slots)):
+            return belief, order
+        new = {slot: position for position, slot in enumerate(order)}
+        states = set()
+        for tag, state in belief.states:
+            plain = self.actions(tag, belief.slots).decode(state)
+            plain["registrations"] = [plain["registrations"][slot] for slot in order]
+            plain["complete"] = sorted(new[s] for s in plain["complete"] if s in new)
+            plain["partition"] = self._plain(observed.renamed(new), tag)
+            states.add((tag, self.actions(tag, len(order)).encode(plain)))
+        return self.belief(len(order), frozenset(states), observed.renamed(new)), order
+
+    # --- what a belief says ---------------------------------------------------------------------------
+
+    def values(self, belief: Belief, name: str) -> set[Any]:
+        """What a variable of the state can be: its values in all states that fit."""
+        return {
+            _hashable(self.actions(tag, belief.slots).decode(state)[name]) for tag, state in belief.states
+        }
+
+    def flags(self, belief: Belief) -> list[Flags]:
+        """The registrations of the slots."""
+        tag, state = next(iter(belief.states))
+        return [_flags(r) for r in self.actions(tag, belief.slots).decode(state)["registrations"]]
+
+
+BROKER_ACTIONS = frozenset({"fence", "unfence", "start_controlled_shutdown", "register"})
+ENVIRONMENT = frozenset({"unregister", "set"})
+"""What happens without a rule of the protocol: a broker is removed, a setting is set to what it was or unset."""
+
+
+def _choices(belief: Belief, event: Event) -> Iterator[Choice]:
+    """The actions, with their parameters, that are likely to explain an event."""
+    match event.kind:
+        case "fence" | "unfence" | "start_controlled_shutdown":
+            yield Choice(event.kind, (event.slot,))
+        case "register":
+            yield Choice("register", (event.slot, False))
+            yield Choice("register", (event.slot, True))
+        case "settings":
+            if event.min_isr is not None:
+                yield Choice("change_min_isr", (_held(event.min_isr),))
+            if event.after is None:
+                yield Choice("set")
+        case "unregister":
+            yield Choice("unregister")
+        case _:
+            yield from _of_a_change(belief, event)
+
+
+def _of_a_change(belief: Belief, event: Event) -> Iterator[Choice]:
+    """The actions that can change a partition without a broker or a setting having changed."""
+    after, before = event.after, belief.observed
+    assert after is not None
+    # A leader may propose what is then the ISR; where that completes a reassignment, also who goes.
+    for leaving in _subsets(before.removing):
+        yield Choice("alter_partition", (tuple(sorted({*after.isr, *leaving})), None))
+    yield Choice("elect_leader", ("PREFERRED",))
+    yield Choice("elect_leader", ("UNCLEAN",))
+    yield Choice("maybe_elect_unclean_leader")
+    yield Choice("maybe_balance_leader")
+    if after.leader != NO_LEADER:
+        yield Choice("recover_uncleanly", (after.leader,))
+    if after.replicas != before.replicas or after.adding or after.removing:
+        targets = {after.replicas, tuple(s for s in after.replicas if s not in after.removing)}
+        yield from (Choice("reassign", (target,)) for target in sorted(targets))
+    if before.adding or before.removing:
+        yield Choice("cancel_reassignment")
+
+
+def _subsets(slots: Slots) -> Iterator[Slots]:
+    for size in range(len(slots) + 1):
+        yield from combinations(sorted(slots), size)
+
+
+def _held(min_insync_replicas: int) -> int:
+    """A setting as the model holds it: more than there can be replicas is as good as that many."""
+    return max(1, min(min_insync_replicas, MAX_BROKERS))
+
+
+def _flags(registration: Mapping[str, Any]) -> Flags:
+    return Flags(registration["registered"], registration["fenced"], registration["in_controlled_shutdown"])
+
+
+def _distance(near: Near) -> int:
+    return len(near.refused_by) + len(near.differences)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+__all__ = ["Belief", "Beliefs", "Event", "Flags", "Near", "Observed", "Slots", "Tagged"]

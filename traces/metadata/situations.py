@@ -1,0 +1,504 @@
+"""Situations: what is believed of a partition whose brokers have these numbers, and what each observation makes of it.
+
+A situation is a belief and the brokers that its slots stand for. Every partition in the same situation goes on in
+the same way, so each observation is explained once in each situation, and looked up from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from model.replication.controller import batches
+from model.replication.controller.types import NO_LEADER
+from traces.metadata.actions import MAX_BROKERS
+from traces.metadata.beliefs import Belief, Beliefs, Event, Flags, Near, Observed, Slots, Tagged
+from traces.observed import PartitionState
+from traces.report import Candidate
+
+Brokers = tuple[int, ...]
+FlagsOf = Callable[[int], Flags]
+RECOVERY = ("RECOVERED", "RECOVERING")
+
+
+class Change(NamedTuple):
+    """A PartitionChangeRecord, as bytes without the partition that it names."""
+
+    raw: bytes
+
+
+class BrokerEvent(NamedTuple):
+    """Something that happened to a broker: one of the model's actions, or "unregister"; its flags after it."""
+
+    kind: str
+    broker: int
+    flags: Flags
+
+
+class Settings(NamedTuple):
+    """The topic's configuration from now on: what min.insync.replicas and unclean election can be."""
+
+    min_isr: tuple[int, ...]
+    unclean: tuple[bool, ...]
+
+
+Item = Change | BrokerEvent | Settings
+
+_ORDER = {
+    "fence": batches.FENCING,
+    "unfence": batches.UNFENCING,
+    "start_controlled_shutdown": batches.CONTROLLED_SHUTDOWN,
+    "register": batches.REGISTRATION,
+}
+_LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == batches.BROKER)
+"""The decisions whose changes of partitions stand before the record of the broker."""
+
+
+class CannotFollow(Exception):
+    """What was recorded of a partition is not a state that the model has; the message says why."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A part of a step: up to which item it goes, and what is observed then.
+
+    ``changes`` is 1 where a record of the partition is in it, ``bumps`` 1 where it ends the leader epoch.
+    ``findings`` are properties that do not hold any more, each with whether that is certain. ``before`` and
+    ``candidates`` are there where nothing explains the item.
+    """
+
+    item: int
+    state: PartitionState
+    changes: int = 0
+    bumps: int = 0
+    cause: str | None = None
+    findings: tuple[tuple[str, bool], ...] = ()
+    before: tuple[Mapping[str, Any], ...] = ()
+    candidates: tuple[Candidate, ...] | None = None
+
+
+class Step:
+    """What one or more observations make of a situation; ``notable`` where there is more to do than to go on."""
+
+    __slots__ = ("after", "bumps", "changes", "hops", "notable")
+
+    def __init__(self, before: Situation, after: Situation, hops: tuple[Hop, ...]) -> None:
+        self.after, self.hops = after, hops
+        self.changes = sum(h.changes for h in hops)
+        self.bumps = sum(h.bumps for h in hops)
+        self.notable = (
+            any(h.findings or h.candidates is not None for h in hops)
+            or before.under_min_isr != after.under_min_isr
+            or before.leaderless != after.leaderless
+        )
+
+
+class Situation:
+    """A belief, and the brokers that its slots stand for. ``steps`` holds what was explained already."""
+
+    __slots__ = ("belief", "brokers", "leaderless", "steps", "under_min_isr")
+
+    def __init__(self, belief: Belief, brokers: Brokers) -> None:
+        self.belief, self.brokers = belief, brokers
+        self.under_min_isr = "has_min_isr" in belief.violated
+        self.leaderless = "has_leader" in belief.violated
+        self.steps: dict[Any, Step] = {}
+
+    @property
+    def state(self) -> PartitionState:
+        """What is observed of the partition, without its epochs; members in the order of the replicas."""
+        return _state(self.belief.observed, self.brokers)
+
+
+class Situations:
+    """All situations of one replay."""
+
+    def __init__(
+        self, beliefs: Beliefs, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
+    ) -> None:
+        self.beliefs, self._decode, self._flags = beliefs, decode, flags
+        self._interned: dict[tuple[Belief, Brokers], Situation] = {}
+
+    def __len__(self) -> int:
+        """How many situations there were so far."""
+        return len(self._interned)
+
+    def situation(self, belief: Belief, brokers: Brokers) -> Situation:
+        """The one situation with this belief and these brokers."""
+        key = (belief, brokers)
+        if key not in self._interned:
+            self._interned[key] = Situation(belief, brokers)
+        return self._interned[key]
+
+    def initial(
+        self, state: PartitionState, settings: Settings, tags: Iterable[int] | None = None
+    ) -> Situation:
+        """What is believed of a partition of which only its state and what its settings can be are known."""
+        observed, brokers = _observed(state)
+        belief = self.beliefs.initial(
+            observed, [self._flags(b) for b in brokers], settings.min_isr, settings.unclean, tags
+        )
+        return self.situation(belief, brokers)
+
+    def step(self, situation: Situation, items: Sequence[Item]) -> Step:
+        """What follows from what was observed, in this order and in one batch of the log.
+
+        Raises CannotFollow.
+        """
+        key: Any = items[0].raw if len(items) == 1 and isinstance(items[0], Change) else tuple(items)
+        step = situation.steps.get(key)
+        if step is None:
+            step = _Explanation(self, situation, items).step()
+            # A broker that is new to the partition comes with flags of its own, which the key does not have.
+            if set(step.after.brokers) <= set(situation.brokers):
+                situation.steps[key] = step
+        return step
+
+    def flags(self, broker: int) -> Flags:
+        """What is known of a broker's registration now."""
+        return self._flags(broker)
+
+    def record(self, raw: bytes) -> Mapping[str, Any]:
+        """The fields of a PartitionChangeRecord."""
+        return self._decode(raw)
+
+
+@dataclass
+class _Boundary:
+    """What can be between two items: the states that fit, and the brokers of their slots; all agree on the rest."""
+
+    slots: int
+    states: frozenset[Tagged]
+    observed: Observed
+    brokers: Brokers
+    causes: set[str]
+    before: tuple[Mapping[str, Any], ...] = ()
+    candidates: tuple[Candidate, ...] | None = None
+
+
+class _Explanation:
+    """Finds what items in one batch lead to.
+
+    A record of the partition belongs to the decision about a broker, or about the settings, that stands beside
+    it, or it is a decision of its own. What can be is carried along from the boundary of one item to the next.
+    """
+
+    def __init__(self, situations: Situations, situation: Situation, items: Sequence[Item]) -> None:
+        self.all, self.beliefs, self.start, self.items = situations, situations.beliefs, situation, items
+
+    def step(self) -> Step:
+        start, count = self.start, len(self.items)
+        reached = {0: _boundary(start.belief, start.brokers, set())}
+        jumped: set[int] = set()
+        hops: list[Hop] = []
+        last, situation = 0, start
+        for index in range(count + 1):
+            here = reached.get(index)
+            if here is None:
+                continue
+            if index and index not in jumped:
+                after = self.all.situation(self._belief(here), here.brokers)
+                hops.append(self._hop(last, index, here, situation, after))
+                last, situation = index, after
+            if index == count:
+                break
+            for length, event, record in self._alternatives(index):
+                found = self._apply(here, event, record)
+                if found is not None:
+                    jumped.update(range(index + 1, index + length))
+                    _join(reached, index + length, found)
+            if max(reached) == index:
+                reached[index + 1] = self._adopt(here, index)
+        return Step(start, situation, tuple(hops))
+
+    def _alternatives(self, index: int) -> list[tuple[int, Item, Change | None]]:
+        """What the item at an index can be: how many items it takes, the item, the record that belongs to it."""
+        item = self.items[index]
+        following = self.items[index + 1] if index + 1 < len(self.items) else None
+        if isinstance(item, Change):
+            found: list[tuple[int, Item, Change | None]] = [(1, item, item)]
+            if isinstance(following, BrokerEvent) and following.kind in _LEADING:
+                found.insert(0, (2, following, item))
+            return found
+        found = [(1, item, None)]
+        leads = isinstance(item, BrokerEvent) and item.kind in _LEADING
+        if isinstance(following, Change) and not leads:
+            found.insert(0, (2, item, following))
+        return found
+
+    def _belief(self, here: _Boundary) -> Belief:
+        return self.beliefs.belief(here.slots, here.states, here.observed)
+
+    def _apply(self, here: _Boundary, item: Item, record: Change | None) -> _Boundary | None:
+        """What an item leads to, with the record that belongs to it; None where nothing explains it."""
+        belief, brokers, events = self._events(here, item, record)
+        states: set[Tagged] = set()
+        causes: set[str] = set()
+        for event in events:
+            found, names = self.beliefs.step(belief, event)
+            states |= found
+            causes |= names
+        if not states:
+            return None
+        observed = events[0].after or belief.observed
+        after = self.beliefs.belief(belief.slots, frozenset(states), observed)
+        return self._in_order(after, brokers, observed, causes)
+
+    def _in_order(self, belief: Belief, brokers: Brokers, observed: Observed, causes: set[str]) -> _Boundary:
+        after, order = self.beliefs.canonical(belief, observed)
+        return _boundary(after, tuple(brokers[slot] for slot in order), causes)
+
+    def _events(
+        self, here: _Boundary, item: Item, record: Change | None
+    ) -> tuple[Belief, Brokers, list[Event]]:
+        """The events that an item can be, in slots; with the belief widened by brokers that are new to it."""
+        belief, brokers = self._belief(here), here.brokers
+        written = None if record is None else self.all.record(record.raw)
+        named = {*_named(written)} if written else set()
+        if isinstance(item, BrokerEvent):
+            named.add(item.broker)
+        new = tuple(sorted(named - set(brokers)))
+        if len(brokers) + len(new) > MAX_BROKERS:
+            raise CannotFollow(TOO_MANY)
+        if new:
+            belief, brokers = self.beliefs.widened(belief, [self.all.flags(b) for b in new]), brokers + new
+        slots = {broker: slot for slot, broker in enumerate(brokers)}
+        after = None if written is None else _merged(belief.observed, written, slots)
+        if isinstance(item, BrokerEvent):
+            return belief, brokers, [Event(item.kind, after, slots[item.broker], item.flags)]
+        if isinstance(item, Settings):
+            return (
+                belief,
+                brokers,
+                [Event("settings", after, min_isr=m, unclean=u) for m in item.min_isr for u in item.unclean],
+            )
+        return belief, brokers, [Event("change", after)]
+
+    # --- what nothing explains ------------------------------------------------------------------------
+
+    def _adopt(self, here: _Boundary, index: int) -> _Boundary:
+        """Go on from what was observed, after an item that nothing explains."""
+        item = self.items[index]
+        record = item if isinstance(item, Change) else None
+        candidates: list[Candidate] = []
+        for _, event, belonging in self._alternatives(index):
+            belief, brokers, events = self._events(here, event, belonging)
+            for near in self.beliefs.nearest(belief, events[0]):
+                candidates.append(_candidate(near, brokers))
+        candidates.sort(key=lambda c: len(c.differences) + len(c.refused_by))
+        belief, brokers, events = self._events(here, item, record)
+        flags = self.beliefs.flags(belief)
+        if isinstance(item, BrokerEvent):
+            flags[events[0].slot] = item.flags
+        after = events[0].after or belief.observed
+        min_isr, unclean = (
+            self.beliefs.values(belief, name) for name in ("min_insync_replicas", "unclean_election")
+        )
+        if isinstance(item, Settings):
+            min_isr, unclean = set(item.min_isr), set(item.unclean)
+        adopted = self.beliefs.initial(
+            replace(after, bumped=False), flags, min_isr, unclean, {tag for tag, _ in belief.states}
+        )
+        boundary = self._in_order(adopted, brokers, after, set())
+        boundary.before = self._states_before(here)
+        boundary.candidates = tuple(candidates[:LIMIT_CANDIDATES])
+        return boundary
+
+    def _states_before(self, here: _Boundary) -> tuple[Mapping[str, Any], ...]:
+        """The states that fitted before, readable; the first few."""
+        found = []
+        for tag, scalars in sorted(here.states)[:LIMIT_STATES]:
+            plain = self.beliefs.actions(tag, here.slots).decode(scalars)
+            found.append(
+                {
+                    "partition": _state(here.observed, here.brokers).to_json(),
+                    "brokers": {
+                        str(broker): {
+                            "fenced": r["fenced"],
+                            "inControlledShutdown": r["in_controlled_shutdown"],
+                        }
+                        for broker, r in zip(here.brokers, plain["registrations"], strict=True)
+                    },
+                    "min.insync.replicas": plain["min_insync_replicas"],
+                    "unclean.leader.election.enable": plain["unclean_election"],
+                    "holds every committed record": [here.brokers[s] for s in plain["complete"]],
+                }
+            )
+        return tuple(found)
+
+    # --- what follows -----------------------------------------------------------------------------------
+
+    def _hop(self, first: int, end: int, here: _Boundary, before: Situation, after: Situation) -> Hop:
+        changed = [i for i in range(first, end) if isinstance(self.items[i], Change)]
+        bumps = 0
+        for i in changed:
+            item = self.items[i]
+            assert isinstance(item, Change)
+            bumps += "leader" in self.all.record(item.raw)
+        return Hop(
+            changed[-1] if changed else end - 1,
+            after.state,
+            len(changed),
+            bumps,
+            " or ".join(sorted(here.causes)) or None,
+            _findings(before.belief, after.belief, bumps > 0),
+            here.before,
+            here.candidates,
+        )
+
+
+TOO_MANY = f"more than {MAX_BROKERS} brokers are concerned with it"
+LIMIT_CANDIDATES = 5
+LIMIT_STATES = 4
+ELECTIONS = frozenset({"leader_elected_cleanly", "leader_is_complete"})
+"""Properties that are about an election, so that each election that breaks them is a finding of its own."""
+
+
+def _boundary(belief: Belief, brokers: Brokers, causes: set[str]) -> _Boundary:
+    return _Boundary(belief.slots, belief.states, belief.observed, brokers, causes)
+
+
+def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
+    """Several ways can lead to the same boundary; what fits is what fits on any of them."""
+    known = reached.setdefault(index, found)
+    if known is not found:
+        known.states |= found.states
+        known.causes |= found.causes
+
+
+def _findings(before: Belief, after: Belief, elected: bool) -> tuple[tuple[str, bool], ...]:
+    """The properties that do not hold any more, or not for certain; of an election also those that did not before."""
+    found = []
+    for name in sorted(after.violated | after.doubtful):
+        certain = name in after.violated
+        known = name in before.violated or (not certain and name in before.doubtful)
+        if not known or (elected and name in ELECTIONS):
+            found.append((name, certain))
+    return tuple(found)
+
+
+_FIELDS = {
+    "isr": "isr",
+    "eligibleLeaderReplicas": "elr",
+    "lastKnownElr": "last_known",
+    "replicas": "replicas",
+    "addingReplicas": "adding",
+    "removingReplicas": "removing",
+}
+
+
+def _named(record: Mapping[str, Any]) -> Iterable[int]:
+    """The brokers that a record names."""
+    for name in _FIELDS:
+        yield from (b for b in record.get(name) or () if b >= 0)
+    if record.get("leader", NO_LEADER) >= 0:
+        yield record["leader"]
+
+
+def _merged(before: Observed, record: Mapping[str, Any], slots: Mapping[int, int]) -> Observed:
+    """The partition after a record, which holds what changed; the leader epoch grows when the leader is in it."""
+    changed: dict[str, Any] = {"bumped": "leader" in record}
+    for name, target in _FIELDS.items():
+        if record.get(name) is not None:
+            members = tuple(slots.get(b, NO_LEADER) for b in record[name])
+            _check_members(name, members)
+            changed[target] = members if target == "replicas" else tuple(sorted(members))
+    if "leader" in record:
+        changed["leader"] = slots.get(record["leader"], NO_LEADER)
+    if "leaderRecoveryState" in record:
+        if record["leaderRecoveryState"] not in (0, 1):
+            raise CannotFollow(f"leaderRecoveryState {record['leaderRecoveryState']}")
+        changed["recovery"] = RECOVERY[record["leaderRecoveryState"]]
+    return replace(before, **changed)
+
+
+def _check_members(name: str, members: Slots) -> None:
+    if len(set(members)) != len(members):
+        raise CannotFollow(f"{name} has a broker twice")
+    if NO_LEADER in members and (name != "lastKnownElr" or len(members) > 1):
+        raise CannotFollow(f"{name} has a broker that cannot be one")
+
+
+def _observed(state: PartitionState) -> tuple[Observed, Brokers]:
+    """A partition in slots, and the brokers of the slots."""
+    others = {*state.isr, *state.elr, *state.last_known_elr, *state.adding, *state.removing}
+    if state.leader is not None:
+        others.add(state.leader)
+    brokers = (*state.replicas, *sorted(others - {*state.replicas, NO_LEADER}))
+    if len(brokers) > MAX_BROKERS:
+        raise CannotFollow(TOO_MANY)
+    slots = {broker: slot for slot, broker in enumerate(brokers)}
+    if any(b < 0 for b in brokers):
+        raise CannotFollow("a broker with a negative number")
+
+    def ascending(ids: Iterable[int]) -> Slots:
+        members = tuple(sorted(slots.get(b, NO_LEADER) for b in ids))
+        _check_members("lastKnownElr" if members == (NO_LEADER,) else "a list", members)
+        return members
+
+    _check_members("replicas", tuple(slots[b] for b in state.replicas))
+
+    return Observed(
+        tuple(slots[b] for b in state.replicas),
+        ascending(state.isr),
+        ascending(state.elr),
+        ascending(state.last_known_elr),
+        NO_LEADER if state.leader is None else slots[state.leader],
+        state.leader_recovery_state,
+        ascending(state.adding),
+        ascending(state.removing),
+    ), brokers
+
+
+def _state(observed: Observed, brokers: Brokers) -> PartitionState:
+    def ids(slots: Slots) -> tuple[int, ...]:
+        return tuple(NO_LEADER if s == NO_LEADER else brokers[s] for s in slots)
+
+    return PartitionState(
+        ids(observed.replicas),
+        ids(observed.isr),
+        ids(observed.elr),
+        ids(observed.last_known),
+        None if observed.leader == NO_LEADER else brokers[observed.leader],
+        0,
+        0,
+        observed.recovery,
+        ids(observed.adding),
+        ids(observed.removing),
+    )
+
+
+def _candidate(near: Near, brokers: Brokers) -> Candidate:
+    """What came near, with brokers instead of slots."""
+
+    def named(value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return [named(v) for v in value]
+        is_slot = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(brokers)
+        return brokers[value] if is_slot else value
+
+    parameters = {
+        name: value if name in ("clean", "value", "stale") else named(value)
+        for name, value in zip(near.parameters, near.choice.values, strict=True)
+    }
+    changes = {
+        _RECORDED.get(path, path): (named(model), named(seen))
+        for path, (model, seen) in near.differences.items()
+    }
+    return Candidate(near.choice.action, parameters, near.refused_by, near.passed, changes)
+
+
+_RECORDED = {
+    "elr": "eligibleLeaderReplicas",
+    "last_known": "lastKnownElr",
+    "adding": "addingReplicas",
+    "removing": "removingReplicas",
+    "recovery": "leaderRecoveryState",
+    "bumped": "leader epoch grows",
+}
+
+__all__ = [
+    "BrokerEvent", "CannotFollow", "Change", "FlagsOf", "Hop", "Item", "Settings", "Situation", "Situations", "Step",
+
+]  # fmt: skip
