@@ -1,0 +1,11 @@
+"""Runs of the model as traces, and traces of anybody's system held against the model.
+
+The format is ``highwater-trace-1``, see docs/trace-format.md. ``write_run`` writes, ``replay_run`` holds a file
+against the protocol that it names, ``is_run_trace`` knows the format by a file's first line.
+"""
+
+from traces.runs.format import FORMAT, is_run_trace
+from traces.runs.replay import KIND, replay_run
+from traces.runs.writing import random_walk, write_run
+
+__all__ = ["FORMAT", "KIND", "is_run_trace", "random_walk", "replay_run", "write_run"]

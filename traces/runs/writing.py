@@ -1,0 +1,115 @@
+"""A run of the model as a trace: the states are taken again with the interpreter."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from model.language.interpreter import Interpreter
+from model.language.model import Model, Scalars
+from traces.runs.format import FORMAT
+
+
+def meta_of(
+    model: Model,
+    *,
+    protocol: str | None = None,
+    scenario: str | None = None,
+    profile: str | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The first line of a trace of this model.
+
+    ``protocol`` is the name of its package under ``model`` (default: the protocol's own name). The rules are those
+    that are not as the profile has them. ``about`` is kept for people.
+    """
+    built = model.protocol
+    usual = frozenset(built.rules) if profile is None else built.profiles[profile].rules
+    meta: dict[str, Any] = {"format": FORMAT, "protocol": protocol or built.name}
+    if scenario is not None:
+        meta["scenario"] = scenario
+    if profile is not None:
+        meta["profile"] = profile
+    meta["rules"] = {r: built.on(r) for r in built.rules if built.on(r) != (r in usual)}
+    meta["parameters"] = {name: getattr(built.p, name) for name in built.parameters}
+    if about:
+        meta["about"] = dict(about)
+    return {"meta": meta}
+
+
+def step_lines(
+    model: Model, initial: Scalars, path: Iterable[int], *, whole: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The lines of a run from an initial state by instance numbers of the model.
+
+    Line 0 holds the state at the start; each later one what its step changed, or with ``whole`` the state
+    after it. Raises ValueError where the path is no run of the model.
+    """
+    interpreter = Interpreter(model)
+    state = initial
+    yield {"step": 0, "state": model.decode(state)}
+    for step, number in enumerate(path, 1):
+        instance = model.instances[number]
+        after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
+        if after is None:
+            raise ValueError(f"step {step} takes {instance}, which is not enabled")
+        line: dict[str, Any] = {"step": step, "action": instance.action.name}
+        if instance.parameters:
+            line["parameters"] = dict(instance.parameters)
+        if whole:
+            line["state"] = model.decode(after)
+        else:
+            line["changes"] = {name: new for name, (_, new) in interpreter.changes(state, after).items()}
+        yield line
+        state = after
+
+
+def write_run(
+    target: Path,
+    model: Model,
+    initial: Scalars,
+    path: Iterable[int],
+    *,
+    protocol: str | None = None,
+    scenario: str | None = None,
+    profile: str | None = None,
+    about: Mapping[str, Any] | None = None,
+    whole: bool = False,
+) -> int:
+    """Write a run as a trace and tell how many steps it has; the arguments are those of the two functions above.
+
+    Raises OSError where the file cannot be written, ValueError where the path is no run of the model.
+    """
+    first = meta_of(model, protocol=protocol, scenario=scenario, profile=profile, about=about)
+    steps = -1
+    with target.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(first, ensure_ascii=False) + "\n")
+        for line in step_lines(model, initial, path, whole=whole):
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            steps += 1
+    return steps
+
+
+def random_walk(model: Model, depth: int, seed: int) -> tuple[Scalars, tuple[int, ...]]:
+    """The first walk that the reference engine takes with this seed: its initial state, and instance numbers.
+
+    It ends at ``depth`` states, where no step can be taken, or where a property is violated.
+    """
+    interpreter = Interpreter(model)
+    dice = random.Random(f"{seed}/0")
+    numbers = {id(instance): i for i, instance in enumerate(model.instances)}
+    state = initial = dice.choice(model.initial)
+    path: list[int] = []
+    while len(path) + 1 < depth and not interpreter.violated(state):
+        ways = [(numbers[id(s.instance)], s.state) for s in interpreter.steps(state) if s.state is not None]
+        if not ways:
+            break
+        number, state = dice.choice(ways)
+        path.append(number)
+    return initial, tuple(path)
+
+
+__all__ = ["meta_of", "random_walk", "step_lines", "write_run"]
