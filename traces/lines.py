@@ -1,4 +1,4 @@
-"""Lines of JSON from a file, plain or compressed, one at a time and in bounded memory."""
+"""Lines and bytes of a file, plain or compressed, in bounded memory; and lines that are JSON."""
 
 from __future__ import annotations
 
@@ -31,15 +31,20 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         if blank is not None:
             raise TraceError(path, blank, None, "an empty line")
-        yield number, _parse(path, number, line)
+        yield number, parse(path, number, line)
     if number == 0 or blank == 1:
         raise TraceError(path, None, None, "the file is empty")
 
 
 def _split(path: Path) -> Iterator[bytes]:
+    with Source(path) as source:
+        yield from split(source)
+
+
+def split(source: Source) -> Iterator[bytes]:
     """The lines of a file; the last one may lack its newline."""
-    rest, number = b"", 1
-    for chunk in _chunks(path):
+    path, rest, number = source.path, b"", 1
+    for chunk in source.chunks():
         rest += chunk
         *complete, rest = rest.split(b"\n")
         for line in complete:
@@ -53,20 +58,68 @@ def _split(path: Path) -> Iterator[bytes]:
         yield rest
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, decompressed where they begin as gzip does."""
-    try:
-        with path.open("rb") as file:
-            magic = file.read(2)
-            file.seek(0)
-            total = 0
-            for chunk in _gunzip(path, file) if magic == GZIP_MAGIC else _plain(file):
+class Source:
+    """A file that is read once, from its start, decompressed where it begins as gzip does.
+
+    Its methods raise TraceError where the file cannot be read or is damaged, or holds more than MAX_BYTES.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = path.open("rb")
+            self.compressed = self._file.read(2) == GZIP_MAGIC
+            self._file.seek(0)
+        except OSError as wrong:
+            raise _unreadable(path, wrong) from None
+        self._chunks = self.chunks()
+        self._rest = b""
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of the file was read, in bytes as they lie on the disk."""
+        return 0 if self._file.closed else self._file.tell()
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes of the file. Not to be mixed with ``read``."""
+        total = 0
+        try:
+            for chunk in _gunzip(self.path, self._file) if self.compressed else _plain(self._file):
                 total += len(chunk)
                 if total > MAX_BYTES:
-                    raise TraceError(path, None, None, f"more than {MAX_BYTES} bytes of text")
+                    raise TraceError(self.path, None, None, f"more than {MAX_BYTES} bytes of text")
                 yield chunk
-    except OSError as wrong:
-        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
+        except OSError as wrong:
+            raise _unreadable(self.path, wrong) from None
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes, fewer only at the end."""
+        if not self.compressed:
+            try:
+                return self._file.read(size)
+            except OSError as wrong:
+                raise _unreadable(self.path, wrong) from None
+        parts, have = [self._rest], len(self._rest)
+        while have < size and (chunk := next(self._chunks, b"")):
+            parts.append(chunk)
+            have += len(chunk)
+        found = b"".join(parts)
+        self._rest = found[size:]
+        return found[:size]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _unreadable(path: Path, wrong: OSError) -> TraceError:
+    return TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}")
 
 
 def _plain(file: BinaryIO) -> Iterator[bytes]:
@@ -97,7 +150,8 @@ def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
         raise TraceError(path, None, None, f"the compressed file is damaged: {wrong}") from None
 
 
-def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    """The JSON object that a line is. Raises TraceError where it is anything else."""
     try:
         parsed = json.loads(line.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
     except UnicodeDecodeError:
@@ -122,4 +176,4 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON number")
 
 
-__all__ = ["MAX_BYTES", "MAX_LINE", "read_lines"]
+__all__ = ["MAX_BYTES", "MAX_LINE", "Source", "parse", "read_lines", "split"]

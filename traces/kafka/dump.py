@@ -1,0 +1,279 @@
+"""The text of ``kafka-dump-log --cluster-metadata-decoder``: the same batches as in the binary file.
+
+A line a batch, a line a record. The JSON of a record is encoded again, so that what comes after sees one form only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from traces.errors import TraceError, printable
+from traces.kafka.batches import RecordBatch
+from traces.kafka.values import (
+    FieldError,
+    UnknownRecord,
+    control_key,
+    encode,
+    encode_control,
+    encode_unknown,
+)
+from traces.lines import Source, parse, split
+
+LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
+SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})$")
+_PAIR = re.compile(r"(\w+): (\S+)")
+_NUMBER = re.compile(r"-?\d{1,19}$")
+_RECORD = re.compile(
+    r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) keySize: (-?\d{1,10}) "
+    r"valueSize: (-?\d{1,10})(?: sequence: -?\d{1,10})?(?: headerKeys: \[[^\]]*\])? ?)?(.*)",
+    re.DOTALL,
+)
+_CONTROL = re.compile(r"(\w+) (\{.*\})$")
+_CONTROL_TYPE = re.compile(r"controlType: (\w+)\(\d{1,5}\)$")
+_CONTROL_NAMES = {
+    "SnapshotHeader": "SNAPSHOT_HEADER",
+    "SnapshotFooter": "SNAPSHOT_FOOTER",
+    "KRaftVersion": "KRAFT_VERSION",
+    "KRaftVoters": "KRAFT_VOTERS",
+    "LeaderChange": "LEADER_CHANGE",
+}
+_LARGEST = (1 << 63) - 1
+_PAYLOAD = "payload: "
+_TRAILING = re.compile(rb"Found (\d{1,19}) invalid bytes at the end of ")
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The line of a batch, and what its records have said so far."""
+
+    line: int
+    base: int
+    last: int
+    count: int
+    epoch: int
+    timestamp: int
+    control: bool
+    valid: bool
+    offsets: list[int] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+
+    def finished(self) -> RecordBatch:
+        whole = (
+            self.offsets == list(range(self.base, self.last + 1))
+            if len(self.offsets) == self.count
+            else False
+        )
+        return RecordBatch(
+            self.line,
+            self.base,
+            self.last,
+            self.epoch,
+            self.timestamp,
+            self.control,
+            range(self.base, self.last + 1) if whole else self.offsets,
+            self.values,
+            self.keys if self.control else (),
+            self.times,
+        )
+
+
+def read_dump(source: Source, notes: list[str] | None = None, *, last: bool = True) -> Iterator[RecordBatch]:
+    """The batches of a dump; ``position`` is the line. ``last`` says that no other dump of the log follows.
+
+    Records that the tables do not have become values that decode to UnknownRecord. A dump that breaks off within its
+    last batch, and in the last dump an invalid last batch, end the iterator with a line in ``notes``. Raises TraceError
+    where a line is none of a dump, or its JSON does not fit its record.
+    """
+    return _Dump(source, [] if notes is None else notes, last).batches()
+
+
+class _Dump:
+    def __init__(self, source: Source, notes: list[str], last: bool) -> None:
+        self.path: Path = source.path
+        self.lines = split(source)
+        self.notes, self.last = notes, last
+        self.number = 0
+        self.left_out = 0
+        """Records with fields that are not in the tables."""
+
+    def batches(self) -> Iterator[RecordBatch]:
+        batch: _Batch | None = None
+        started = False
+        line = b""
+        try:
+            for self.number, line in enumerate(self.lines, start=1):
+                line = line.removesuffix(b"\r")
+                if line.startswith(b"| ") and batch is not None:
+                    self._record(batch, line)
+                elif line.startswith(b"baseOffset: "):
+                    if batch is not None:
+                        yield self._whole(batch)
+                    batch, started = None, True
+                    batch = self._batch(line)
+                elif started and not self._between(line):
+                    raise self._error(
+                        None, f"no line of a dump: {printable(line.decode('utf-8', 'replace'), 60)}"
+                    )
+        except TraceError as wrong:
+            # The last line may be cut off; then nothing follows it.
+            if wrong.line != self.number or next(self.lines, None) is not None:
+                raise
+            if not self._breaks_off(line):
+                raise
+            self.notes.append(f"{self.path}:{self.number}: the dump ends within a line")
+            if batch is not None and len(batch.values) < batch.count:
+                batch = None
+        if batch is not None:
+            if len(batch.values) < batch.count:
+                self.notes.append(f"{self.path}:{batch.line}: the dump ends within a batch: not read")
+            elif self.last and not batch.valid:
+                self.notes.append(f"{self.path}:{batch.line}: the last batch is not valid: not read")
+            else:
+                yield self._whole(batch)
+        if self.left_out:
+            self.notes.append(
+                f"{self.path}: {self.left_out} records have fields that are not known here; these were left out"
+            )
+
+    def _breaks_off(self, line: bytes) -> bool:
+        """Whether a bad last line can be the beginning of a good one."""
+        return not (line.startswith(b"| ") and line.endswith(b"}"))
+
+    def _between(self, line: bytes) -> bool:
+        """Whether a line may stand between the batches: several segments in one dump, or what Kafka says at the end."""
+        if line.startswith(b"Dumping ") or LOG_HEAD.match(line) or not line:
+            return True
+        if found := _TRAILING.match(line):
+            left = found[1].decode()
+            self.notes.append(
+                f"{self.path}:{self.number}: the dumped file ends with {left} bytes that are no batch"
+            )
+            return True
+        return False
+
+    def _error(self, name: str | None, message: str, line: int | None = None) -> TraceError:
+        return TraceError(self.path, self.number if line is None else line, name, message)
+
+    def _text(self, line: bytes) -> str:
+        try:
+            return line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise self._error(None, "not UTF-8") from None
+
+    def _batch(self, line: bytes) -> _Batch:
+        pairs = dict(_PAIR.findall(self._text(line)))
+
+        def number(name: str, least: int = 0) -> int:
+            text = pairs.get(name, "")
+            value = int(text) if _NUMBER.match(text) else None
+            if value is None or not least <= value <= _LARGEST:
+                raise self._error(name, f"not a whole number from {least} on" if text else "is missing")
+            return value
+
+        def flag(name: str) -> bool:
+            if pairs.get(name) not in ("true", "false"):
+                raise self._error(name, "not true or false" if name in pairs else "is missing")
+            return bool(pairs[name] == "true")
+
+        if number("magic") != 2:
+            raise self._error("magic", "only message format 2 is read")
+        timestamp = number("CreateTime" if "CreateTime" in pairs else "LogAppendTime", -1)
+        base, last_offset, count = number("baseOffset"), number("lastOffset"), number("count")
+        if not 0 <= last_offset - base < 1 << 31 or count > last_offset - base + 1:
+            raise self._error("count", f"{count} records from offset {base} to {last_offset}")
+        epoch = number("partitionLeaderEpoch", -1)
+        control, valid = flag("isControl"), flag("isvalid")
+        return _Batch(self.number, base, last_offset, count, epoch, timestamp, control, valid)
+
+    def _whole(self, batch: _Batch) -> RecordBatch:
+        if not batch.valid:
+            raise self._error("isvalid", "the batch does not have the checksum of its header", batch.line)
+        if len(batch.values) != batch.count:
+            message = f"a batch of {batch.count} records with {len(batch.values)} lines"
+            raise self._error("count", message, batch.line)
+        return batch.finished()
+
+    def _record(self, batch: _Batch, line: bytes) -> None:
+        found = _RECORD.match(self._text(line))
+        if found is None:
+            raise self._error(None, "no line of a record")
+        offset, time, key_size, value_size, rest = found.groups()
+        if len(batch.values) == batch.count:
+            raise self._error(None, f"more than the {batch.count} records of the batch")
+        at = batch.base + len(batch.values) if offset is None else int(offset)
+        if at > batch.last or (batch.offsets and at <= batch.offsets[-1]) or at < batch.base:
+            raise self._error("offset", f"{at} is not within the batch, or not above the record before")
+        key: bytes | None = None
+        value: bytes | None
+        if batch.control:
+            key, value = self._control(rest)
+        elif value_size == "-1" and not rest:
+            value = None
+        else:
+            value = self._value(rest)
+        batch.offsets.append(at)
+        batch.values.append(value)
+        batch.keys.append(key)
+        batch.times.append(batch.timestamp if time is None else int(time))
+
+    def _control(self, rest: str) -> tuple[bytes | None, bytes | None]:
+        """Key and value; the value is None where the dump does not have it."""
+        if found := _CONTROL_TYPE.match(rest):
+            try:
+                return control_key(found[1]), None
+            except KeyError:
+                return None, None
+        found = _CONTROL.match(rest)
+        if found is None or found[1] not in _CONTROL_NAMES:
+            return None, None
+        data = parse(self.path, self.number, found[2].encode("utf-8"))
+        try:
+            return encode_control(_CONTROL_NAMES[found[1]], data, lenient=True)
+        except UnknownRecord:
+            return control_key(_CONTROL_NAMES[found[1]]), None
+        except FieldError as wrong:
+            raise self._error(printable(wrong.path), wrong.message) from None
+
+    def _value(self, rest: str) -> bytes:
+        if not rest.startswith(_PAYLOAD):
+            raise self._error(
+                None, "a record without its payload: was the dump made with --cluster-metadata-decoder?"
+            )
+        payload = rest[len(_PAYLOAD) :]
+        if not payload.startswith("{"):
+            # What Kafka's own decoder could not read: "Error at 17, skipping. ..."
+            if payload.startswith("Error at "):
+                return encode_unknown(None, 0, printable(payload))
+            raise self._error("payload", "not JSON: was the dump made with --cluster-metadata-decoder?")
+        parsed = parse(self.path, self.number, payload.encode("utf-8"))
+        kind, version, data = parsed.get("type"), parsed.get("version"), parsed.get("data")
+        if not isinstance(kind, str):
+            raise self._error("payload.type", "not a string")
+        if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version < 1 << 15:
+            raise self._error("payload.version", "not a version")
+        if not isinstance(data, dict):
+            raise self._error("payload.data", "not an object")
+        return self._encoded(kind, version, data)
+
+    def _encoded(self, kind: str, version: int, data: dict[str, Any]) -> bytes:
+        try:
+            return encode(kind, version, data)
+        except UnknownRecord as unknown:
+            return encode_unknown(unknown.key, version, printable(kind))
+        except FieldError:
+            pass
+        try:
+            value = encode(kind, version, data, lenient=True)
+        except FieldError as wrong:
+            raise self._error(f"payload.data.{printable(wrong.path)}", wrong.message) from None
+        self.left_out += 1
+        return value
+
+
+__all__ = ["LOG_HEAD", "SNAPSHOT_HEAD", "read_dump"]

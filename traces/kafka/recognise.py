@@ -1,0 +1,138 @@
+"""What a file is, from its first bytes: a segment or a snapshot of a metadata log, or the dump of one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from traces.errors import TraceError
+from traces.kafka.batches import COMPRESSION, CONTROL, HEADER, LEAST, MAGIC, MAX_BATCH, read_batches
+from traces.kafka.dump import SNAPSHOT_HEAD
+from traces.kafka.values import TYPES, DamagedRecord, api_key, control_type
+from traces.lines import Source
+
+SEGMENT, SNAPSHOT = "metadata segment", "metadata snapshot"
+SEGMENT_DUMP, SNAPSHOT_DUMP = "metadata dump", "snapshot dump"
+LOOKED_AT = 1 << 16
+"""How much of a file is read to see what it is."""
+
+LEADER_CHANGE, SNAPSHOT_HEADER = 2, 3
+_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_BATCH_LINE = re.compile(
+    rb"^baseOffset: (\d{1,19}) lastOffset: .* isControl: (true|false) .* magic: 2 ", re.MULTILINE
+)
+_RECORD_LINE = re.compile(
+    rb'^\| .*?(SnapshotHeader|controlType: LEADER_CHANGE|payload: \{"type":"[A-Z_]+_RECORD")', re.M
+)
+_FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x00-\x7f]\x00(.*)", re.DOTALL)
+
+
+class Found(NamedTuple):
+    """What was recognised: its kind, its first offset, and, of a snapshot, what it contains."""
+
+    kind: str
+    base_offset: int
+    end_offset: int | None = None
+    epoch: int | None = None
+
+
+def recognise(path: Path) -> str | None:
+    """ "metadata segment", "metadata snapshot", "metadata dump", "snapshot dump", or None. Looks through gzip.
+
+    Raises TraceError where the file cannot be read.
+    """
+    found = inspect(path)
+    return None if found is None else found.kind
+
+
+def inspect(path: Path) -> Found | None:
+    """What a file is, with what its head says. Raises TraceError where it cannot be read."""
+    with Source(path) as source:
+        try:
+            head = source.read(LOOKED_AT)
+        except TraceError:
+            if not source.compressed:
+                raise
+            # A damaged compressed file is none of ours, as far as can be seen.
+            return None
+    return _binary(path, head) or _dump(head)
+
+
+def _binary(path: Path, head: bytes) -> Found | None:
+    if len(head) < HEADER.size:
+        return None
+    base, length, _, magic, _, attributes, delta, _, _, count = HEADER.unpack_from(head)
+    if (
+        magic != MAGIC
+        or not LEAST <= length <= MAX_BATCH
+        or base < 0
+        or delta < 0
+        or not 0 < count <= delta + 1
+    ):
+        return None
+    kind = _first_record(path, head, bool(attributes & CONTROL), attributes & COMPRESSION)
+    if kind != SNAPSHOT:
+        return None if kind is None else Found(kind, base)
+    name = _NAME.match(path.name)
+    return Found(kind, base, int(name[1]), int(name[2])) if name else Found(kind, base)
+
+
+def _first_record(path: Path, head: bytes, control: bool, codec: int) -> str | None:
+    """The kind of file that begins with this record."""
+    if codec:
+        # Kafka compresses no metadata log; what was compressed is recognised if the first batch is small.
+        try:
+            batch = next(read_batches(path, _Head(head)), None)
+        except TraceError:
+            return None
+        if batch is None or not batch.values:
+            return None
+        return _kind(batch.keys[0] if batch.control else None, batch.values[0] or b"", control)
+    found = _FIRST_RECORD.match(head[HEADER.size :])
+    if found is None:
+        return None
+    rest = found[1]
+    if control:
+        return _kind(rest[1:5], b"", True) if rest[:1] == b"\x08" else None
+    if rest[:1] != b"\x01":
+        return None
+    value = re.match(rb"[\x80-\xff]{0,4}[\x00-\x7f](.*)", rest[1:], re.DOTALL)
+    return None if value is None else _kind(None, value[1][:16], False)
+
+
+def _kind(key: bytes | None, value: bytes, control: bool) -> str | None:
+    try:
+        if control:
+            return {LEADER_CHANGE: SEGMENT, SNAPSHOT_HEADER: SNAPSHOT}.get(control_type(key))
+        return SEGMENT if api_key(value)[0] in TYPES else None
+    except DamagedRecord:
+        return None
+
+
+class _Head:
+    """The first bytes of a file, as a file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read(self, size: int, /) -> bytes:
+        found, self.data = self.data[:size], self.data[size:]
+        return found
+
+
+def _dump(head: bytes) -> Found | None:
+    batch = _BATCH_LINE.search(head)
+    record = None if batch is None else _RECORD_LINE.match(head, head.find(b"\n", batch.end()) + 1)
+    if batch is None or record is None:
+        return None
+    base = int(batch[1])
+    if record[1] != b"SnapshotHeader":
+        return Found(SEGMENT_DUMP, base)
+    for line in head[: batch.start()].splitlines():
+        if found := SNAPSHOT_HEAD.match(line):
+            return Found(SNAPSHOT_DUMP, base, int(found[1]), int(found[2]))
+    return Found(SNAPSHOT_DUMP, base)
+
+
+__all__ = ["SEGMENT", "SEGMENT_DUMP", "SNAPSHOT", "SNAPSHOT_DUMP", "Found", "inspect", "recognise"]
