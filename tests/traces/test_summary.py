@@ -1,0 +1,264 @@
+"""The summary of a replay's result: what is said in each situation, never more than a screenful, never an escape."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from traces.report import LIMIT, Candidate, Finding, Report, Unexplained
+from traces.summary import duration, figure, groups, rich_summary, summary, utc, verdict
+
+TIME = 1_795_176_007_145
+
+
+def report(**fields: Any) -> Report:
+    given: dict[str, Any] = {"records": 26_269, "partitions": 12, "changes": 1234, "seconds": 2.0, **fields}
+    return Report("run/log", "metadata log", "kafka_trunk_2024_10", **given)
+
+
+def line(number: int = 1, **fields: Any) -> Unexplained:
+    candidates = (
+        Candidate(
+            "fence_broker",
+            {"broker": 2},
+            ("the broker is unfenced",),
+            ("the broker is registered",),
+            {"isr": ([1, 3], [1]), "leader": (None, 1)},
+        ),
+        Candidate("alter_partition", {"isr": [1]}),
+    )
+    given: dict[str, Any] = {
+        "position": {"offset": number},
+        "time": TIME,
+        "partition": "orders-3",
+        "before": {
+            "orders-3": {"isr": [1, 2], "leader": None},
+            "brokers": {"2": {"fenced": False}},
+            "min_isr": 2,
+        },
+        "candidates": candidates,
+        **fields,
+    }
+    return Unexplained(**given)
+
+
+def finding(name: str = "elr_only_under_min_isr", rule: str = "966.6", **fields: Any) -> Finding:
+    given: dict[str, Any] = {
+        "partition": "orders-3",
+        "position": {"offset": 77},
+        "time": TIME,
+        "summary": "ELR [3] with ISR [1, 2], and min ISR 2.",
+        "at_risk": "Acknowledged records.",
+        "kip": "KIP-966",
+        **fields,
+    }
+    return Finding(rule, name, **given)
+
+
+def drawn(shown: Report, width: int = 120, terminal: bool = False) -> str:
+    out = io.StringIO()
+    colours: Any = "standard" if terminal else None
+    console = Console(file=out, width=width, force_terminal=terminal, highlight=False, color_system=colours)
+    console.print(rich_summary(shown))
+    return out.getvalue()
+
+
+def said(shown: Report) -> str:
+    """What both ways of saying it have in common, in one line of text each, is tested on the plain one."""
+    plain = "\n".join(summary(shown))
+    assert plain.splitlines()[0] in drawn(shown, 500)
+    return plain
+
+
+def test_explained() -> None:
+    assert summary(report()) == [
+        "run/log: explained",
+        "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes of them, 2.0 s, "
+        "13,134 records a second",
+    ]
+
+
+def test_operations_where_there_are_no_records() -> None:
+    text = said(report(operations=10, records=0, seconds=0.5))
+    assert "10 operations, 0 records" in text
+    assert "20 operations a second" in text
+
+
+def test_no_rate_without_a_time() -> None:
+    assert "a second" not in said(report(seconds=0.0))
+
+
+def test_interrupted() -> None:
+    assert said(report(interrupted=True)).startswith("run/log: interrupted: explained so far\n")
+    stopped = report(interrupted=True)
+    stopped.add(line())
+    assert verdict(stopped) == "interrupted: 1 record not explained"
+
+
+def test_skipped_notes_and_figures() -> None:
+    skipped = {"FEATURE_LEVEL_RECORD": 1, "NO_OP_RECORD": 3000}
+    figures = {"under_min_isr_ms": 3_723_456, "unclean_elections": 2000}
+    text = said(report(skipped=skipped, notes=["the last batch is torn"], figures=figures))
+    assert "  not modelled, skipped: NO_OP_RECORD 3,000, FEATURE_LEVEL_RECORD 1" in text
+    assert "  note: the last batch is torn" in text
+    assert "  under min ISR 1:02:03, unclean elections 2,000" in text
+
+
+def test_the_first_line_that_is_not_explained_is_said_in_full() -> None:
+    shown = report()
+    for number in (4943, 5000, 6000):
+        shown.add(line(number))
+    text = said(shown)
+    assert text.startswith("run/log: 3 records not explained\n")
+    expected = [
+        "first of 3 not explained",
+        "  offset 4943, 2026-11-20 12:00:07.145 UTC, orders-3",
+        "  before:",
+        "    state: min_isr 2",
+        "    orders-3: isr [1, 2], leader none",
+        "    brokers 2: fenced false",
+        "  nearest: fence_broker(broker=2)",
+        "    refused by: the broker is unfenced",
+        "    isr: the model says [1, 3], recorded is [1]",
+        "    leader: the model says none, recorded is 1",
+        "  nearest: alter_partition(isr=[1])",
+        "  and 2 more that are not explained; --json and --html have them all",
+    ]
+    assert summary(shown)[2:] == expected
+    for part in expected:
+        assert part.strip() in drawn(shown)
+
+
+def test_nothing_comes_near() -> None:
+    shown = report()
+    shown.add(line(candidates=(), time=None, partition=None, before={}))
+    assert summary(shown)[2:] == [
+        "not explained",
+        "  offset 1, no time",
+        "  no action of the model comes near",
+    ]
+
+
+def test_findings_are_grouped_by_property() -> None:
+    shown = report()
+    shown.find(finding())
+    shown.find(finding(position={"offset": 99}))
+    shown.find(
+        finding("other", "966.12", kip="", partition=None, position={"file": "x", "line": 3}, time=None)
+    )
+    shown.find(finding("third", "966.4", certain=False))
+    assert verdict(shown) == "4 findings of 3 properties"
+    lines = summary(shown)
+    table = lines[lines.index("findings") :]
+    assert table[1].split() == ["rule", "property", "count", "KIP", "first"]
+    assert table[2].split(None, 4) == [
+        "966.6", "elr_only_under_min_isr", "2", "KIP-966", "orders-3, offset 77, 2026-11-20 12:00:07.145 UTC",
+    ]  # fmt: skip
+    assert table[3:5] == ["    ELR [3] with ISR [1, 2], and min ISR 2.", "    at risk: Acknowledged records."]
+    assert "file x, line 3, no time" in table[5]
+    assert "third (possible)" in table[8]
+    assert table[-1] == "  the first of each property; --json and --html have them all"
+    text = drawn(shown, 160)
+    for part in ("elr_only_under_min_isr", "966.12", "third (possible)", "at risk: Acknowledged records."):
+        assert part in text
+
+
+def test_a_certain_finding_stands_for_its_group() -> None:
+    shown = report()
+    shown.find(finding(certain=False, position={"offset": 1}))
+    shown.find(finding(position={"offset": 2}))
+    (group,) = groups(shown)
+    assert group.certain
+    assert group.first.position == {"offset": 2}
+    assert group.count == 2
+
+
+def test_more_than_are_kept() -> None:
+    shown = report()
+    for number in range(LIMIT + 50):
+        shown.add(line(number))
+        shown.find(finding(position={"offset": number}))
+    text = said(shown)
+    assert f"and {LIMIT + 49} more that are not explained; --json and --html have the first {LIMIT}" in text
+    assert groups(shown)[0].count == LIMIT + 50
+    assert f"the first of each property; --json and --html have the first {LIMIT}" in text
+
+
+def test_never_more_than_a_screenful() -> None:
+    many = {f"{name}_{i}": i for name in ("A", "B") for i in range(500)}
+    shown = report(skipped=many, notes=list(many), figures=many)
+    wide = {f"t-{i}": {f"field{k}": list(range(90)) for k in range(40)} for i in range(200)}
+    differences = {f"f{i}": ("x" * 5000, list(range(5000))) for i in range(500)}
+    candidate = Candidate("act", dict(many), tuple(many), (), differences)
+    for _ in range(200):
+        shown.add(line(before=wide, candidates=(candidate,) * 50))
+    for i in range(300):
+        shown.find(finding(f"property_{i}", summary="y" * 5000, at_risk="z" * 5000))
+    lines = summary(shown)
+    assert len(lines) <= 54
+    assert max(map(len, lines)) < 1000
+    text = "\n".join(lines)
+    for part in (
+        "and 994 more types",
+        "and 998 more notes",
+        "and 48 more actions",
+        "and 294 more properties",
+    ):
+        assert part in text
+    assert drawn(shown, 120).count("\n") < 150
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[31mred\x1b[0m", "a\nb\rc", "\u202egnp", "\x00\x07", "[bold]x[/bold] [/]"]
+)
+def test_what_the_input_says_commands_no_terminal(text: str) -> None:
+    shown = Report(text, text, text, notes=[text], skipped={text: 1}, figures={text: 1, text + " ms": 2})
+    candidate = Candidate(text, {text: text}, (text,), (text,), {text: (text, [text])})
+    shown.add(line(partition=text, before={text: {text: text}, "x": text}, candidates=(candidate,)))
+    shown.find(
+        finding(text, text, partition=text, position={text: text}, summary=text, at_risk=text, kip=text)
+    )
+    lines = summary(shown)
+    assert all(part.isprintable() for part in lines)
+    assert all(part.isprintable() for part in drawn(shown, 400).splitlines())
+    if text.isprintable():
+        assert text in drawn(shown, 400)
+
+
+def test_a_terminal_gets_colours() -> None:
+    shown = report()
+    assert "\x1b[32m" in drawn(shown, terminal=True)
+    shown.add(line())
+    assert "\x1b[1;31m" in drawn(shown, terminal=True)
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        (0, "1970-01-01 00:00:00.000 UTC"),
+        (TIME, "2026-11-20 12:00:07.145 UTC"),
+        (None, "no time"),
+        (-1, "no time"),
+        (2**62, f"time {2**62}"),
+        (253_402_300_800_000, "time 253402300800000"),
+    ],
+)
+def test_times(time: int | None, shown: str) -> None:
+    assert utc(time) == shown
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [(0, "0 ms"), (999, "999 ms"), (1000, "0:00:01"), (3_723_999, "1:02:03"), (360_000_000, "100:00:00")],
+)
+def test_durations(milliseconds: int, shown: str) -> None:
+    assert duration(milliseconds) == shown
+
+
+def test_figures_are_durations_where_ms_is_a_word() -> None:
+    assert figure("leaderless_ms", 61_000) == "leaderless 0:01:01"
+    assert figure("milliseconds under min ISR", 61_000) == "under min ISR 0:01:01"
+    assert figure("items", 61_000) == "items 61,000"

@@ -1,0 +1,176 @@
+"""A replay's result as a page: one HTML file that needs no network, for whoever operates the cluster.
+
+The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing of the
+data is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one, known
+by its hash, and loads nothing.
+
+Form of the data, to keep 100,000 changes small: ``{"limit", "reports": [{"report", "promises", "causes",
+"members", "timelines"}]}``. ``report`` is ``Report.to_json``. A timeline is ``[partition, total, changes]``; a change
+is ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1:
+nothing explains it), ``min_isr`` −1 where the log does not say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1
+where it is the state after the change before, else a state. A state is 0 for none, or ``[replicas, isr, elr,
+last known elr, leader, leader epoch, partition epoch]`` and, where they are not the usual ones, ``[recovery state,
+adding, removing]`` after it; lists of members are indices into ``members``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from traces.observed import PartitionChange, PartitionState
+from traces.report import LIMIT_CHANGES, Report, Timeline
+from traces.summary import summary
+
+_TEMPLATE = Path(__file__).with_name("page.html")
+_EXACT = 2**53
+"""Whole numbers beyond it are not exact in a browser; they are written as text."""
+_DEEP = 40
+"""A value that is nested deeper is cut there."""
+_SUMMARIES = 20
+"""So many inputs are summed up for browsers without scripts."""
+_USUAL = ("RECOVERED", (), ())
+
+State = list[Any] | int
+
+
+def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str] | None = None) -> None:
+    """Write one HTML file that shows all the reports. Raises OSError where the file cannot be written.
+
+    ``promises`` says in a sentence what a property promises, by its name; None: as the invariants say it.
+    """
+    said = known_promises() if promises is None else promises
+    before, after = _template(reports)
+    with file.open("w", encoding="utf-8", newline="\n") as page:
+        page.write(before)
+        for piece in data(reports, said):
+            page.write(piece)
+        page.write(after)
+
+
+def known_promises() -> dict[str, str]:
+    """What each property promises, by its name, as the invariants on the controller's partitions say it."""
+    from invariants.replication.controller import INVARIANTS
+
+    return {invariant.name: invariant.meaning for invariant in INVARIANTS}
+
+
+def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:
+    """The page's data as JSON, in pieces: ASCII only, and without any character that HTML could take up."""
+    yield f'{{"limit":{LIMIT_CHANGES},"reports":['
+    for i, report in enumerate(reports):
+        compact = _Compact()
+        yield ",\n" if i else "\n"
+        yield f'{{"report":{_json(report.to_json())},"promises":{_json(_needed(report, promises))},"timelines":['
+        for j, timeline in enumerate(report.timelines.values()):
+            yield ",\n" if j else "\n"
+            yield _json(compact.timeline(timeline))
+        yield f'],"causes":{_json(list(compact.causes))},"members":{_json([list(m) for m in compact.members])}}}'
+    yield "]}"
+
+
+class _Compact:
+    """Changes as short lists; causes and lists of members are written once and referred to by index."""
+
+    def __init__(self) -> None:
+        self.causes: dict[str, int] = {}
+        self.members: dict[tuple[int, ...], int] = {}
+
+    def timeline(self, timeline: Timeline) -> list[Any]:
+        changes, last = [], None
+        for i, change in enumerate(timeline.changes):
+            changes.append(self.change(change, follows=i > 0 and change.before == last))
+            last = change.after
+        return [timeline.partition, timeline.total, changes]
+
+    def change(self, change: PartitionChange, follows: bool) -> list[Any]:
+        return [
+            change.position,
+            change.time,
+            -1 if change.cause is None else self.causes.setdefault(change.cause, len(self.causes)),
+            -1 if change.min_isr is None else change.min_isr,
+            -1 if change.unclean_election is None else int(change.unclean_election),
+            1 if follows else self.state(change.before),
+            self.state(change.after),
+        ]
+
+    def state(self, state: PartitionState | None) -> State:
+        if state is None:
+            return 0
+        short: list[Any] = [
+            self._members(state.replicas),
+            self._members(state.isr),
+            self._members(state.elr),
+            self._members(state.last_known_elr),
+            -1 if state.leader is None else state.leader,
+            state.leader_epoch,
+            state.partition_epoch,
+        ]
+        if (state.leader_recovery_state, state.adding, state.removing) != _USUAL:
+            short += [state.leader_recovery_state, self._members(state.adding), self._members(state.removing)]
+        return short
+
+    def _members(self, members: tuple[int, ...]) -> int:
+        return self.members.setdefault(members, len(self.members))
+
+
+def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: promises[name] for name in sorted({f.property for f in report.findings}) if name in promises
+    }
+
+
+def _json(value: Any) -> str:
+    """JSON that can stand in a script element: ``<``, ``>``, ``&`` and all that is not ASCII are escaped."""
+    text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON has it, whatever it was; what a browser would not read exactly becomes text."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if -_EXACT < value < _EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth > _DEEP:
+        return "…"
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item, depth + 1) for item in value), key=str)
+    return str(value)
+
+
+def _template(reports: Sequence[Report]) -> tuple[str, str]:
+    """The page's text before the data and after it."""
+    text = _TEMPLATE.read_text(encoding="utf-8")
+    style = _between(text, "<style>", "</style>")
+    script = _between(text, "<script>", "</script>")
+    allowed = f"style-src {_hash(style)}; script-src {_hash(script)}"
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    told = "\n".join(line for report in reports[:_SUMMARIES] for line in [*summary(report), ""])
+    text = text.replace("{{policy}}", policy, 1).replace("{{summary}}", html.escape(told, quote=True), 1)
+    before, _, after = text.rpartition("{{data}}")
+    return before, after
+
+
+def _between(text: str, start: str, end: str) -> str:
+    return text.split(start, 1)[1].split(end, 1)[0]
+
+
+def _hash(text: str) -> str:
+    """How a policy names a text that it allows."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+
+
+__all__ = ["data", "known_promises", "write_page"]
