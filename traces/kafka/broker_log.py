@@ -1,0 +1,560 @@
+"""A Kafka broker's own log (server.log, state-change.log): what it says of HWM, LEO, ISR and leadership.
+
+The lines are log4j's ``[date time] LEVEL message (logger)``. HWM moves and the LEOs of followers are there only
+where the logger ``kafka.cluster.Partition`` is at DEBUG. Most lines are no event, and are passed over; so are the
+lines of stack traces.
+
+The date has no zone. ``BrokerEvent.time_ms`` is that local time counted as if it were UTC, less ``utc_offset_ms``;
+``UtcOffset`` finds the offset from changes whose time the metadata log tells.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from traces.errors import TraceError, printable
+from traces.fields import INT32, INT64
+from traces.lines import GZIP_MAGIC, _split
+
+MAX_MEMBERS = 1000
+"""More members of an ISR than this in one line are refused."""
+DAY_MS = 86_400_000
+QUARTER_MS = 900_000
+"""Zones differ from UTC by whole quarters of an hour."""
+MAX_OFFSET_QUARTERS = 4 * 18
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEvent:
+    """A line that says something of a partition. ``time_ms`` is in ms since the epoch (see the module)."""
+
+    path: Path
+    line: int
+    time_ms: int
+    broker: int
+    topic: str
+    partition: int
+
+    @property
+    def name(self) -> str:
+        """The partition's name, as Kafka writes it: topic, dash, number."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class HwmMoved(BrokerEvent):
+    """The leader's HWM moved (B4), in offsets."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class HwmLowered(BrokerEvent):
+    """The log's own HWM was set back. On a follower that is normal (B4, B3); the line does not say who leads."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeoRecorded(BrokerEvent):
+    """The leader recorded a follower's LEO, from the follower's Fetch (B1)."""
+
+    replica: int
+    leo: int
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrUpdated(BrokerEvent):
+    """The controller took the leader's AlterPartition: the committed ISR and its partition epoch.
+
+    ``under_min_isr`` is what the leader itself says of it.
+    """
+
+    isr: tuple[int, ...]
+    partition_epoch: int
+    under_min_isr: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IsrShrinking(BrokerEvent):
+    """The leader is about to take members out of the ISR: its own HWM and LEO, and the LEOs it knows of them.
+
+    ``out_of_sync`` are pairs of a member and its LEO, -1 where the leader does not know it.
+    """
+
+    isr: tuple[int, ...]
+    proposed: tuple[int, ...]
+    hwm: int
+    leo: int
+    out_of_sync: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrSubmitted(BrokerEvent):
+    """The leader proposes an ISR with AlterPartition (B7).
+
+    ``added`` is the replica of an expansion, ``removed`` are those of a shrink. ``partition_epoch`` is the one
+    that the leader knows.
+    """
+
+    leader_epoch: int
+    partition_epoch: int
+    proposed: tuple[int, ...]
+    committed: tuple[int, ...]
+    added: int | None
+    removed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BecameLeader(BrokerEvent):
+    """This broker leads in a leader epoch that it did not know: its LEO is the epoch's start offset (B5).
+
+    A broker that restarts knows no epoch, so this may be one that it led before.
+    """
+
+    leader_epoch: int
+    start_offset: int
+    partition_epoch: int
+    hwm: int
+    isr: tuple[int, ...]
+    under_min_isr: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StillLeader(BrokerEvent):
+    """The leader replayed a change of the partition from the metadata log; the leader epoch is the same.
+
+    ``hwm`` is -1 where the leader knew a later change already, and went on with that.
+    """
+
+    leader_epoch: int
+    partition_epoch: int
+    hwm: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BecameFollower(BrokerEvent):
+    """This broker follows in a leader epoch that it did not know, with this LEO and HWM. No leader: None."""
+
+    leader_epoch: int
+    leo: int
+    partition_epoch: int
+    hwm: int
+    leader: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StillFollower(BrokerEvent):
+    """The follower replayed a change of the partition from the metadata log; the leader epoch is the same."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherRemoved(BrokerEvent):
+    """The broker stopped to fetch the partition: it is about to replay a change of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncating(BrokerEvent):
+    """The follower cuts its log to end before ``offset`` at the latest (B3)."""
+
+    leader: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class InitialHwm(BrokerEvent):
+    """The partition's log is ready after a start of the broker, with the HWM of its checkpoint."""
+
+    hwm: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLoaded(BrokerEvent):
+    """A log was loaded at a start of the broker: its LEO and its start."""
+
+    leo: int
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigured(BrokerEvent):
+    """The broker is about to use new settings of a topic: its ``min.insync.replicas``, None where it has none.
+
+    ``partition`` is -1: it is about all of them.
+    """
+
+    min_isr: int | None
+
+
+# --- lines ----------------------------------------------------------------------------------------------
+
+_HEAD = re.compile(
+    rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) "
+)
+_LOGGER = re.compile(rb"\(([A-Za-z_$][A-Za-z0-9_.$]*)\)\s*\Z")
+_BROKER = re.compile(r"(?:BrokerServer id|Broker id|nodeId|broker)=(\d{1,10})\]")
+_TP = r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+)"
+_PARTITION = rf"\[Partition {_TP} broker=(?P<broker>\d+)\] "
+_STATE = r"\[Broker id=(?P<broker>\d+)\] "
+_LOG_OFFSET = r"\(offset=(?P<{}>-?\d+)[ ,)][^()]*\)?"
+_BRACKETS = r"\[(?P<{}>[\d, ]*)\]"
+
+_Reader = Callable[["_Line"], BrokerEvent]
+
+
+class _Line:
+    """The parts of a line that matched, read with their bounds."""
+
+    def __init__(self, path: Path, line: int, time_ms: int, broker: int | None, match: re.Match[str]) -> None:
+        self.path, self.line, self.time_ms, self._broker, self._match = path, line, time_ms, broker, match
+
+    def base(self) -> tuple[Path, int, int, int, str, int]:
+        """The fields that every event has."""
+        groups = self._match.groupdict()
+        broker = self.number("broker", 0, INT32) if "broker" in groups else self._broker
+        assert broker is not None
+        partition = self.number("partition", 0, INT32) if "partition" in groups else -1
+        return self.path, self.line, self.time_ms, broker, self._match["topic"], partition
+
+    def wrong(self, name: str, message: str) -> TraceError:
+        """An error in a part of this line."""
+        return TraceError(self.path, self.line, name, message)
+
+    def has(self, name: str) -> bool:
+        """Whether an optional part is there."""
+        return self._match[name] is not None
+
+    def text(self, name: str) -> str:
+        """A part as it is."""
+        return self._match[name]
+
+    def number(self, name: str, low: int = -1, high: int = INT64) -> int:
+        """A number within bounds: an offset, unless told otherwise."""
+        return self._bounded(name, self._match[name], low, high)
+
+    def epoch(self, name: str) -> int:
+        """A leader epoch or a partition epoch."""
+        return self.number(name, 0, INT32)
+
+    def ids(self, name: str) -> tuple[int, ...]:
+        """Broker ids, separated by commas."""
+        parts = [part for part in re.split(r"[, ]+", self._match[name]) if part]
+        if len(parts) > MAX_MEMBERS:
+            raise self.wrong(name, f"more than {MAX_MEMBERS} members")
+        found = tuple(self._bounded(name, part, 0, INT32) for part in parts)
+        if len(set(found)) != len(found):
+            raise self.wrong(name, "a member stands twice")
+        return found
+
+    def _bounded(self, name: str, text: str, low: int, high: int) -> int:
+        if len(text) > 20 or not low <= int(text) <= high:
+            raise self.wrong(name, f"{printable(text, 40)} is outside {low}..{high}")
+        return int(text)
+
+
+def _hwm_moved(m: _Line) -> BrokerEvent:
+    return HwmMoved(*m.base(), m.number("before"), m.number("after"))
+
+
+def _hwm_lowered(m: _Line) -> BrokerEvent:
+    return HwmLowered(*m.base(), m.number("before"), m.number("after"))
+
+
+def _leo_recorded(m: _Line) -> BrokerEvent:
+    return LeoRecorded(*m.base(), m.number("replica", 0, INT32), m.number("leo"), m.number("start"))
+
+
+def _isr_updated(m: _Line) -> BrokerEvent:
+    return IsrUpdated(*m.base(), m.ids("isr"), m.epoch("pe"), m.has("under"))
+
+
+_OUT_OF_SYNC = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+), [^()]*\)")
+
+
+def _isr_shrinking(m: _Line) -> BrokerEvent:
+    members = []
+    for replica, leo in _OUT_OF_SYNC.findall(m.text("out")):
+        members.append((m._bounded("brokerId", replica, 0, INT32), m._bounded("endOffset", leo, -1, INT64)))
+        if len(members) > MAX_MEMBERS:
+            raise m.wrong("brokerId", f"more than {MAX_MEMBERS} members")
+    return IsrShrinking(
+        *m.base(), m.ids("isr"), m.ids("proposed"), m.number("hwm"), m.number("leo"), tuple(members)
+    )
+
+
+_MEMBER = re.compile(r"BrokerState\(brokerId=(\d+), brokerEpoch=(-?\d+)\)")
+
+
+def _isr_submitted(m: _Line) -> BrokerEvent:
+    proposed = [m._bounded("isr", member, 0, INT32) for member, _ in _MEMBER.findall(m.text("members"))]
+    if len(proposed) > MAX_MEMBERS:
+        raise m.wrong("isr", f"more than {MAX_MEMBERS} members")
+    added = m.number("added", 0, INT32) if m.has("added") else None
+    return IsrSubmitted(
+        *m.base(), m.epoch("le"), m.epoch("pe"), tuple(proposed), m.ids("committed"), added,
+        m.ids("removed") if m.has("removed") else (),
+    )  # fmt: skip
+
+
+def _became_leader(m: _Line) -> BrokerEvent:
+    return BecameLeader(
+        *m.base(),
+        m.epoch("le"),
+        m.number("start"),
+        m.epoch("pe"),
+        m.number("hwm"),
+        m.ids("isr"),
+        m.has("under"),
+    )
+
+
+def _still_leader(m: _Line) -> BrokerEvent:
+    return StillLeader(
+        *m.base(), m.epoch("le"), m.epoch("pe"), m.number("hwm") if m.has("hwm") else -1, m.ids("isr")
+    )
+
+
+def _became_follower(m: _Line) -> BrokerEvent:
+    leader = m.number("leader", -1, INT32)
+    return BecameFollower(
+        *m.base(),
+        m.epoch("le"),
+        m.number("leo"),
+        m.epoch("pe"),
+        m.number("hwm"),
+        None if leader < 0 else leader,
+    )
+
+
+def _still_follower(m: _Line) -> BrokerEvent:
+    return StillFollower(*m.base(), m.epoch("le"), m.epoch("pe"), m.ids("isr"))
+
+
+def _truncating(m: _Line) -> BrokerEvent:
+    return Truncating(*m.base(), m.number("leader", -1, INT32), m.number("offset"))
+
+
+def _initial_hwm(m: _Line) -> BrokerEvent:
+    return InitialHwm(*m.base(), m.number("hwm"))
+
+
+def _log_loaded(m: _Line) -> BrokerEvent:
+    return LogLoaded(*m.base(), m.number("leo"), m.number("start"))
+
+
+_MIN_ISR = re.compile(r"(?:\A|,)min\.insync\.replicas -> (-?\d+)(?:,|\Z)")
+
+
+def _topic_configured(m: _Line) -> BrokerEvent:
+    found = _MIN_ISR.search(m.text("settings"))
+    return TopicConfigured(
+        *m.base(), None if found is None else m._bounded("min.insync.replicas", found[1], 1, INT32)
+    )
+
+
+_IN_STATE = (
+    r"[^()]*\([^()]*leaderEpoch=(?P<le>-?\d+), isr=\[(?P<isr>[\d, ]*)\], partitionEpoch=(?P<pe>-?\d+)[^()]*\)"
+)
+_TOPIC_ID = r"(?: with topic id (?:Some\([\w-]*\)|None|[\w-]*))?"
+_PENDING = (
+    r"Submitting ISR state change Pending(?:Expand|Shrink)Isr\("
+    r"(?:newInSyncReplicaId=(?P<added>-?\d+)|outOfSyncReplicaIds=Set\((?P<removed>[\d, ]*)\)), "
+    r"sentLeaderAndIsr=LeaderAndIsr\(leader=-?\d+, leaderEpoch=(?P<le>-?\d+), "
+    r"isrWithBrokerEpoch=\[(?P<members>[^\[\]]*)\], leaderRecoveryState=\w+, partitionEpoch=(?P<pe>-?\d+)\)"
+    r".*CommittedPartitionState\(isr=Set\((?P<committed>[\d, ]*)\)"
+)  # fmt: skip
+
+# The logger, the text that an event's message must hold, and how the message is read. A text that is looked for
+# first keeps most lines away from the expressions.
+_KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
+    logger: tuple((needle, re.compile(expression), read) for needle, expression, read in kinds)
+    for logger, kinds in {
+        "kafka.cluster.Partition": (
+            ("] Recorded replica ",
+             _PARTITION + r"Recorded replica (?P<replica>-?\d+) log end offset \(LEO\) position (?P<leo>-?\d+) "
+             r"and log start offset (?P<start>-?\d+)\.", _leo_recorded),
+            ("] High watermark updated from ",
+             _PARTITION + r"High watermark updated from " + _LOG_OFFSET.format("before") + " to "
+             + _LOG_OFFSET.format("after"), _hwm_moved),
+            ("] ISR updated to ",
+             _PARTITION + r"ISR updated to (?P<isr>[\d,]*) *(?P<under>\(under-min-isr\))? *"
+             r"and version updated to (?P<pe>-?\d+)", _isr_updated),
+            ("] Shrinking ISR from ",
+             _PARTITION + r"Shrinking ISR from (?P<isr>[\d,]*) to (?P<proposed>[\d,]*)\. Leader: \(highWatermark: "
+             r"(?P<hwm>-?\d+), endOffset: (?P<leo>-?\d+)\)\. Out of sync replicas: (?P<out>.*)", _isr_shrinking),
+            ("] Submitting ISR state change ", _PARTITION + _PENDING, _isr_submitted),
+            ("] Log loaded for partition ",
+             _PARTITION + r"Log loaded for partition \S+ with initial high watermark (?P<hwm>-?\d+)", _initial_hwm),
+        ),
+        "state.change.logger": (
+            ("] Leader ",
+             _STATE + rf"Leader {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<start>-?\d+) "
+             r"with partition epoch (?P<pe>-?\d+), high watermark (?P<hwm>-?\d+), ISR " + _BRACKETS.format("isr")
+             + r", adding replicas \[[\d, ]*\] and removing replicas \[[\d, ]*\] *(?P<under>\(under-min-isr\))?",
+             _became_leader),
+            ("] Skipped the become-leader ",
+             _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID} and partition state "
+             + _IN_STATE + r" since (?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
+             r"|the leader is already at a newer partition epoch)", _still_leader),
+            ("] Follower ",
+             _STATE + rf"Follower {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<leo>-?\d+) "
+             r"with partition epoch (?P<pe>-?\d+) and high watermark (?P<hwm>-?\d+)\. "
+             r"Current leader is (?P<leader>-?\d+)\.", _became_follower),
+            ("] Skipped the become-follower ",
+             _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID} and partition state "
+             + _IN_STATE + " since (?:it is already a follower "
+             "|the follower is already at a newer partition epoch)", _still_follower),
+        ),
+        "kafka.server.ReplicaFetcherThread": (
+            ("] Truncating partition ",
+             r"\[ReplicaFetcher replicaId=(?P<broker>\d+), leaderId=(?P<leader>-?\d+), fetcherId=-?\d+\] "
+             rf"Truncating partition {_TP} with TruncationState\(offset=(?P<offset>-?\d+),", _truncating),
+        ),
+        "kafka.log.UnifiedLog": (
+            ("] Non-monotonic update of high watermark ",
+             rf"\[UnifiedLog partition={_TP}, dir=[^\]]*\] Non-monotonic update of high watermark from "
+             + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"), _hwm_lowered),
+        ),
+        "kafka.server.metadata.DynamicConfigPublisher": (
+            ("] Updating topic ",
+             r"\[DynamicConfigPublisher broker id=(?P<broker>\d+)\] Updating topic (?P<topic>[A-Za-z0-9._-]{1,249}) "
+             r"with new configuration : ?(?P<settings>.*)", _topic_configured),
+        ),
+        "kafka.log.LogManager": (
+            ("Completed load of Log(",
+             r"Completed load of Log\(dir=(?:[^,()]*/)?(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d+), "
+             r"(?:topicId=[\w-]*, )?topic=[^,()]*, partition=\d+, .*logStartOffset=(?P<start>-?\d+), "
+             r"logEndOffset=(?P<leo>-?\d+)\)", _log_loaded),
+        ),
+    }.items()
+}  # fmt: skip
+_REMOVED = re.compile(
+    r"\[ReplicaFetcherManager on broker (\d{1,10})\] Removed fetcher for partitions [A-Za-z]*\(([^()]*)\)"
+)
+_NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})")
+
+
+def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]:
+    """The events of a broker's log, plain or compressed, in the order of its lines.
+
+    ``utc_offset_ms`` is how much the log's local time is ahead of UTC. Raises TraceError where the file cannot be
+    read, is cut off, has a line longer than ``traces.lines.MAX_LINE``, or an event whose numbers cannot be.
+    Lines of which the end is missing are passed over.
+    """
+    broker: int | None = None
+    days: dict[bytes, int] = {}
+    for number, line in enumerate(_split(path), start=1):
+        head = _HEAD.match(line)
+        logger = _LOGGER.search(line, max(0, len(line) - 200)) if head else None
+        if head is None or logger is None:
+            continue
+        name = logger[1].decode("ascii")
+        if broker is None and (said := _BROKER.search(line[:400].decode("utf-8", "replace"))):
+            broker = int(said[1])
+        if name == "kafka.server.ReplicaFetcherManager":
+            yield from _fetchers_removed(path, number, head, days, utc_offset_ms, line)
+            continue
+        kinds = _KINDS.get(name)
+        if kinds is None:
+            continue
+        text = line[head.end() : logger.start()].decode("utf-8", "replace").strip()
+        for needle, expression, read in kinds:
+            if needle not in text:
+                continue
+            match = expression.match(text)
+            if match is not None and (broker is not None or "broker" in match.groupdict()):
+                time_ms = _time(path, number, head, days) - utc_offset_ms
+                yield read(_Line(path, number, time_ms, broker, match))
+            break
+
+
+def _fetchers_removed(
+    path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int], utc_offset_ms: int, line: bytes
+) -> Iterator[BrokerEvent]:
+    match = _REMOVED.match(line[head.end() :].decode("utf-8", "replace"))
+    if match is None:
+        return
+    time_ms = _time(path, number, head, days) - utc_offset_ms
+    for part in match[2].split(","):
+        if named := _NAME.fullmatch(part.strip()):
+            broker, partition = int(match[1]), int(named[2])
+            if max(broker, partition) > INT32:
+                raise TraceError(path, number, "partition", f"{max(broker, partition)} is outside 0..{INT32}")
+            yield FetcherRemoved(path, number, time_ms, broker, named[1], partition)
+
+
+def _time(path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int]) -> int:
+    """The local time of a line, in ms since the epoch as if it were UTC."""
+    day = head.string[1:11]
+    if day not in days:
+        try:
+            ordinal = date(int(head[1]), int(head[2]), int(head[3])).toordinal()
+        except ValueError:
+            raise TraceError(path, number, "date", f"there is no day {day.decode('ascii')}") from None
+        days.clear()
+        days[day] = (ordinal - date(1970, 1, 1).toordinal()) * DAY_MS
+    hour, minute, second, ms = (int(head[i]) for i in (4, 5, 6, 7))
+    if hour > 23 or minute > 59 or second > 60:
+        raise TraceError(path, number, "time", f"there is no time {head.string[12:20].decode('ascii')}")
+    return days[day] + ((hour * 60 + minute) * 60 + second) * 1000 + ms
+
+
+def is_broker_log(first_bytes: bytes) -> bool:
+    """Whether a file that begins like this, compressed or not, is a log in log4j's form, written by Kafka."""
+    if first_bytes.startswith(GZIP_MAGIC):
+        try:
+            first_bytes = zlib.decompressobj(wbits=31).decompress(first_bytes, 1 << 16)
+        except zlib.error:
+            return False
+    for line in first_bytes[: 1 << 16].split(b"\n"):
+        logger = _LOGGER.search(line) if _HEAD.match(line) else None
+        if logger and (b"kafka" in logger[1] or logger[1] == b"state.change.logger"):
+            return True
+    return False
+
+
+class UtcOffset:
+    """Finds how much the local time of a log is ahead of UTC, in whole quarters of an hour.
+
+    Each pair is a line of the log, read with an offset of 0, and the time of the same change in the metadata
+    log. A broker replays a change at once or, after a restart, much later: most pairs decide, and of two offsets
+    with as many pairs the smaller.
+    """
+
+    def __init__(self) -> None:
+        self._quarters: Counter[int] = Counter()
+
+    def add(self, local_ms: int, utc_ms: int) -> None:
+        """A pair. One that no zone explains is not counted."""
+        quarters = (local_ms - utc_ms + QUARTER_MS // 2) // QUARTER_MS
+        if abs(quarters) <= MAX_OFFSET_QUARTERS:
+            self._quarters[quarters] += 1
+
+    @property
+    def offset_ms(self) -> int | None:
+        """The offset in ms; None where no pair was seen."""
+        if not self._quarters:
+            return None
+        most = max(self._quarters.values())
+        return min(q for q, count in self._quarters.items() if count == most) * QUARTER_MS
+
+
+__all__ = [
+    "BecameFollower", "BecameLeader", "BrokerEvent", "FetcherRemoved", "HwmLowered", "HwmMoved", "InitialHwm",
+    "IsrShrinking", "IsrSubmitted", "IsrUpdated", "LeoRecorded", "LogLoaded", "StillFollower", "StillLeader",
+    "Truncating", "UtcOffset", "is_broker_log", "read_broker_log",
+]  # fmt: skip

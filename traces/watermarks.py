@@ -1,0 +1,429 @@
+"""What the brokers' logs show of HWM and LEO, held against what is promised of them.
+
+The metadata log says who was elected, from which set, and which ISR and min ISR a partition epoch has. The brokers'
+logs say where each leader epoch started and how far its HWM came. Clocks of different machines are compared nowhere:
+leader epochs and partition epochs put things in order, and times only the lines of one broker.
+
+What is looked for:
+
+* **committed_records_survive** (B4, KIP-966's promise): a leader starts an epoch at LEO L, and the HWM had reached
+  H > L before: the offsets [L, H) are gone. The same for a leader that restarts within its epoch with less.
+* **consumers_read_consistently** (B4, B6): after such a loss consumers are shown an end of the log that is lower than
+  one that they were shown. A new leader's own HWM lags and is lower as a rule (B5): that is no finding, as Kafka
+  tells consumers the end only when the HWM has reached the start offset of the epoch, which is L. So consumers see
+  it move back across leaders exactly when something was lost and the epoch got that far.
+* **hwm_never_moves_back** (B4): within one tenure of a leader.
+* **hwm_stands_under_min_isr** (966.1): it moved while the committed ISR, as the leader had it, was too small.
+* **isr_holds_committed** (B4): it moved above the LEO of a member of the leader's ISR.
+* **isr_joined_caught_up** (B5): a replica was proposed for the ISR below the HWM or the start of the leader epoch.
+* **electable_completeness** (B4, 966.6): a member of ISR or ELR, or one elected from there, has a LEO below what was
+  committed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from traces.broker_view import BrokerView, Seen, Stint
+from traces.kafka.broker_log import (
+    BecameFollower,
+    BecameLeader,
+    BrokerEvent,
+    IsrUpdated,
+    StillFollower,
+    StillLeader,
+    TopicConfigured,
+    UtcOffset,
+)
+from traces.observed import PartitionChange, PartitionState
+from traces.report import Finding
+
+MAX_VIEWS = 100_000
+"""More pairs of a broker and a partition than this are not followed."""
+MAX_VERSIONS = 20_000
+"""So many changes of a partition are kept: the last ones."""
+
+_KINDS = {
+    "hwm_back": ("B4", "hwm_never_moves_back", ""),
+    "under_min_isr": ("966.1", "hwm_stands_under_min_isr", "KIP-966"),
+    "isr_behind": ("B4", "isr_holds_committed", ""),
+    "joined_behind": ("B5", "isr_joined_caught_up", ""),
+}
+"""What a broker's view sees go wrong: rule, property, KIP."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A partition at one partition epoch, with the offset of the change and its time."""
+
+    position: int
+    time: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    replicas: int
+    min_isr: int | None
+    elected_from: str | None
+    """Where the leader came from, if this change elected one, in words; empty where that is not known."""
+
+
+@dataclass(slots=True)
+class _Partition:
+    """What the metadata log says of a partition, by its epochs."""
+
+    versions: dict[int, _Version] = field(default_factory=dict)
+    elections: dict[int, _Version] = field(default_factory=dict)
+    latest: int = -1
+    created: int = 0
+    last_min_isr: int | None = None
+    unsettled: set[int] = field(default_factory=set)
+    """Partition epochs in which min.insync.replicas changed."""
+
+    def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
+        """The least min ISR that can have been in force while this was the latest change; the number of replicas.
+
+        The setting can change without the partition, so the changes around this one are asked too. The min ISR is
+        None where they do not say.
+        """
+        version = self.versions.get(epoch)
+        if version is None:
+            return None, None
+        around = [version, self.versions.get(epoch - 1, version), self.versions.get(epoch + 1)]
+        found = [None if v is None else v.min_isr for v in around]
+        if epoch == self.latest:
+            found[2] = self.last_min_isr
+        known = [v for v in found if v is not None]
+        certain = len(known) == len(found) and epoch not in self.unsettled
+        return min(known) if certain else None, version.replicas
+
+
+class Watermarks:
+    """Holds the brokers' logs against the metadata log.
+
+    ``sources`` are the events of the brokers' logs, an iterable for each file, in any order of files; they are read
+    by ``finish``, together, an event at a time. The logs of a broker have to be without gaps between their first
+    line and their last. ``utc_offset_ms`` is how much the times of the events are ahead of UTC; None: find it, for
+    each broker, from the changes that both logs have.
+
+    Kept are the changes of each partition, and of each broker and partition the leader epochs that it led.
+    """
+
+    def __init__(self, sources: Iterable[Iterable[BrokerEvent]], utc_offset_ms: int | None = None) -> None:
+        self._sources = list(sources)
+        self._utc_offset_ms = utc_offset_ms
+        self._offsets: dict[int, UtcOffset] = {}
+        self._partitions: dict[str, _Partition] = {}
+        self._views: dict[str, dict[int, BrokerView]] = {}
+        self._of_topic: dict[tuple[str, int], list[BrokerView]] = {}
+        self._brokers: set[int] = set()
+        self.notes: list[str] = []
+        """What was not looked at, and why; complete after ``finish``."""
+        self.figures: dict[str, int] = {}
+        """Totals by name, after ``finish``."""
+
+    def change(self, change: PartitionChange) -> None:
+        """The next change of a partition, in the order of the metadata log."""
+        known = self._partitions.setdefault(change.name, _Partition())
+        after = change.after
+        if change.before is None or after is None:
+            known.created += 1
+        if after is None:
+            return
+        version = _Version(
+            change.position, change.time, after.leader, after.leader_epoch, after.isr, after.elr, len(after.replicas),
+            change.min_isr,
+            _elected_from(change.before, after),
+        )  # fmt: skip
+        known.versions[after.partition_epoch] = version
+        known.latest = max(known.latest, after.partition_epoch)
+        if version.elected_from is not None:
+            known.elections[after.leader_epoch] = version
+        for kept in (known.versions, known.elections):
+            while len(kept) > MAX_VERSIONS:
+                first = next(iter(kept))
+                del kept[first]
+                known.unsettled.discard(first)
+
+    def setting_changed(self, topic: str | None) -> None:
+        """The setting min.insync.replicas changed here in the metadata log: of a topic, or of all (None).
+
+        It concerns 966.1 alone. Without this, a setting that changes twice between two changes of a partition is
+        only known where the broker's log says so.
+        """
+        for name, known in self._partitions.items():
+            if topic is None or name.rpartition("-")[0] == topic:
+                known.unsettled.add(known.latest)
+
+    def finish(self, min_isr: Mapping[str, int] | None = None) -> list[Finding]:
+        """Read the brokers' logs, and say what is wrong, by partition.
+
+        ``min_isr`` is the effective min ISR (966.2) of partitions, by name, at the end of the metadata log. Where it
+        is not given, 966.1 is not judged after the last change of a partition, as the setting may have changed.
+        Raises TraceError where a log cannot be read.
+        """
+        for name, known in self._partitions.items():
+            known.last_min_isr = (min_isr or {}).get(name)
+        events = self._read()
+        findings: list[Finding] = []
+        for name in sorted(self._views):
+            findings += self._judge(name)
+        all_views = [view for of_partition in self._views.values() for view in of_partition.values()]
+        self.figures = {
+            "broker log events": events,
+            "leader epochs led": sum(len(view.stints) for view in all_views),
+            "HWM moves": sum(view.moves for view in all_views),
+            "HWM moves held against min ISR": sum(view.judged_min_isr for view in all_views),
+            "LEOs of ISR members held against HWM moves": sum(view.judged_members for view in all_views),
+        }
+        for broker in sorted(self._brokers):
+            views = [views[broker] for views in self._views.values() if broker in views]
+            if not any(view.has_state_changes for view in views):
+                self.notes.append(
+                    f"the logs of broker {broker} do not say when it leads (state-change.log): little is looked at"
+                )
+            if dropped := sum(view.dropped for view in views):
+                self.notes.append(f"{dropped} more lines of broker {broker} are not reported")
+        return findings
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def _read(self) -> int:
+        count, views, full = 0, 0, False
+        for event in heapq.merge(*(_ordered(source) for source in self._sources), key=lambda pair: pair[0]):
+            count += 1
+            if isinstance(event[1], TopicConfigured):
+                for of_topic in self._of_topic.get((event[1].topic, event[1].broker), ()):
+                    of_topic.take(event[1])
+                continue
+            view = self._views.get(event[1].name, {}).get(event[1].broker)
+            if view is None:
+                if views >= MAX_VIEWS:
+                    full = True
+                    continue
+                views += 1
+                view = self._view(event[1])
+            self._learn_offset(event[1])
+            view.take(event[1])
+        if full:
+            self.notes.append(
+                f"more than {MAX_VIEWS} pairs of broker and partition: the rest is not looked at"
+            )
+        return count
+
+    def _view(self, event: BrokerEvent) -> BrokerView:
+        known = self._partitions.get(event.name, _Partition())
+        view = BrokerView(event.broker, known.min_isr)
+        self._views.setdefault(event.name, {})[event.broker] = view
+        self._of_topic.setdefault((event.topic, event.broker), []).append(view)
+        self._brokers.add(event.broker)
+        return view
+
+    def _learn_offset(self, event: BrokerEvent) -> None:
+        if isinstance(event, (IsrUpdated, BecameLeader, StillLeader, BecameFollower, StillFollower)):
+            known = self._partitions.get(event.name)
+            version = None if known is None else known.versions.get(event.partition_epoch)
+            if version is not None:
+                self._offsets.setdefault(event.broker, UtcOffset()).add(event.time_ms, version.time)
+
+    def utc_offset_ms(self, broker: int) -> int | None:
+        """How much the times of a broker's events are ahead of UTC, in ms; None where that is not known."""
+        if self._utc_offset_ms is not None:
+            return self._utc_offset_ms
+        found = self._offsets.get(broker)
+        return None if found is None else found.offset_ms
+
+    # --- judging ---------------------------------------------------------------------------------------
+
+    def _judge(self, name: str) -> list[Finding]:
+        known = self._partitions.get(name, _Partition())
+        views = self._views[name]
+        if known.created > 1:
+            self.notes.append(
+                f"{name} was deleted or created anew: its lines cannot be told apart, and are not used"
+            )
+            return []
+        findings = self._over_epochs(name, known, views)
+        for broker in sorted(views):
+            views[broker].finish(known.latest if known.versions else None)
+            findings += [self._from_view(name, seen) for seen in views[broker].seen if seen.sure]
+        return findings
+
+    def _from_view(self, name: str, seen: Seen) -> Finding:
+        rule, prop, kip = _KINDS[seen.kind]
+        return Finding(
+            rule, prop, name, _place(seen.event), self._utc(seen.event), seen.summary, seen.at_risk, kip
+        )
+
+    def _utc(self, event: BrokerEvent) -> int | None:
+        offset = self.utc_offset_ms(event.broker)
+        return None if offset is None else event.time_ms - offset
+
+    def _over_epochs(self, name: str, known: _Partition, views: dict[int, BrokerView]) -> list[Finding]:
+        """Leader epochs in their order: what was committed before each, and what its leader starts with."""
+        findings: list[Finding] = []
+        stints = [stint for broker in sorted(views) for stint in views[broker].stints]
+        stints.sort(key=lambda stint: stint.epoch)
+        committed: Stint | None = None
+        high = 0
+        levels: list[tuple[int, int, int]] = []
+        """Leader epochs, what was committed once their leader had started, and what in the end."""
+        for number, stint in enumerate(stints):
+            if stint.start is not None:
+                start = stint.start.start_offset
+                if committed is not None and high > start:
+                    findings += self._lost(name, known, views, stints[:number], stint, committed, high)
+                    high = start
+            started = high
+            if stint.hwm > high:
+                high, committed = stint.hwm, stint
+            levels.append((stint.epoch, started, high))
+        for broker in sorted(views):
+            findings += self._incomplete(name, known, views[broker], levels)
+        return findings
+
+    def _lost(
+        self,
+        name: str,
+        known: _Partition,
+        views: dict[int, BrokerView],
+        earlier: list[Stint],
+        stint: Stint,
+        committed: Stint,
+        high: int,
+    ) -> list[Finding]:
+        """The leader of this epoch starts below what was committed."""
+        assert stint.start is not None
+        start, leader, epoch = stint.start.start_offset, stint.broker, stint.epoch
+        lost = high - start
+        again = any(s.epoch == epoch for s in earlier)
+        election = None if again else known.elections.get(epoch)
+        position: Mapping[str, Any] = (
+            _place(stint.start) if election is None else {"offset": election.position}
+        )
+        time = self._utc(stint.start) if election is None else election.time
+        source = "" if election is None else election.elected_from
+        how = "restarted in" if again else f"elected from {source} for" if source else "elected for"
+        where = "" if committed.reached is None else f" ({committed.reached.path}:{committed.reached.line})"
+        others = [_held(views[b], b, epoch, earlier, start, high) for b in sorted(views) if b != leader]
+        risk = f"{lost} committed offsets, [{start}, {high}), are lost; " + (
+            "; ".join(text for text in others if text) or "nobody else is known to have had them"
+        )
+        found = [
+            Finding(
+                "B4, 966.6", "committed_records_survive", name, position, time,
+                f"broker {leader}, {how} leader epoch {epoch}, starts at LEO {start}; in leader epoch "
+                f"{committed.epoch} the HWM of broker {committed.broker} had reached {high}{where}",
+                risk, "KIP-966",
+            )
+        ]  # fmt: skip
+        if source in ("the ISR", "the ELR"):
+            found.append(
+                Finding(
+                    "966.6" if source == "the ELR" else "B4", "electable_completeness", name, position, time,
+                    f"broker {leader} was elected from {source} for leader epoch {epoch} with LEO {start}, below "
+                    f"the HWM {high}", f"{lost} committed offsets, [{start}, {high})", "KIP-966",
+                )
+            )  # fmt: skip
+        if stint.visible is not None and stint.visible[0] < high:
+            shown, event = stint.visible
+            found.append(
+                Finding(
+                    "B4, B6", "consumers_read_consistently", name, _place(event), self._utc(event),
+                    f"consumers were shown the HWM {high} in leader epoch {committed.epoch}, and {shown} in leader "
+                    f"epoch {epoch}",
+                    f"{high - shown} offsets, [{shown}, {high}): who read them is out of range, or goes on with "
+                    "other records", "KIP-966",
+                )
+            )  # fmt: skip
+        return found
+
+    def _incomplete(
+        self, name: str, known: _Partition, view: BrokerView, levels: list[tuple[int, int, int]]
+    ) -> Iterator[Finding]:
+        """Members of ISR or ELR that say themselves that their log ends below what was committed."""
+        for event in view.followed:
+            version = known.versions.get(event.partition_epoch)
+            if version is None:
+                continue
+            member = "ISR" if view.broker in version.isr else "ELR" if view.broker in version.elr else None
+            high = self._committed_at(known, event.leader_epoch, levels)
+            if member is None or high is None or event.leo >= high:
+                continue
+            yield Finding(
+                "966.6" if member == "ELR" else "B5", "electable_completeness", name, _place(event),
+                self._utc(event),
+                f"broker {view.broker} was in the {member} (metadata offset {version.position}) with LEO "
+                f"{event.leo}, below the HWM {high}",
+                f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", "KIP-966",
+            )  # fmt: skip
+
+    def _committed_at(self, known: _Partition, epoch: int, levels: list[tuple[int, int, int]]) -> int | None:
+        """What was committed before a leader epoch and not lost at its start; None where that is not certain.
+
+        It is not where a leader whose logs are not there may have started with less in between.
+        """
+        before = [level for level in levels if level[0] <= epoch]
+        if not before:
+            return None
+        last, _, ended = before[-1]
+        started = next(level[1] for level in levels if level[0] == last)
+        unseen = [
+            e
+            for e, v in known.elections.items()
+            if last < e <= epoch and v.leader not in (None, *self._brokers)
+        ]
+        if unseen:
+            return None
+        return started if last == epoch else ended
+
+
+def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
+    """The events of a file with their place among those of others: by time, which never goes back in a file.
+
+    In the same ms, a broker leads before its HWM moves, and it moves before the broker follows.
+    """
+    latest = -(1 << 62)
+    for event in source:
+        latest = max(latest, event.time_ms)
+        rank = 1
+        if isinstance(event, (BecameLeader, StillLeader)):
+            rank = 0
+        elif isinstance(event, (BecameFollower, StillFollower)):
+            rank = 2
+        yield (latest, rank), event
+
+
+def _elected_from(before: PartitionState | None, after: PartitionState) -> str | None:
+    if after.leader is None or (before is not None and before.leader_epoch == after.leader_epoch):
+        return None
+    if before is None:
+        return ""
+    if after.leader in before.isr:
+        return "the ISR"
+    return "the ELR" if after.leader in before.elr else "outside ISR and ELR"
+
+
+def _held(view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int) -> str:
+    """How many of the offsets [low, high) a broker had before a leader epoch, as far as the logs say."""
+    own = next((leo for e, leo in view.positions if e >= epoch), None)
+    at_least = ""
+    if own is None:
+        at_least = "at least "
+        known = [s.hwm for s in earlier if s.broker == broker]
+        last = next((s for s in reversed(earlier) if s.broker != broker), None)
+        if last is not None and broker in last.leos:
+            known.append(last.leos[broker])
+        own = max(known, default=0)
+    had = max(0, min(own, high) - low)
+    return f"broker {broker} had {at_least}{had} of them (LEO {own})" if had else ""
+
+
+def _place(event: BrokerEvent) -> dict[str, Any]:
+    return {"file": str(event.path), "line": event.line}
+
+
+__all__ = ["MAX_VERSIONS", "MAX_VIEWS", "Watermarks"]
