@@ -123,7 +123,11 @@ class Model:
             )
         for choice in itertools.product(*domains):
             instance = trace_instance(
-                self.protocol, self.leaves, self.inputs, action, dict(zip(action.domains, choice, strict=True))
+                self.protocol,
+                self.leaves,
+                self.inputs,
+                action,
+                dict(zip(action.domains, choice, strict=True)),
             )
             if instance is not None:
                 yield instance

@@ -84,6 +84,7 @@ class ControllerActions:
                 "unclean_election": 2,
                 "resumed_shutdowns": 1,
                 "leads_elsewhere": 1,
+                "first_partition_replicas": MAX_BROKERS,
                 "max_broker_epoch": 1,
                 "max_leader_epoch": 1,
                 "max_partition_epoch": 1,

@@ -16,6 +16,7 @@ from typing import Any
 from model.language.interpreter import differences
 from model.language.model import Scalars
 from model.replication.controller.types import NO_LEADER
+from traces.decisions import decisions
 from traces.metadata.actions import MAX_BROKERS, Choice, ControllerActions, controller_actions
 
 Slots = tuple[int, ...]
@@ -91,16 +92,17 @@ class Event:
 
     ``after`` is the partition after the record that belongs to it, None where none does. ``kind`` is
     "change" for a record on its own; the name of one of the model's actions for what happened to a broker
-    (``slot``, with its ``flags`` after it); "settings" for the configuration (``min_isr`` and ``unclean``, each None
-    where it is not known); "unregister" for a broker that is removed.
+    (``slot``, with its ``flags`` after it); "settings" for the configuration (``min_isr``, ``unclean``, and the number
+    of replicas of the topic's ``first`` partition, 0 for that itself); "unregister" for a broker that is removed.
     """
 
     kind: str
     after: Observed | None = None
     slot: int = 0
     flags: Flags = field(default_factory=Flags)
-    min_isr: int | None = None
-    unclean: bool | None = None
+    min_isr: int = 1
+    unclean: bool = False
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class Beliefs:
         flags: Iterable[Flags],
         min_isr: Iterable[int],
         unclean: Iterable[bool],
+        first: int,
         tags: Iterable[int] | None = None,
     ) -> Belief:
         """What is believed of a partition of which only its state is known: in each combination that is possible.
@@ -172,6 +175,7 @@ class Beliefs:
                         "partition": self._plain(observed, tag),
                         "min_insync_replicas": _held(setting),
                         "unclean_election": allowed,
+                        "first_partition_replicas": first,
                         "complete": sorted({*observed.isr, *observed.elr}),
                         "diminished": True,
                     }
@@ -194,6 +198,14 @@ class Beliefs:
             "partition_epoch": 0,
             "leader_recovery_state": observed.recovery,
         }
+
+    def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:
+        """A new partition with these replicas."""
+        registrations = [f.to_plain() for f in flags]
+        new = decisions(len(registrations), self.rules[0]).new_partition(
+            replicas=list(replicas), registrations=registrations
+        )
+        return self.observe({"partition": new})
 
     def belief(self, slots: int, states: frozenset[Tagged], observed: Observed) -> Belief:
         """The one belief with these states; the observed partition goes with them."""
@@ -249,10 +261,9 @@ class Beliefs:
             if choice.action == "unregister":
                 plain["registrations"][event.slot] = Flags().to_plain()
             else:
-                if event.min_isr is not None and plain["min_insync_replicas"] != _held(event.min_isr):
+                if plain["min_insync_replicas"] != _held(event.min_isr):
                     return None
-                if event.unclean is not None:
-                    plain["unclean_election"] = event.unclean
+                _set(plain, event)
             return actions.encode(plain) if event.after is None else None
         if choice.action not in actions.names():
             return None
@@ -266,8 +277,8 @@ class Beliefs:
             return None
         if event.kind in BROKER_ACTIONS and _flags(after["registrations"][event.slot]) != event.flags:
             return None
-        if event.kind == "settings" and event.unclean is not None:
-            after["unclean_election"] = event.unclean
+        if event.kind == "settings":
+            _set(after, event)
         return actions.without_epochs(actions.encode(after))
 
     def observe(self, plain: Mapping[str, Any]) -> Observed:
@@ -327,20 +338,20 @@ class Beliefs:
             states.add((tag, self.actions(tag, slots).encode(plain)))
         return self.belief(slots, frozenset(states), belief.observed)
 
-    def canonical(self, belief: Belief, observed: Observed) -> tuple[Belief, Slots]:
-        """The same with the slots in the order of the replicas, those dropped that nobody needs; and the old slots."""
-        order = observed.used()
+    def renumbered(self, belief: Belief, order: Slots) -> Belief:
+        """The same with other slots: ``order`` has the old slots in their new order. What is not in it is dropped."""
         if order == tuple(range(belief.slots)):
-            return belief, order
+            return belief
         new = {slot: position for position, slot in enumerate(order)}
+        observed = belief.observed.renamed(new)
         states = set()
         for tag, state in belief.states:
             plain = self.actions(tag, belief.slots).decode(state)
             plain["registrations"] = [plain["registrations"][slot] for slot in order]
             plain["complete"] = sorted(new[s] for s in plain["complete"] if s in new)
-            plain["partition"] = self._plain(observed.renamed(new), tag)
+            plain["partition"] = self._plain(observed, tag)
             states.add((tag, self.actions(tag, len(order)).encode(plain)))
-        return self.belief(len(order), frozenset(states), observed.renamed(new)), order
+        return self.belief(len(order), frozenset(states), observed)
 
     # --- what a belief says ---------------------------------------------------------------------------
 
@@ -370,8 +381,7 @@ def _choices(belief: Belief, event: Event) -> Iterator[Choice]:
             yield Choice("register", (event.slot, False))
             yield Choice("register", (event.slot, True))
         case "settings":
-            if event.min_isr is not None:
-                yield Choice("change_min_isr", (_held(event.min_isr),))
+            yield Choice("change_min_isr", (_held(event.min_isr),))
             if event.after is None:
                 yield Choice("set")
         case "unregister":
@@ -403,6 +413,10 @@ def _of_a_change(belief: Belief, event: Event) -> Iterator[Choice]:
 def _subsets(slots: Slots) -> Iterator[Slots]:
     for size in range(len(slots) + 1):
         yield from combinations(sorted(slots), size)
+
+
+def _set(plain: dict[str, Any], event: Event) -> None:
+    plain["unclean_election"], plain["first_partition_replicas"] = event.unclean, event.first
 
 
 def _held(min_insync_replicas: int) -> int:

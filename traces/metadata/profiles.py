@@ -36,7 +36,7 @@ def rule_sets(
             raise LanguageError(f"there is no rule {rule!r}; there are {', '.join(sorted(RULES))}")
     if profile is not None and profile not in PROFILES:
         raise LanguageError(f"there is no profile {profile!r}; there are {', '.join(sorted(PROFILES))}")
-    found = []
+    found: list[RuleSet] = []
     for name, more in [(profile, ())] if profile else _called_for(features):
         on = {*PROFILES[name].rules, *more}
         for rule, is_on in (switched or {}).items():

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from invariants.replication.observed import CONDITIONS
+from model.language.interpreter import differences
 from model.replication.controller import batches
 from model.replication.controller.types import NO_LEADER
 from traces.metadata.actions import MAX_BROKERS
@@ -37,10 +39,14 @@ class BrokerEvent(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The topic's configuration from now on: what min.insync.replicas and unclean election can be."""
+    """The topic's configuration from now on: what min.insync.replicas and unclean election can be.
+
+    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself.
+    """
 
     min_isr: tuple[int, ...]
     unclean: tuple[bool, ...]
+    first: int = 0
 
 
 Item = Change | BrokerEvent | Settings
@@ -137,9 +143,28 @@ class Situations:
         """What is believed of a partition of which only its state and what its settings can be are known."""
         observed, brokers = _observed(state)
         belief = self.beliefs.initial(
-            observed, [self._flags(b) for b in brokers], settings.min_isr, settings.unclean, tags
+            observed,
+            [self._flags(b) for b in brokers],
+            settings.min_isr,
+            settings.unclean,
+            settings.first,
+            tags,
         )
         return self.situation(belief, brokers)
+
+    def adopted(self, situation: Situation) -> Situation:
+        """A situation of other rules under these: every set of rules comes into question again."""
+        old = situation.belief
+        tags = range(len(self.beliefs.rules))
+        states = frozenset((tag, state) for tag in tags for _, state in old.states)
+        return self.situation(self.beliefs.belief(old.slots, states, old.observed), situation.brokers)
+
+    def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
+        """What of a new partition is not as it is created: its active replicas are the ISR, the first one leads."""
+        observed, brokers = _observed(state)
+        created = self.beliefs.created(observed.replicas, [self._flags(b) for b in brokers])
+        wrong = differences(_state(created, brokers).to_json(), state.to_json())
+        return {name: pair for name, pair in wrong.items() if name != "isr" or set(pair[0]) != set(pair[1])}
 
     def step(self, situation: Situation, items: Sequence[Item]) -> Step:
         """What follows from what was observed, in this order and in one batch of the log.
@@ -246,8 +271,8 @@ class _Explanation:
         return self._in_order(after, brokers, observed, causes)
 
     def _in_order(self, belief: Belief, brokers: Brokers, observed: Observed, causes: set[str]) -> _Boundary:
-        after, order = self.beliefs.canonical(belief, observed)
-        return _boundary(after, tuple(brokers[slot] for slot in order), causes)
+        order = observed.used()
+        return _boundary(self.beliefs.renumbered(belief, order), tuple(brokers[s] for s in order), causes)
 
     def _events(
         self, here: _Boundary, item: Item, record: Change | None
@@ -263,6 +288,10 @@ class _Explanation:
             raise CannotFollow(TOO_MANY)
         if new:
             belief, brokers = self.beliefs.widened(belief, [self.all.flags(b) for b in new]), brokers + new
+        if written and "replicas" in written:
+            # A reassignment writes some brokers in the order of their numbers: slots have to go by that, too.
+            order = tuple(sorted(range(len(brokers)), key=lambda slot: brokers[slot]))
+            belief, brokers = self.beliefs.renumbered(belief, order), tuple(sorted(brokers))
         slots = {broker: slot for slot, broker in enumerate(brokers)}
         after = None if written is None else _merged(belief.observed, written, slots)
         if isinstance(item, BrokerEvent):
@@ -292,13 +321,14 @@ class _Explanation:
         if isinstance(item, BrokerEvent):
             flags[events[0].slot] = item.flags
         after = events[0].after or belief.observed
-        min_isr, unclean = (
-            self.beliefs.values(belief, name) for name in ("min_insync_replicas", "unclean_election")
+        min_isr, unclean, (first, *_) = (
+            sorted(self.beliefs.values(belief, name))
+            for name in ("min_insync_replicas", "unclean_election", "first_partition_replicas")
         )
         if isinstance(item, Settings):
-            min_isr, unclean = set(item.min_isr), set(item.unclean)
+            min_isr, unclean, first = list(item.min_isr), list(item.unclean), item.first
         adopted = self.beliefs.initial(
-            replace(after, bumped=False), flags, min_isr, unclean, {tag for tag, _ in belief.states}
+            replace(after, bumped=False), flags, min_isr, unclean, first, {tag for tag, _ in belief.states}
         )
         boundary = self._in_order(adopted, brokers, after, set())
         boundary.before = self._states_before(here)
@@ -351,6 +381,8 @@ class _Explanation:
 TOO_MANY = f"more than {MAX_BROKERS} brokers are concerned with it"
 LIMIT_CANDIDATES = 5
 LIMIT_STATES = 4
+MEASURED = frozenset(p.name for p in CONDITIONS)
+"""Properties that are no findings: what is told of them is for how long they did not hold."""
 ELECTIONS = frozenset({"leader_elected_cleanly", "leader_is_complete"})
 """Properties that are about an election, so that each election that breaks them is a finding of its own."""
 
@@ -373,7 +405,7 @@ def _findings(before: Belief, after: Belief, elected: bool) -> tuple[tuple[str, 
     for name in sorted(after.violated | after.doubtful):
         certain = name in after.violated
         known = name in before.violated or (not certain and name in before.doubtful)
-        if not known or (elected and name in ELECTIONS):
+        if name not in MEASURED and (not known or (elected and name in ELECTIONS)):
             found.append((name, certain))
     return tuple(found)
 

@@ -69,6 +69,12 @@ class Controller(Protocol):
         "leads_elsewhere": Parameter(
             0, 0, 1, "whether brokers lead other partitions, so that each can start a controlled shutdown"
         ),
+        "first_partition_replicas": Parameter(
+            0,
+            0,
+            12,
+            "the most replicas that another partition has by which min ISR goes; 0: it goes by this one's",
+        ),
         "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
         "max_leader_epoch": Parameter(3, 0, 50, "the last leader epoch"),
         "max_partition_epoch": Parameter(4, 0, 50, "the last partition epoch"),
@@ -101,6 +107,8 @@ class Controller(Protocol):
             partition=t.partition,
             min_insync_replicas=Int(1, max(p.min_isr, p.max_min_isr)),
             unclean_election=Bool,
+            # Of the topic's first partition; 0 where this is the first one.
+            first_partition_replicas=Int(0, p.first_partition_replicas),
             # Not known to the controller: who holds every committed record, and whether fewer hold them than
             # min ISR because a member of ISR or ELR lost its log, or an operator chose so.
             complete=t.brokers,
@@ -124,6 +132,7 @@ class Controller(Protocol):
                 "partition": partition,
                 "min_insync_replicas": self.p.min_isr,
                 "unclean_election": self.p.unclean_election == 1,
+                "first_partition_replicas": 0,
                 "complete": replicas,
                 "diminished": self.p.min_isr > self.factor,
             }
@@ -134,6 +143,16 @@ class Controller(Protocol):
     def min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR."""
         return eligible_leader_replicas.effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
+
+    def controllers_min_isr(self, s: State) -> Number:
+        """The effective min ISR that the controller reckons with.
+
+        Kafka's goes by the replicas of the topic's first partition, which a reassignment can make differ.
+        """
+        of_first = eligible_leader_replicas.effective_min_isr(
+            s.min_insync_replicas, s.first_partition_replicas
+        )
+        return where(s.first_partition_replicas > 0, of_first, self.min_isr(s))
 
     def unclean_election(self, s: State) -> Truth:
         """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
@@ -214,7 +233,7 @@ class Controller(Protocol):
         require("everyone in the ISR is a replica", isr <= self.assigned(partition))
         alter_partition.alter_partition_checks(t, request, partition, s.registrations).require()
         record = alter_partition.alter_partition(
-            t, request, partition, s.registrations, self.min_isr(s), self.unclean_election(s)
+            t, request, partition, s.registrations, self.controllers_min_isr(s), self.unclean_election(s)
         )
         require("something changes", ~partition_change.is_empty_record(t, record))
         self.decide(s, record, joining=where(stale.is_some, isr.without(stale.value), isr))
@@ -226,7 +245,14 @@ class Controller(Protocol):
         """A session ends, or a broker that leads nothing shuts down."""
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
-        arguments = (self.t, s.partition, s.registrations, broker, self.min_isr(s), self.unclean_election(s))
+        arguments = (
+            self.t,
+            s.partition,
+            s.registrations,
+            broker,
+            self.controllers_min_isr(s),
+            self.unclean_election(s),
+        )
         self.decide(s, brokers.on_fencing(*arguments))
         s.next.registrations[broker].fenced = True
 
@@ -236,7 +262,14 @@ class Controller(Protocol):
         require("the broker is fenced", s.registrations[broker].fenced)
         if not self.p.resumed_shutdowns:
             require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
-        arguments = (self.t, s.partition, s.registrations, broker, self.min_isr(s), self.unclean_election(s))
+        arguments = (
+            self.t,
+            s.partition,
+            s.registrations,
+            broker,
+            self.controllers_min_isr(s),
+            self.unclean_election(s),
+        )
         self.decide(s, brokers.on_unfencing(*arguments))
         s.next.registrations[broker].fenced = False
 
@@ -246,7 +279,14 @@ class Controller(Protocol):
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
         require("the broker leads", s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere))
-        arguments = (self.t, s.partition, s.registrations, broker, self.min_isr(s), self.unclean_election(s))
+        arguments = (
+            self.t,
+            s.partition,
+            s.registrations,
+            broker,
+            self.controllers_min_isr(s),
+            self.unclean_election(s),
+        )
         self.decide(s, brokers.on_fencing(*arguments))
         s.next.registrations[broker].in_controlled_shutdown = True
 
@@ -268,7 +308,7 @@ class Controller(Protocol):
             broker,
             seen_clean,
             Bool.lift(False),
-            self.min_isr(s),
+            self.controllers_min_isr(s),
             self.unclean_election(s),
         )
         lost = t.brokers.zero().with_(broker)
@@ -285,7 +325,9 @@ class Controller(Protocol):
     def elect_leader(self, s: State, election: Number) -> None:
         """An operator asks for an election."""
         elections.election_checks(s.partition, election).require()
-        record = election_tasks.elect_leader(self.t, s.partition, s.registrations, election, self.min_isr(s))
+        record = election_tasks.elect_leader(
+            self.t, s.partition, s.registrations, election, self.controllers_min_isr(s)
+        )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
 
@@ -293,7 +335,7 @@ class Controller(Protocol):
     def maybe_elect_unclean_leader(self, s: State) -> None:
         """The periodic task, where the topic allows unclean election."""
         record = election_tasks.maybe_elect_unclean_leader(
-            self.t, s.partition, s.registrations, self.min_isr(s), self.unclean_election(s)
+            self.t, s.partition, s.registrations, self.controllers_min_isr(s), self.unclean_election(s)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
@@ -301,7 +343,9 @@ class Controller(Protocol):
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
         """The periodic task that makes preferred replicas leaders."""
-        record = election_tasks.maybe_balance_leader(self.t, s.partition, s.registrations, self.min_isr(s))
+        record = election_tasks.maybe_balance_leader(
+            self.t, s.partition, s.registrations, self.controllers_min_isr(s)
+        )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
 
@@ -317,7 +361,9 @@ class Controller(Protocol):
             "unclean recovery may elect",
             unclean_recovery.may_recover(self.t, s.partition, s.registrations, s.unclean_election),
         )
-        record = unclean_recovery.recover(self.t, s.partition, s.registrations, winner, self.min_isr(s))
+        record = unclean_recovery.recover(
+            self.t, s.partition, s.registrations, winner, self.controllers_min_isr(s)
+        )
         require("the winner is a live replica", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
 
@@ -328,7 +374,9 @@ class Controller(Protocol):
         """An operator asks for other replicas."""
         require("replicas are reassigned", bool(self.p.reassignments))
         reassignment.reassignment_checks(self.t, target, s.registrations).require()
-        record = reassignment.reassign(self.t, s.partition, target, s.registrations, self.min_isr(s))
+        record = reassignment.reassign(
+            self.t, s.partition, target, s.registrations, self.controllers_min_isr(s)
+        )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record, chosen=True)
 
@@ -336,7 +384,7 @@ class Controller(Protocol):
     def cancel_reassignment(self, s: State) -> None:
         """An operator cancels a reassignment that has not completed."""
         require("replicas are reassigned", bool(self.p.reassignments))
-        arguments = (self.min_isr(s), self.unclean_election(s))
+        arguments = (self.controllers_min_isr(s), self.unclean_election(s))
         reassignment.cancellation_checks(self.t, s.partition, *arguments).require()
         self.decide(
             s,

@@ -1,0 +1,78 @@
+"""Findings in words: which promise is not kept, of which partition, and what is at risk."""
+
+from __future__ import annotations
+
+import re
+
+from model.language.protocol import Invariant
+from traces.metadata.actions import PROPERTIES
+from traces.observed import PartitionState
+from traces.report import Finding
+
+BY_NAME: dict[str, Invariant] = {p.name: p for p in PROPERTIES}
+
+BASE = "KIP-101, KIP-279, KIP-320"
+"""Where the base of the protocol (rules B1 to B8) is proposed."""
+
+_LOSS = "acknowledged records: a leader that lacks them makes the others truncate them"
+_STANDSTILL = "availability: nobody writes or reads until somebody else is elected"
+_AT_RISK = {
+    "isr_within_replicas": "acknowledged records: a member that is no replica is counted as a copy and holds none",
+    "leader_in_isr": "acknowledged records: what the leader alone holds is not counted",
+    "leader_is_active": _STANDSTILL,
+    "isr_is_active": "progress: the HWM waits for a member that does not fetch",
+    "isr_and_elr_disjoint": "acknowledged records: a copy is counted twice",
+    "elr_only_under_min_isr": _LOSS + "; an ELR member lacks what is committed while it is not waited for",
+    "elr_within_replicas": _LOSS
+    + "; a broker that is no replica any more deletes its log and can be elected",
+    "electable_are_complete": _LOSS + ", once such a member is elected",
+    "enough_hold_what_is_committed": "acknowledged records: fewer brokers hold them than min ISR, so fewer "
+    "losses than promised can be borne",
+    "last_known_elr_is_not_electable": "nothing by itself; an unclean recovery asks brokers that it need not ask",
+    "last_known_leader_only_without_leader": "nothing by itself; the next election without ISR goes by it",
+    "last_known_leader_is_a_broker": _STANDSTILL + "; the last known leader cannot be elected",
+    "reassignment_within_replicas": "the reassignment: it cannot complete",
+    "leader_epoch_behind_partition_epoch": "fencing: brokers tell old states from new ones by these epochs",
+    "recovering_leader_is_alone": "acknowledged records, until the leader has recovered",
+    "leader_elected_cleanly": _LOSS,
+    "leader_is_complete": _LOSS,
+    "somebody_is_electable": _STANDSTILL + "; then, by an unclean election, acknowledged records",
+}
+
+
+def kip(source: str) -> str:
+    """The proposal that a rule comes from: 966.6 is in KIP-966; B1 to B8 are the base."""
+    found = []
+    for part in source.split(","):
+        number = re.search(r"KIP-(\d+)|^\s*(\d+)\.", part)
+        name = f"KIP-{number.group(1) or number.group(2)}" if number else BASE
+        if name not in found:
+            found.append(name)
+    return ", ".join(found)
+
+
+def finding(
+    name: str, certain: bool, partition: str, state: PartitionState, offset: int, time: int
+) -> Finding:
+    """What to tell of a property that does not hold any more."""
+    known = BY_NAME[name]
+    promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
+    words = "does not hold" if certain else "may not hold; the log alone does not say"
+    leader = "none" if state.leader is None else str(state.leader)
+    elr = f", ELR {list(state.elr)}" if state.elr else ""
+    known_elr = f", last known {list(state.last_known_elr)}" if state.last_known_elr else ""
+    return Finding(
+        known.source,
+        name,
+        partition,
+        {"offset": offset},
+        time,
+        f"{promise} This {words}: replicas {list(state.replicas)}, leader {leader}, "
+        f"ISR {list(state.isr)}{elr}{known_elr}",
+        _AT_RISK.get(name, ""),
+        kip(known.source),
+        certain,
+    )
+
+
+__all__ = ["BASE", "finding", "kip"]

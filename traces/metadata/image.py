@@ -1,0 +1,115 @@
+"""The metadata image: brokers, topics, partitions, settings and features, as the log has them so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from traces.metadata.actions import MAX_BROKERS
+from traces.metadata.beliefs import Flags
+from traces.metadata.situations import Settings, Situation
+from traces.observed import PartitionState
+
+MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+TOPIC, BROKER = 2, 4
+"""Kinds of resources in a ConfigRecord."""
+
+
+class Partition:
+    """A partition: its situation, and what differs between partitions in the same one.
+
+    ``key`` are the bytes that name it in a record.
+    ``topic`` is None for the stand-in with which a broker's own registration is followed. ``state`` is kept
+    where changes are asked for. ``under_min_isr_since`` and ``leaderless_since`` are times in ms.
+    """
+
+    __slots__ = (
+        "key", "leader_epoch", "leaderless_since", "number", "partition_epoch", "situation", "state", "topic",
+        "under_min_isr_since",
+    )  # fmt: skip
+
+    def __init__(self, topic: Topic | None, number: int, situation: Situation, key: bytes = b"") -> None:
+        self.topic, self.number, self.situation, self.key = topic, number, situation, key
+        self.leader_epoch = self.partition_epoch = 0
+        self.state: PartitionState | None = None
+        self.under_min_isr_since: int | None = None
+        self.leaderless_since: int | None = None
+
+    @property
+    def name(self) -> str:
+        """As Kafka writes it: topic, dash, number."""
+        return "" if self.topic is None else f"{self.topic.name}-{self.number}"
+
+
+@dataclass(eq=False)
+class Topic:
+    """A topic with its partitions by number, and its configuration."""
+
+    name: str
+    partitions: dict[int, Partition] = field(default_factory=dict)
+
+
+@dataclass
+class Broker:
+    """A broker's registration; ``partition`` stands in for it where no partition has it as a replica."""
+
+    epoch: int
+    incarnation: str
+    flags: Flags
+    partition: Partition | None = None
+
+
+@dataclass
+class Image:
+    """All of it. ``partitions`` are by the 20 bytes that name them in a record: number and topic id.
+
+    ``replicas`` are, for each broker, the partitions that have it in any of their fields.
+    """
+
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    names: dict[str, Topic] = field(default_factory=dict)
+    partitions: dict[bytes, Partition] = field(default_factory=dict)
+    replicas: dict[int, dict[Partition, None]] = field(default_factory=dict)
+    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+
+    def flags(self, broker: int) -> Flags:
+        """A broker's flags; those of a broker that is not registered where there is none."""
+        found = self.brokers.get(broker)
+        return Flags() if found is None else found.flags
+
+    def settings(self, topic: Topic, number: int, replicas: int) -> Settings:
+        """What a partition's settings can be: the topic's, else the cluster's; where neither is in the log, any."""
+        own, default = self.configs.get((TOPIC, topic.name), {}), self.configs.get((BROKER, ""), {})
+        min_isr, unclean = (own.get(name, default.get(name)) for name in (MIN_ISR, UNCLEAN))
+        possible: tuple[int, ...] = tuple(range(1, max(replicas, 1) + 1))
+        if min_isr is not None and min_isr.isascii() and min_isr.isdigit() and len(min_isr) < 10:
+            possible = (max(1, int(min_isr)),)
+        allowed: tuple[bool, ...] = (False, True)
+        if unclean is not None and unclean.lower() in ("true", "false"):
+            allowed = (unclean.lower() == "true",)
+        first = topic.partitions.get(0)
+        known = 0 if number == 0 or first is None else len(first.situation.belief.observed.replicas)
+        return Settings(possible, allowed, min(known, MAX_BROKERS))
+
+    def place(self, partition: Partition, before: Situation | None) -> None:
+        """Keep the index by broker, after a partition has come to its situation."""
+        old = set() if before is None else set(before.brokers)
+        new = set(partition.situation.brokers)
+        for broker in old - new:
+            self.replicas[broker].pop(partition, None)
+        for broker in new - old:
+            self.replicas.setdefault(broker, {})[partition] = None
+
+    def remove(self, partition: Partition) -> None:
+        """Take a partition out of the index by broker."""
+        for broker in partition.situation.brokers:
+            self.replicas.get(broker, {}).pop(partition, None)
+
+    def of_topics(self) -> Iterator[Partition]:
+        """All partitions of topics."""
+        return iter(self.partitions.values())
+
+
+__all__ = ["BROKER", "MIN_ISR", "TOPIC", "UNCLEAN", "Broker", "Image", "Partition", "Topic"]

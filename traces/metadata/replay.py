@@ -1,0 +1,93 @@
+"""Replay of a metadata log into a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
+from traces.metadata import snapshots
+from traces.metadata.follow import Follower, OnChange, Tracks
+from traces.report import Candidate, Report
+
+PROGRESS_EVERY = 500
+"""So many batches are followed between two calls of the progress function."""
+
+
+def replay_metadata(
+    log: MetadataLog,
+    report: Report,
+    profile: str | None = None,
+    switched: Mapping[str, bool] | None = None,
+    tracks: Tracks | None = None,
+    on_change: OnChange | None = None,
+    progress: Callable[[Report], None] | None = None,
+) -> None:
+    """Follow a metadata log from its start, and hold its snapshots against what was followed.
+
+    ``on_change`` is told each change of the partitions that ``tracks`` accepts by name. KeyboardInterrupt ends it with
+    what was found so far (``Report.interrupted``). Raises TraceError where the log cannot be read, LanguageError
+    where the profile or a rule does not exist.
+    """
+    started = time.perf_counter()
+    follower = Follower(report, profile, switched, tracks, on_change)
+    try:
+        for number, _ in enumerate(_followed(log, follower, report)):
+            if number % PROGRESS_EVERY == 0:
+                report.seconds = time.perf_counter() - started
+                if progress is not None:
+                    progress(report)
+    except KeyboardInterrupt:
+        report.interrupted = True
+    follower.finish()
+    report.notes = list(log.notes) + report.notes
+    report.seconds = time.perf_counter() - started
+
+
+def _followed(log: MetadataLog, follower: Follower, report: Report) -> Iterator[None]:
+    start = log.start
+    if start is not None:
+        report.notes.append(
+            f"begins with the snapshot at offset {start.end_offset}; supposed is that ISR and ELR members held "
+            "every committed record then"
+        )
+        snapshots.load(follower, start)
+    checks = [s for s in log.snapshots if start is None or s.end_offset > start.end_offset]
+    next_offset = 0 if start is None else start.end_offset
+    for found in log.batches():
+        if isinstance(found, Gap):
+            follower.gap(found.path, found.expected_offset, found.found_offset)
+            continue
+        path, batch = found
+        while checks and checks[0].end_offset <= batch.base_offset:
+            _check(checks.pop(0), follower, report)
+        follower.take(path, batch)
+        next_offset = batch.last_offset + 1
+        yield
+    for snapshot in checks:
+        if snapshot.end_offset == next_offset:
+            _check(snapshot, follower, report)
+        else:
+            report.notes.append(
+                f"{snapshot.path}: ends at offset {snapshot.end_offset}, and the log at {next_offset}: not compared"
+            )
+
+
+def _check(snapshot: Snapshot, follower: Follower, report: Report) -> None:
+    """Hold a snapshot against the image at its offset."""
+    report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
+    follower.settle()
+    for number, (partition, wrong) in enumerate(snapshots.compare(follower.image, snapshot)):
+        if number == snapshots.LIMIT:
+            report.notes.append(f"{snapshot.path}: more than {snapshots.LIMIT} differences")
+            break
+        follower.unexplained(
+            {"offset": snapshot.end_offset},
+            None,
+            partition,
+            (),
+            (Candidate(f"the snapshot {snapshot.path.name}", {}, (), (), wrong),),
+        )
+
+
+__all__ = ["replay_metadata"]

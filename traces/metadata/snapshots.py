@@ -1,0 +1,114 @@
+"""Snapshots: a log can begin with one, and each later one must hold what the records before it made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from traces.errors import TraceError
+from traces.kafka.metadata_log import Snapshot
+from traces.kafka.values import DamagedRecord, MetadataRecord, UnknownRecord, decode
+from traces.metadata.follow import Follower, partition_state
+from traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
+
+LIMIT = 20
+"""So many differences of one snapshot are told."""
+
+
+def load(follower: Follower, snapshot: Snapshot) -> None:
+    """Begin with a snapshot: what it holds is taken as it is. Raises TraceError."""
+    with follower.loading():
+        for batch in snapshot.batches():
+            follower.take(snapshot.path, batch)
+
+
+def compare(image: Image, snapshot: Snapshot) -> Iterator[tuple[str | None, dict[str, tuple[Any, Any]]]]:
+    """What a snapshot has otherwise than the records before it: partition (or None), field to (ours, snapshot's).
+
+    What is in neither the model nor the snapshot is not looked at. Raises TraceError.
+    """
+    topics: dict[str, str] = {}
+    seen: set[tuple[str, int]] = set()
+    brokers: set[int] = set()
+    configs: dict[tuple[int, str, str], str] = {}
+    for record in _records(snapshot):
+        data = record.data
+        match record.type:
+            case "TOPIC_RECORD":
+                topics[data["topicId"]] = data["name"]
+            case "PARTITION_RECORD":
+                name = topics.get(data["topicId"], "")
+                seen.add((name, data["partitionId"]))
+                wrong = _partition(image, name, data)
+                if wrong:
+                    yield f"{name}-{data['partitionId']}", wrong
+            case "REGISTER_BROKER_RECORD":
+                brokers.add(data["brokerId"])
+                wrong = _broker(image, data)
+                if wrong:
+                    yield None, wrong
+            case "CONFIG_RECORD":
+                if data["name"] in (MIN_ISR, UNCLEAN) and data["resourceType"] in (TOPIC, BROKER):
+                    configs[(data["resourceType"], data["resourceName"], data["name"])] = data["value"]
+            case "FEATURE_LEVEL_RECORD":
+                ours = image.features.get(data["name"])
+                if ours != data["featureLevel"]:
+                    yield None, {f"feature {data['name']}": (ours, data["featureLevel"])}
+    for partition in image.of_topics():
+        if partition.topic is not None and (partition.topic.name, partition.number) not in seen:
+            yield partition.name, {"partition": ("exists", "not in the snapshot")}
+    for broker in sorted(set(image.brokers) - brokers):
+        yield None, {f"broker {broker}": ("registered", "not in the snapshot")}
+    ours_all = {(*r, name): v for r, found in image.configs.items() for name, v in found.items()}
+    for key in sorted({*ours_all, *configs}):
+        if ours_all.get(key) != configs.get(key):
+            yield None, {f"{key[2]} of {key[1] or 'all'}": (ours_all.get(key), configs.get(key))}
+
+
+def _records(snapshot: Snapshot) -> Iterator[MetadataRecord]:
+    for batch in snapshot.batches():
+        if batch.control:
+            continue
+        for offset, value in zip(batch.offsets, batch.values, strict=False):
+            try:
+                yield decode(value or b"")
+            except UnknownRecord:
+                continue
+            except DamagedRecord as wrong:
+                raise TraceError(snapshot.path, None, f"record {offset}", str(wrong)) from None
+
+
+def _partition(image: Image, topic: str, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    known = image.names.get(topic)
+    partition = None if known is None else known.partitions.get(data["partitionId"])
+    if partition is None:
+        return {"partition": ("does not exist", "in the snapshot")}
+    theirs = partition_state(data).to_json()
+    ours = partition.situation.state.to_json()
+    ours |= {"leaderEpoch": partition.leader_epoch, "partitionEpoch": partition.partition_epoch}
+    wrong = {}
+    for name, value in ours.items():
+        ordered = name == "replicas" or not isinstance(value, list)
+        if (value if ordered else sorted(value)) != (theirs[name] if ordered else sorted(theirs[name])):
+            wrong[name] = (value, theirs[name])
+    return wrong
+
+
+def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    name = f"broker {data['brokerId']}"
+    known = image.brokers.get(data["brokerId"])
+    if known is None:
+        return {name: ("not registered", "in the snapshot")}
+    pairs = {
+        "brokerEpoch": (known.epoch, data["brokerEpoch"]),
+        "incarnationId": (known.incarnation, data["incarnationId"]),
+        "fenced": (known.flags.fenced, data["fenced"]),
+        "inControlledShutdown": (
+            known.flags.in_controlled_shutdown,
+            data.get("inControlledShutdown", False),
+        ),
+    }
+    return {f"{name}.{field}": pair for field, pair in pairs.items() if pair[0] != pair[1]}
+
+
+__all__ = ["LIMIT", "compare", "load"]
