@@ -13,6 +13,7 @@ from checker.request import Overrides, Request
 from checker.results import Outcome
 from checker.search import SearchOptions, SearchResult
 from checker.status import Status, worst
+from checker.trace_output import TraceOutput, trace_option
 from model.language.model import Model
 
 
@@ -36,6 +37,7 @@ from model.language.model import Model
     metavar="DIR",
     help="Where states go that memory has no room for.",
 )
+@trace_option("the counterexample (the one that is told first)")
 def check(
     names: tuple[str, ...],
     settings: tuple[str, ...],
@@ -54,6 +56,7 @@ def check(
     limit_states: int | None,
     memory: float | None,
     spill: str | None,
+    trace_out: str | None,
 ) -> Status:
     """Explore every reachable state of each SCENARIO and check its properties.
 
@@ -69,6 +72,9 @@ def check(
     if symmetry and engine == "interpreter":
         raise InputError("--symmetry: the interpreter engine does not reduce by symmetry")
     output = JsonOutput(json_file)
+    if trace_out is not None and len(names) != 1:
+        raise InputError("--trace-out: name one scenario; a trace is one run")
+    trace = TraceOutput(trace_out)
     chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
     requests = [Request.of(scenario, overrides) for scenario in chosen]
     if engine == "interpreter":
@@ -90,6 +96,13 @@ def check(
             outcomes.append(outcome)
             if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):
                 report.runs(model, outcome, output.say, full=verbose)
+            if model is not None and trace_out is not None:
+                said = f"--trace-out {trace_out}: not written, as no violation was found"
+                if outcome.examples:
+                    violations = outcome.result.violations
+                    said = trace.write_violation(request, model, violations, outcome.examples[0])
+                if not quiet:
+                    output.say(said)
             if outcome.status is Status.INTERRUPTED:
                 break
     finally:

@@ -12,6 +12,7 @@ from checker.request import Overrides, Request
 from checker.results import Outcome
 from checker.simulation import SimulationOptions, SimulationResult
 from checker.status import Status
+from checker.trace_output import TraceOutput, trace_option
 
 
 @click.command(short_help="Random walks, for what is too large to explore.")
@@ -23,6 +24,7 @@ from checker.status import Status
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
 @scenario_options
 @run_options
+@trace_option("one walk (the one that violates a property, if there is one)")
 def simulate(
     name: str,
     walks: int,
@@ -39,6 +41,7 @@ def simulate(
     json_file: str | None,
     verbose: bool,
     quiet: bool,
+    trace_out: str | None,
 ) -> Status:
     """Walk at random through the states of SCENARIO until a property is violated.
 
@@ -48,6 +51,7 @@ def simulate(
     overrides = Overrides.parse(settings, rules, profile, properties, None, deadlock)
     walk = engines.simulate(engine)
     output = JsonOutput(json_file)
+    trace = TraceOutput(trace_out)
     request = Request.of(scenarios.find(name), overrides).without_symmetry()
     options = SimulationOptions(
         walks=walks,
@@ -70,5 +74,12 @@ def simulate(
     outcome = Outcome(request, engine, result, examples, stop_at_first=True, ruled_out=ruled_out)
     if model is not None and not quiet:
         report.runs(model, outcome, output.say, full=verbose)
+    if model is not None and trace_out is not None:
+        if examples:
+            said = trace.write_violation(request, model, result.violations, examples[0])
+        else:
+            said = trace.write_walk(request, model, depth, seed)
+        if not quiet:
+            output.say(said)
     report.finish([outcome], output, quiet=quiet)
     return outcome.status

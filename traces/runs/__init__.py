@@ -5,7 +5,7 @@ against the protocol that it names, ``is_run_trace`` knows the format by a file'
 """
 
 from traces.runs.format import FORMAT, is_run_trace
-from traces.runs.replay import KIND, replay_run
+from traces.runs.replay import KIND, hold, replay_run
 from traces.runs.writing import random_walk, write_run
 
-__all__ = ["FORMAT", "KIND", "is_run_trace", "random_walk", "replay_run", "write_run"]
+__all__ = ["FORMAT", "KIND", "hold", "is_run_trace", "random_walk", "replay_run", "write_run"]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traces.errors import printable
 from traces.fields import INT64, Fields, Place
 from traces.lines import read_lines
 
@@ -174,7 +173,7 @@ def _object(fields: Fields, name: str) -> dict[str, Any]:
 
 def _text(place: Place, value: Any) -> str:
     if not isinstance(value, str):
-        raise place.wrong(f"expected a string, not {printable(value, 40)}")
+        raise place.wrong("expected a string")
     return value
 
 

@@ -121,7 +121,10 @@ class Reader:
         keys, of_sets = self._domains[action.name, parameter]
         if of_sets and isinstance(value, list) and all(isinstance(item, int) for item in value):
             value = sorted(value)
-        key = _key(value)
+        try:
+            key = _key(value)
+        except RecursionError:
+            raise place.wrong("nested too deeply") from None
         if key not in keys:
             few = ", ".join(sorted(keys)[:12]) + (", …" if len(keys) > 12 else "")
             raise place.wrong(f"{printable(key, 40)} is none of {few}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,17 @@ def write_run(
     return steps
 
 
-def random_walk(model: Model, depth: int, seed: int) -> tuple[Scalars, tuple[int, ...]]:
-    """The first walk that the reference engine takes with this seed: its initial state, and instance numbers.
+@dataclass(frozen=True)
+class Walk:
+    """A run by its initial state and instance numbers, and the names of the properties that its end violates."""
+
+    initial: Scalars
+    path: tuple[int, ...]
+    violated: tuple[str, ...]
+
+
+def random_walk(model: Model, depth: int, seed: int) -> Walk:
+    """The first walk that the reference engine takes with this seed.
 
     It ends at ``depth`` states, where no step can be taken, or where a property is violated.
     """
@@ -109,7 +119,7 @@ def random_walk(model: Model, depth: int, seed: int) -> tuple[Scalars, tuple[int
             break
         number, state = dice.choice(ways)
         path.append(number)
-    return initial, tuple(path)
+    return Walk(initial, tuple(path), tuple(interpreter.violated(state)))
 
 
-__all__ = ["meta_of", "random_walk", "step_lines", "write_run"]
+__all__ = ["Walk", "meta_of", "random_walk", "step_lines", "write_run"]

@@ -1,0 +1,79 @@
+"""Where ``--trace-out`` writes one run: a file in the format of docs/trace-format.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from checker.counterexample import Counterexample
+from checker.problems import InputError
+from checker.request import Request
+from checker.search import Violation
+from model.language.model import Model, Scalars
+from traces.runs.writing import random_walk, write_run
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def trace_option(what: str) -> Callable[[Command], Command]:
+    """The option ``--trace-out``; ``what`` says which run it writes."""
+    return click.option("--trace-out", metavar="FILE", help=f"Write {what} as a trace.")
+
+
+class TraceOutput:
+    """The target of ``--trace-out``. It is looked at at once: a long search must not end without its trace."""
+
+    def __init__(self, target: str | None) -> None:
+        self.target = target
+        if target is None:
+            return
+        path = Path(target)
+        writable = os.access(path if path.exists() else path.parent, os.W_OK)
+        if path.is_dir() or not writable:
+            why = "is a directory" if path.is_dir() else "cannot be written"
+            raise InputError(f"--trace-out {target}: {why}")
+
+    def write_violation(
+        self, request: Request, model: Model, violations: Iterable[Violation], example: Counterexample
+    ) -> str:
+        """Write the run that an example tells, and tell its length and the property that it violates."""
+        run = next(v for v in violations if v.property == example.name and v.depth == example.depth)
+        return self._write(request, model, run.initial, run.path, (example.name,), {})
+
+    def write_walk(self, request: Request, model: Model, depth: int, seed: int) -> str:
+        """Write a walk of the reference engine: no engine keeps a walk that violates nothing."""
+        walk = random_walk(model, depth, seed)
+        return self._write(request, model, walk.initial, walk.path, walk.violated, {"seed": seed})
+
+    def _write(
+        self,
+        request: Request,
+        model: Model,
+        initial: Scalars,
+        path: Iterable[int],
+        violated: Sequence[str],
+        about: Mapping[str, Any],
+    ) -> str:
+        assert self.target is not None
+        try:
+            steps = write_run(
+                Path(self.target),
+                model,
+                initial,
+                path,
+                protocol=request.scenario.definition.name,
+                scenario=request.scenario.name,
+                profile=request.profile,
+                about={**about, "violates": list(violated)} if violated else about,
+            )
+        except OSError as wrong:
+            raise InputError(f"--trace-out {self.target}: {wrong.strerror or wrong}") from None
+        end = f", to a violation of {', '.join(violated)}" if violated else ""
+        return f"--trace-out {self.target}: {steps} step{'' if steps == 1 else 's'} written{end}"
+
+
+__all__ = ["TraceOutput", "trace_option"]
