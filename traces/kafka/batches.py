@@ -27,6 +27,8 @@ CHECKED = 21
 LEAST = HEADER.size - PREFIX
 MAGIC = 2
 COMPRESSION, APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
+MAX_RECORDS = 1 << 20
+"""The most records of a batch that are read. As many of the smallest ones are more than Kafka's limit of 8 MiB."""
 SEARCHED = 1000
 """How many places behind a batch that seems torn are tried, to see whether another batch begins there."""
 
@@ -203,7 +205,7 @@ class _Segment:
 
     def batches(self) -> Iterator[RecordBatch]:
         unpack, new = HEADER.unpack_from, _new
-        at = 0
+        at, epoch_before = 0, -1
         while True:
             data = self.data
             left = len(data) - at
@@ -229,6 +231,10 @@ class _Segment:
                 self._bad_checksum(at, end)
                 return
             position = self.start + at
+            # The checksum does not cover these two.
+            if base < 0 or epoch < epoch_before:
+                raise self._error(position, f"offset {base}, leader epoch {epoch} after {epoch_before}")
+            epoch_before = epoch
             if count == delta + 1 and not attributes & (COMPRESSION | CONTROL):
                 values = _read_usual(body, _FIRST, count)
                 if values is not None:
@@ -255,7 +261,7 @@ class _Segment:
                 raise ValueError(f"compression of type {codec}")
             if codec:
                 body, at = decompress(CODECS[codec], body[at:]), 0
-            if count < 0 or count > len(body) or delta < 0 or base < 0:
+            if not 0 <= count <= min(delta + 1, MAX_RECORDS):
                 raise ValueError(f"a batch of {count} records from offset {base} to {base + delta}")
             records = _read_any(body, at, count)
         except (ValueError, IndexError) as wrong:
@@ -398,4 +404,4 @@ def _put_bytes(out: bytearray, value: bytes | None) -> None:
     out += value
 
 
-__all__ = ["HEADER", "MAX_BATCH", "Readable", "RecordBatch", "encode_batch", "read_batches"]
+__all__ = ["HEADER", "MAX_BATCH", "MAX_RECORDS", "Readable", "RecordBatch", "encode_batch", "read_batches"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from traces.errors import TraceError, printable
-from traces.kafka.batches import RecordBatch
+from traces.kafka.batches import MAX_RECORDS, RecordBatch
 from traces.kafka.values import (
     FieldError,
     UnknownRecord,
@@ -28,7 +28,7 @@ SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})
 _PAIR = re.compile(r"(\w+): (\S+)")
 _NUMBER = re.compile(r"-?\d{1,19}$")
 _RECORD = re.compile(
-    r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) keySize: (-?\d{1,10}) "
+    r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) keySize: -?\d{1,10} "
     r"valueSize: (-?\d{1,10})(?: sequence: -?\d{1,10})?(?: headerKeys: \[[^\]]*\])? ?)?(.*)",
     re.DOTALL,
 )
@@ -107,8 +107,8 @@ class _Dump:
         started = False
         line = b""
         try:
-            for self.number, line in enumerate(self.lines, start=1):
-                line = line.removesuffix(b"\r")
+            for number, line in enumerate(self.lines, start=1):
+                self.number, line = number, line.removesuffix(b"\r")
                 if line.startswith(b"| ") and batch is not None:
                     self._record(batch, line)
                 elif line.startswith(b"baseOffset: "):
@@ -185,7 +185,7 @@ class _Dump:
             raise self._error("magic", "only message format 2 is read")
         timestamp = number("CreateTime" if "CreateTime" in pairs else "LogAppendTime", -1)
         base, last_offset, count = number("baseOffset"), number("lastOffset"), number("count")
-        if not 0 <= last_offset - base < 1 << 31 or count > last_offset - base + 1:
+        if not 0 <= last_offset - base < 1 << 31 or count > min(last_offset - base + 1, MAX_RECORDS):
             raise self._error("count", f"{count} records from offset {base} to {last_offset}")
         epoch = number("partitionLeaderEpoch", -1)
         control, valid = flag("isControl"), flag("isvalid")
@@ -203,7 +203,7 @@ class _Dump:
         found = _RECORD.match(self._text(line))
         if found is None:
             raise self._error(None, "no line of a record")
-        offset, time, key_size, value_size, rest = found.groups()
+        offset, time, value_size, rest = found.groups()
         if len(batch.values) == batch.count:
             raise self._error(None, f"more than the {batch.count} records of the batch")
         at = batch.base + len(batch.values) if offset is None else int(offset)

@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def recognise(path: Path) -> str | None:
-    """ "metadata segment", "metadata snapshot", "metadata dump", "snapshot dump", or None. Looks through gzip.
+    """Metadata segment, metadata snapshot, metadata dump, snapshot dump: in these words; or None. Looks through gzip.
 
     Raises TraceError where the file cannot be read.
     """

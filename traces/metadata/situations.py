@@ -300,7 +300,11 @@ class _Explanation:
             return (
                 belief,
                 brokers,
-                [Event("settings", after, min_isr=m, unclean=u) for m in item.min_isr for u in item.unclean],
+                [
+                    Event("settings", after, min_isr=m, unclean=u, first=item.first)
+                    for m in item.min_isr
+                    for u in item.unclean
+                ],
             )
         return belief, brokers, [Event("change", after)]
 
