@@ -55,10 +55,11 @@ def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str
 
 
 def known_promises() -> dict[str, str]:
-    """What each property promises, by its name, as the invariants on the controller's partitions say it."""
-    from invariants.replication.controller import INVARIANTS
+    """What each property promises, by its name, as the invariants on replication say it."""
+    from invariants.replication import cluster, controller, observed
 
-    return {invariant.name: invariant.meaning for invariant in INVARIANTS}
+    stated = (*cluster.INVARIANTS, *controller.INVARIANTS, *observed.CONDITIONS, *observed.FINDINGS)
+    return {invariant.name: invariant.meaning for invariant in stated}
 
 
 def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:

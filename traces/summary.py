@@ -6,6 +6,7 @@ comes from the input passes through ``printable``, so that no input can command 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -74,9 +75,13 @@ def duration(milliseconds: int) -> str:
 def figure(name: str, value: int) -> str:
     """A total with its name. Where ``ms`` is a word of the name, the value is a duration."""
     words = [_ACRONYMS.get(word, word) for word in name.replace("_", " ").split()]
-    if _DURATION_WORDS & set(words):
+    if _is_duration(name):
         return f"{printable(' '.join(w for w in words if w not in _DURATION_WORDS))} {duration(value)}"
     return f"{printable(' '.join(words))} {value:,}"
+
+
+def _is_duration(name: str) -> bool:
+    return bool(_DURATION_WORDS & set(name.replace("_", " ").split()))
 
 
 def verdict(report: Report) -> str:
@@ -84,7 +89,9 @@ def verdict(report: Report) -> str:
     begun = "interrupted: " if report.interrupted else ""
     said = []
     if report.unexplained_count:
-        said.append(f"{_count(report.unexplained_count, 'record')} not explained")
+        said.append(
+            f"{_count(report.unexplained_count, 'line' if report.operations else 'record')} not explained"
+        )
     if report.findings_count:
         found = _count(sum(report.findings_count.values()), "finding")
         said.append(f"{found} of {_count(len(report.findings_count), 'property', 'properties')}")
@@ -162,19 +169,18 @@ def rich_summary(report: Report) -> RenderableType:
 def _head(report: Report) -> Iterator[_Line]:
     """What was read, with which rules, and what was left out."""
     yield _Line(f"{printable(report.input)}: {verdict(report)}", kind="verdict")
-    counts = [_count(report.operations, "operation")] if report.operations else []
-    counts += [
-        _count(report.records, "record"),
-        _count(report.partitions, "partition"),
-        f"{_count(report.changes, 'change')} of them",
-    ]
+    counted = ((report.operations, "operation"), (report.records, "record"), (report.partitions, "partition"))
+    counts = [_count(number, one) for number, one in (*counted, (report.changes, "change")) if number]
     read = report.records or report.operations
     if report.seconds > 0:
         unit = "records" if report.records else "operations"
         counts.append(f"{report.seconds:.1f} s, {read / report.seconds:,.0f} {unit} a second")
-    yield _Line(f"{printable(report.kind)}, {printable(report.profile)}: {', '.join(counts)}", 2)
+    yield _Line(
+        f"{printable(report.kind)}, {printable(report.profile)}: {', '.join(counts) or 'nothing was read'}", 2
+    )
     if report.figures:
-        said = [figure(name, value) for name, value in report.figures.items()]
+        durations_first = sorted(report.figures.items(), key=lambda item: not _is_duration(item[0]))
+        said = [figure(name, value) for name, value in durations_first]
         yield _Line(", ".join(_few(said, _FIGURES)), 2)
     for note in _few([printable(n) for n in report.notes], _NOTES, "more notes"):
         yield _Line(f"note: {note}", 2, "note")
@@ -313,8 +319,8 @@ def _count(number: int, one: str, many: str | None = None) -> str:
 
 def _natural(rule: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts 966.4 before 966.12."""
-    parts = rule.split(".")
-    return tuple((int(p), "") if p.isascii() and p.isdigit() and len(p) < 10 else (10**10, p) for p in parts)
+    parts = re.findall(r"[0-9]{1,9}|[^0-9]+", rule)
+    return tuple((int(p), "") if p.isdecimal() else (10**10, p) for p in parts)
 
 
 __all__ = ["Group", "duration", "figure", "groups", "rich_summary", "summary", "utc", "verdict"]

@@ -76,14 +76,15 @@ def said(shown: Report) -> str:
 def test_explained() -> None:
     assert summary(report()) == [
         "run/log: explained",
-        "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes of them, 2.0 s, "
+        "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, "
         "13,134 records a second",
     ]
 
 
 def test_operations_where_there_are_no_records() -> None:
     text = said(report(operations=10, records=0, seconds=0.5))
-    assert "10 operations, 0 records" in text
+    assert "10 operations, 12 partitions" in text
+    assert "0 records" not in text
     assert "20 operations a second" in text
 
 
@@ -100,7 +101,7 @@ def test_interrupted() -> None:
 
 def test_skipped_notes_and_figures() -> None:
     skipped = {"FEATURE_LEVEL_RECORD": 1, "NO_OP_RECORD": 3000}
-    figures = {"under_min_isr_ms": 3_723_456, "unclean_elections": 2000}
+    figures = {"unclean_elections": 2000, "under_min_isr_ms": 3_723_456}
     text = said(report(skipped=skipped, notes=["the last batch is torn"], figures=figures))
     assert "  not modelled, skipped: NO_OP_RECORD 3,000, FEATURE_LEVEL_RECORD 1" in text
     assert "  note: the last batch is torn" in text
@@ -174,6 +175,13 @@ def test_a_certain_finding_stands_for_its_group() -> None:
     assert group.certain
     assert group.first.position == {"offset": 2}
     assert group.count == 2
+
+
+def test_rules_are_in_the_order_of_their_numbers() -> None:
+    shown = report()
+    for rule in ("966.12", "B8", "966.4", "966.6, 966.8", "841.2", "966.6"):
+        shown.find(finding(f"property of {rule}", rule))
+    assert [g.rule for g in groups(shown)] == ["841.2", "966.4", "966.6", "966.6, 966.8", "966.12", "B8"]
 
 
 def test_more_than_are_kept() -> None:
