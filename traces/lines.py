@@ -54,6 +54,7 @@ def split(source: Source) -> Iterator[bytes]:
             number += 1
         if len(rest) > MAX_LINE:
             raise TraceError(path, number, None, f"a line longer than {MAX_LINE} bytes")
+    source.terminated = not rest
     if rest:
         yield rest
 
@@ -66,6 +67,8 @@ class Source:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.terminated = True
+        """Whether the last line that ``split`` gave ended with a newline."""
         try:
             self._file = path.open("rb")
             self.compressed = self._file.read(2) == GZIP_MAGIC

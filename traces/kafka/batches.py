@@ -22,6 +22,7 @@ HEADER = struct.Struct(">qiibIhiqq14xi")
 greatest time, (producer: not read), number of records."""
 PREFIX = 12
 """The bytes of a header that its length does not count: base offset and length."""
+MAGIC_AT = 16
 CHECKED = 21
 """Where the part of a batch begins that its checksum covers."""
 LEAST = HEADER.size - PREFIX
@@ -324,10 +325,11 @@ class _Segment:
     def _bad_header(self, at: int, length: int, magic: int) -> None:
         """Zeros to the end, a header of which only the first bytes were written, or damage."""
         position = self.start + at
-        if length == 0 and self._only_zeros(at):
+        unwritten = magic == 0 and (self.last or length == 0) and self._only_zeros(at + MAGIC_AT)
+        begun = self.data.count(0, at, at + MAGIC_AT) != MAGIC_AT
+        if unwritten and not begun:
             return
-        # With a length that was not written, what follows it was not written either.
-        if self.last and self._only_zeros(at + PREFIX):
+        if unwritten and self.last:
             self._note(at, "the header of the last batch is not complete: not read")
             return
         if not LEAST <= length <= MAX_BATCH:

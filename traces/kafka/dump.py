@@ -14,6 +14,7 @@ from typing import Any
 from traces.errors import TraceError, printable
 from traces.kafka.batches import MAX_RECORDS, RecordBatch
 from traces.kafka.values import (
+    CONTROL_KEYS,
     FieldError,
     UnknownRecord,
     control_key,
@@ -33,7 +34,9 @@ _RECORD = re.compile(
     re.DOTALL,
 )
 _CONTROL = re.compile(r"(\w+) (\{.*\})$")
-_CONTROL_TYPE = re.compile(r"controlType: (\w+)\(\d{1,5}\)$")
+_CONTROL_TYPE = re.compile(r"controlType: \w+\((\d{1,4})\)$")
+_TRANSACTION_ENDS = ("ABORT", "COMMIT")
+_TRANSACTION_END = re.compile(r"endTxnMarker: (ABORT|COMMIT) coordinatorEpoch: -?\d{1,10}$")
 _CONTROL_NAMES = {
     "SnapshotHeader": "SNAPSHOT_HEADER",
     "SnapshotFooter": "SNAPSHOT_FOOTER",
@@ -96,6 +99,7 @@ def read_dump(source: Source, notes: list[str] | None = None, *, last: bool = Tr
 class _Dump:
     def __init__(self, source: Source, notes: list[str], last: bool) -> None:
         self.path: Path = source.path
+        self.source = source
         self.lines = split(source)
         self.notes, self.last = notes, last
         self.number = 0
@@ -121,10 +125,8 @@ class _Dump:
                         None, f"no line of a dump: {printable(line.decode('utf-8', 'replace'), 60)}"
                     )
         except TraceError as wrong:
-            # The last line may be cut off; then nothing follows it.
-            if wrong.line != self.number or next(self.lines, None) is not None:
-                raise
-            if not self._breaks_off(line):
+            # The last line may be cut off.
+            if wrong.line != self.number or next(self.lines, None) is not None or self.source.terminated:
                 raise
             self.notes.append(f"{self.path}:{self.number}: the dump ends within a line")
             if batch is not None and len(batch.values) < batch.count:
@@ -140,10 +142,6 @@ class _Dump:
             self.notes.append(
                 f"{self.path}: {self.left_out} records have fields that are not known here; these were left out"
             )
-
-    def _breaks_off(self, line: bytes) -> bool:
-        """Whether a bad last line can be the beginning of a good one."""
-        return not (line.startswith(b"| ") and line.endswith(b"}"))
 
     def _between(self, line: bytes) -> bool:
         """Whether a line may stand between the batches: several segments in one dump, or what Kafka says at the end."""
@@ -225,18 +223,17 @@ class _Dump:
     def _control(self, rest: str) -> tuple[bytes | None, bytes | None]:
         """Key and value; the value is None where the dump does not have it."""
         if found := _CONTROL_TYPE.match(rest):
-            try:
-                return control_key(found[1]), None
-            except KeyError:
-                return None, None
+            return control_key(int(found[1])), None
+        if found := _TRANSACTION_END.match(rest):
+            return control_key(_TRANSACTION_ENDS.index(found[1])), None
         found = _CONTROL.match(rest)
         if found is None or found[1] not in _CONTROL_NAMES:
-            return None, None
+            raise self._error(None, "no line of a control record")
         data = parse(self.path, self.number, found[2].encode("utf-8"))
         try:
             return encode_control(_CONTROL_NAMES[found[1]], data, lenient=True)
         except UnknownRecord:
-            return control_key(_CONTROL_NAMES[found[1]]), None
+            return control_key(CONTROL_KEYS[_CONTROL_NAMES[found[1]]]), None
         except FieldError as wrong:
             raise self._error(printable(wrong.path), wrong.message) from None
 

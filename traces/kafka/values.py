@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kio.serial.readers import read_unsigned_varint
 
+from traces.errors import printable
 from traces.kafka.codec import (
     DAMAGE,
     FieldError,
@@ -26,6 +27,8 @@ TYPES: dict[int, str] = {schema.key: schema.name for schema in METADATA}
 """The names of the metadata records by API key."""
 CONTROL_TYPES: dict[int, str] = {schema.key: schema.name for schema in CONTROL}
 """The names of KRaft's control records by type."""
+CONTROL_KEYS: dict[str, int] = {schema.name: schema.key for schema in CONTROL}
+"""The types of KRaft's control records by name."""
 
 
 class MetadataRecord(NamedTuple):
@@ -64,7 +67,6 @@ _WRITERS: dict[tuple[str, int], tuple[int, StructWriter]] = {
     for v in range(s.latest + 1)
 }
 _KEYS = {name: key for key, name in TYPES.items()}
-_CONTROL_KEYS = {name: key for key, name in CONTROL_TYPES.items()}
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_VERSION = struct.Struct(">h")
 
@@ -103,7 +105,7 @@ def decode(value: bytes) -> MetadataRecord:
     if known is None:
         key, version, at = _frame(value)
         if key == NAMED:
-            raise UnknownRecord(None, version, value[at:].decode("utf-8", "replace"))
+            raise UnknownRecord(None, version, printable(value[at:].decode("utf-8", "replace")))
         found = _READERS.get((key, version))
         if found is None:
             raise UnknownRecord(key, version)
@@ -157,9 +159,9 @@ def control_type(key: bytes | None) -> int:
     return kind
 
 
-def control_key(name: str) -> bytes:
-    """The key of a control record of that name (``LEADER_CHANGE``)."""
-    return _CONTROL_KEY.pack(0, _CONTROL_KEYS[name])
+def control_key(kind: int) -> bytes:
+    """The key of a control record of that type (2 is LEADER_CHANGE; ``CONTROL_KEYS`` has them by name)."""
+    return _CONTROL_KEY.pack(0, kind)
 
 
 def decode_control(key: bytes | None, value: bytes) -> MetadataRecord:
@@ -177,15 +179,16 @@ def decode_control(key: bytes | None, value: bytes) -> MetadataRecord:
 def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) -> tuple[bytes, bytes]:
     """Key and value of a control record; the field ``version`` says in which version. Raises as ``encode``."""
     version = data.get("version")
-    known = _WRITERS.get((type, version)) if type in _CONTROL_KEYS and isinstance(version, int) else None
+    known = _WRITERS.get((type, version)) if type in CONTROL_KEYS and isinstance(version, int) else None
     if known is None:
-        raise UnknownRecord(_CONTROL_KEYS.get(type), version if isinstance(version, int) else -1, type)
+        raise UnknownRecord(CONTROL_KEYS.get(type), version if isinstance(version, int) else -1, type)
     out = bytearray()
     known[1](out, data, lenient)
-    return control_key(type), bytes(out)
+    return control_key(CONTROL_KEYS[type]), bytes(out)
 
 
 __all__ = [
+    "CONTROL_KEYS",
     "CONTROL_TYPES",
     "TYPES",
     "DamagedRecord",

@@ -1,0 +1,175 @@
+"""Made records, logs and dumps, and where the recorded clusters lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from traces.errors import TraceError
+from traces.kafka.batches import HEADER, RecordBatch, encode_batch, read_batches
+from traces.kafka.schemas import Array, Field, Schema, Type
+from traces.kafka.values import (
+    UnknownRecord,
+    control_type,
+    decode,
+    decode_control,
+    encode,
+    encode_control,
+)
+
+CLUSTERS = Path(__file__).parents[4] / "shared" / "traces" / "kafka" / "clusters"
+NAMES = sorted(p.name for p in CLUSTERS.iterdir()) if CLUSTERS.is_dir() else []
+
+needs_clusters = pytest.mark.skipif(
+    not CLUSTERS.is_dir(), reason="shared/traces/kafka/clusters is not beside the repository"
+)
+
+TIME = 1_700_000_000_000
+
+
+def whole(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.one_of(st.integers(low, high), st.sampled_from([low, high, max(low, 0)]))
+
+
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+# The last of 22 characters holds two bits only.
+IDS = st.builds(
+    lambda chars, end: "".join(chars) + end,
+    st.lists(st.sampled_from(ALPHABET), min_size=21, max_size=21),
+    st.sampled_from("AQgw"),
+)
+SIMPLE: dict[str, st.SearchStrategy[Any]] = {
+    "bool": st.booleans(),
+    "int8": whole(-(1 << 7), (1 << 7) - 1),
+    "int16": whole(-(1 << 15), (1 << 15) - 1),
+    "uint16": whole(0, (1 << 16) - 1),
+    "int32": whole(-(1 << 31), (1 << 31) - 1),
+    "int64": whole(-(1 << 63), (1 << 63) - 1),
+    "float64": st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["NaN", "Infinity", "-Infinity"])
+    ),
+    "uuid": IDS,
+    "string": st.one_of(st.text(st.characters(codec="utf-8"), max_size=6), st.just("x" * 200)),
+    "bytes": st.sampled_from(["", "AA==", "AAA=", "+/+/"]),
+}
+
+
+def of_type(kind: Type, version: int) -> st.SearchStrategy[Any]:
+    if isinstance(kind, tuple):
+        return structure(kind, version)
+    if isinstance(kind, Array):
+        return st.lists(of_type(kind.of, version), max_size=3)
+    return SIMPLE[kind]
+
+
+@st.composite
+def structure(draw: st.DrawFn, fields: tuple[Field, ...], version: int) -> dict[str, Any]:
+    """Data of a structure, in the form that decoding gives."""
+    data = {}
+    for f in fields:
+        if f.since > version:
+            continue
+        values = of_type(f.type, version)
+        if f.tag is not None:
+            value = draw(st.one_of(st.just(f.default), values))
+            if value != f.default:
+                data[f.name] = value
+        else:
+            data[f.name] = draw(st.one_of(st.none(), values) if f.nullable else values)
+    return data
+
+
+def versions(schemas: tuple[Schema, ...]) -> list[tuple[Schema, int]]:
+    return [(s, v) for s in schemas for v in range(s.latest + 1)]
+
+
+def ids(schemas: tuple[Schema, ...]) -> list[str]:
+    return [f"{s.name}-{v}" for s, v in versions(schemas)]
+
+
+def batches_of(content: bytes, notes: list[str] | None = None, *, last: bool = True) -> list[RecordBatch]:
+    return list(read_batches(Path("made.log"), BytesIO(content), notes, last=last))
+
+
+def check_shown(wrong: TraceError) -> None:
+    """An error is one line that a terminal can show."""
+    assert str(wrong).isprintable()
+
+
+TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
+
+
+def leader_change(offset: int = 0, epoch: int = 1) -> bytes:
+    data = {"version": 0, "leaderId": 1, "voters": [{"voterId": 1}], "grantingVoters": [{"voterId": 1}]}
+    key, value = encode_control("LEADER_CHANGE", data)
+    return encode_batch(offset, epoch, TIME, [value], control=True, keys=[key])
+
+
+def change(i: int) -> bytes:
+    data = {"partitionId": i, "topicId": TOPIC_ID, "isr": [1, 2, 3][: 1 + i % 3], "leader": 1 + i % 3}
+    return encode("PARTITION_CHANGE_RECORD", 2, data)
+
+
+def segment(
+    sizes: Sequence[int] = (1, 3, 1, 2), *, base: int = 0, epoch: int = 1, compression: str = "none"
+) -> list[bytes]:
+    """The batches of a made segment; the first is of a control record."""
+    found, offset = [leader_change(base, epoch)], base + 1
+    for size in sizes:
+        values = [change(offset + i) for i in range(size)]
+        found.append(encode_batch(offset, epoch, TIME + offset, values, compression=compression))
+        offset += size
+    return found
+
+
+def snapshot(values: Sequence[bytes], epoch: int = 1) -> bytes:
+    header = encode_control("SNAPSHOT_HEADER", {"version": 0, "lastContainedLogTimestamp": TIME})
+    footer = encode_control("SNAPSHOT_FOOTER", {"version": 0})
+    parts = [encode_batch(0, epoch, TIME, [header[1]], control=True, keys=[header[0]])]
+    if values:
+        parts.append(encode_batch(1, epoch, TIME, values))
+    parts.append(encode_batch(1 + len(values), epoch, TIME, [footer[1]], control=True, keys=[footer[0]]))
+    return b"".join(parts)
+
+
+SHOWN_CONTROL = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
+
+
+def dump_of(content: bytes, head: str = "Log starting offset: 0", name: str = "made.log") -> str:
+    """The text of a dump, written here from the lines that Kafka's tool writes."""
+    return "\n".join([f"Dumping {name}", head, *_dump_lines(content)]) + "\n"
+
+
+def _dump_lines(content: bytes) -> Iterator[str]:
+    for b in batches_of(content):
+        size, crc = HEADER.unpack_from(content, b.position)[1:5:3]
+        yield (
+            f"baseOffset: {b.base_offset} lastOffset: {b.last_offset} count: {len(b.values)} baseSequence: -1 "
+            f"lastSequence: -1 producerId: -1 producerEpoch: -1 partitionLeaderEpoch: {b.leader_epoch} "
+            f"isTransactional: false isControl: {str(b.control).lower()} deleteHorizonMs: OptionalLong.empty "
+            f"position: {b.position} CreateTime: {b.timestamp} size: {size + 12} magic: 2 compresscodec: none "
+            f"crc: {crc} isvalid: true"
+        )
+        for i, value in enumerate(b.values):
+            assert value is not None
+            start = f"| offset: {b.offsets[i]} CreateTime: {b.times[i]} keySize: {4 if b.control else -1} "
+            start += f"valueSize: {len(value)} sequence: -1 headerKeys: [] "
+            if b.control:
+                kind = control_type(b.keys[i])
+                if kind in SHOWN_CONTROL:
+                    data = decode_control(b.keys[i], value).data
+                    yield start + f"{SHOWN_CONTROL[kind]} {json.dumps(data, separators=(',', ':'))}"
+                else:
+                    yield start + "controlType: LEADER_CHANGE(2)"
+                continue
+            try:
+                record = decode(value)._asdict()
+                yield start + "payload: " + json.dumps(record, separators=(",", ":"))
+            except UnknownRecord as wrong:
+                yield start + f"payload: Error at {b.offsets[i]}, skipping. {wrong}"

@@ -1,0 +1,342 @@
+"""Record batches: every compression, every place at which a file can break off or be damaged, limits and bombs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import cramjam
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.traces.kafka.made import TIME, batches_of, change, check_shown, leader_change, segment
+from traces.errors import TraceError
+from traces.kafka import batches as reading
+from traces.kafka.batches import HEADER, RecordBatch, encode_batch, read_batches
+from traces.kafka.compression import CODECS, compress, decompress
+
+
+def with_header(content: bytes, **fields: int) -> bytes:
+    """A batch with other numbers in its header, and the checksum that fits them."""
+    forms = {
+        "length": (">i", 8),
+        "magic": (">b", 16),
+        "attributes": (">h", 21),
+        "delta": (">i", 23),
+        "first": (">q", 27),
+        "greatest": (">q", 35),
+        "count": (">i", 57),
+    }
+    changed = bytearray(content)
+    for name, value in fields.items():
+        form, at = forms[name]
+        struct.pack_into(form, changed, at, value)
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+def raw_batch(records: bytes, count: int, **fields: int) -> bytes:
+    """A batch with these bytes for its records."""
+    empty = encode_batch(0, 1, TIME, [])
+    assert len(empty) == HEADER.size
+    return with_header(
+        empty + records, length=len(empty) - 12 + len(records), count=count, **{"delta": count - 1, **fields}
+    )
+
+
+def error_of(content: bytes, *, last: bool = True) -> TraceError:
+    notes: list[str] = []
+    with pytest.raises(TraceError) as caught:
+        batches_of(content, notes, last=last)
+    assert "made.log: byte " in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not notes
+    return caught.value
+
+
+def test_a_batch_by_its_bytes() -> None:
+    """Written out from the format: two records, the second with a key, a time of its own and a header."""
+    records = bytes.fromhex("0e 00 00 00 01 02 61 00") + bytes.fromhex(
+        "1a 00 14 02 02 6b 04 6262 02 02 68 02 76"
+    )
+    (batch,) = batches_of(raw_batch(records, 2, greatest=TIME + 10))
+    assert batch == RecordBatch(0, 0, 1, 1, TIME + 10, False, range(2), [b"a", b"bb"], (), [TIME, TIME + 10])
+    (batch,) = batches_of(raw_batch(records, 2, greatest=TIME + 10, attributes=0x20))
+    assert batch.control
+    assert batch.keys == [None, b"k"]
+    (batch,) = batches_of(raw_batch(records, 2, greatest=TIME + 10, attributes=0x08))
+    assert list(batch.times) == [TIME + 10, TIME + 10]
+    # Offset 1 was removed by compaction: the batch still ends at 2.
+    (batch,) = batches_of(raw_batch(records.replace(b"\x14\x02", b"\x14\x04"), 2, delta=2))
+    assert list(batch.offsets) == [0, 2]
+    assert batch.last_offset == 2
+
+
+@pytest.mark.parametrize("compression", CODECS)
+def test_what_was_written_is_read(compression: str) -> None:
+    values = [[change(i)] for i in range(3)] + [
+        [change(i) for i in range(200)],
+        [b"", None, b"x" * 63, b"y" * 64],
+    ]
+    values += [[b"z" * 9000, b""], [b"v" * (1 << 21)], [b"w"] * 9000]
+    content, offset = b"", 5
+    for some in values:
+        content += encode_batch(offset, 3, TIME + offset, some, compression=compression)
+        offset += len(some)
+    found = batches_of(content)
+    assert [b.values for b in found] == values
+    position, expected = 0, 5
+    for b, some in zip(found, values, strict=True):
+        assert (b.position, b.base_offset, b.last_offset) == (position, expected, expected + len(some) - 1)
+        assert list(b.offsets) == list(range(expected, expected + len(some)))
+        assert (b.leader_epoch, b.timestamp, b.control, tuple(b.keys)) == (3, TIME + expected, False, ())
+        assert list(b.times) == [TIME + expected] * len(some)
+        position += struct.unpack_from(">i", content, position + 8)[0] + 12
+        expected += len(some)
+
+
+def test_raw_snappy_is_read_too() -> None:
+    plain = encode_batch(0, 1, TIME, [change(0), change(1)])
+    squeezed = bytes(cramjam.snappy.compress_raw(plain[HEADER.size :]))
+    assert batches_of(raw_batch(squeezed, 2, attributes=2))[0].values == [change(0), change(1)]
+
+
+def test_the_fast_path_and_the_other_one_agree() -> None:
+    values: list[bytes | None] = [b"q" * (7 * i % 300) for i in range(400)]
+    content = encode_batch(0, 1, TIME, values)
+    body = content[21:]
+    assert reading._read_usual(body, 40, 400) == reading._read_any(body, 40, 400).values == values
+
+
+def test_a_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"".join(segment([1, 3, 1, 40, 2]))
+    whole = batches_of(content)
+    for chunk in (1, 7, 61, 100, 1000):
+        monkeypatch.setattr(reading, "CHUNK", chunk)
+        assert batches_of(content) == whole
+
+
+# --- a file that breaks off -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("padding", [0, 1, 70, 5000])
+def test_a_torn_batch_at_every_byte(padding: int) -> None:
+    *before, torn = segment()
+    whole = b"".join(before)
+    good = batches_of(whole)
+    # Bytes at the end that are zeros anyway are not missed where zeros follow.
+    needed = len(torn.rstrip(b"\0")) if padding else len(torn)
+    for end in range(len(torn)):
+        notes: list[str] = []
+        found = batches_of(whole + torn[:end] + bytes(padding), notes)
+        if padding and end >= needed and padding >= len(torn) - end:
+            assert len(found) == len(good) + 1
+            continue
+        assert found == good
+        # The base offset begins with zeros: of a batch of which only these are there, nothing can be said.
+        assert len(notes) == (1 if torn[:end].strip(b"\0") else 0), (end, notes)
+        assert all(f"byte {len(whole)}: " in note for note in notes)
+
+
+def test_zeros_at_the_end_are_nothing() -> None:
+    content = b"".join(segment())
+    for zeros in (1, 11, 12, 60, 61, 62, 3 * reading.CHUNK):
+        notes: list[str] = []
+        assert batches_of(content + bytes(zeros), notes) == batches_of(content)
+        assert notes == []
+
+
+def test_a_damaged_last_batch_is_torn_in_the_last_file_only() -> None:
+    *before, torn = segment()
+    content = b"".join(before)
+    damaged = content + torn[:-3] + b"\xff" + torn[-2:]
+    for zeros in (0, 100):
+        notes: list[str] = []
+        assert batches_of(damaged + bytes(zeros), notes) == batches_of(content)
+        assert "checksum" in notes[0]
+        assert "checksum" in error_of(damaged + bytes(zeros), last=False).message
+    assert "checksum" in error_of(damaged + leader_change(50)).message
+    notes = []
+    assert batches_of(content + torn[:-1], notes, last=False) == batches_of(content)
+    assert len(notes) == 1
+
+
+def test_a_flipped_byte_anywhere_shows() -> None:
+    """Offsets and leader epochs are not under the checksum: they show by what they are compared with."""
+    parts = segment()
+    content = b"".join(parts)
+    good = batches_of(content)
+    ends = [sum(map(len, parts[: i + 1])) for i in range(len(parts))]
+    unseen = 0
+    for at in range(len(content)):
+        number = next(i for i, end in enumerate(ends) if at < end)
+        within = at - (ends[number - 1] if number else 0)
+        for flip in (1, 0x80, 0xFF):
+            damaged = bytearray(content)
+            damaged[at] ^= flip
+            notes: list[str] = []
+            try:
+                found = batches_of(bytes(damaged), notes)
+            except TraceError:
+                continue
+            if notes:
+                # Only the last batch may be missing.
+                assert number == len(parts) - 1
+                assert found == good[:-1]
+            elif within < 8:
+                assert found[number].base_offset != good[number].base_offset
+            else:
+                # The epoch of the last batch can be greater than the one before, that of the first smaller.
+                assert 12 <= within < 16
+                assert number in (0, len(parts) - 1)
+                unseen += 1
+    assert unseen <= 8 * 3
+
+
+def test_a_damaged_length_in_the_middle_is_not_taken_for_the_end() -> None:
+    parts = segment()
+    content = bytearray(b"".join(parts))
+    struct.pack_into(">i", content, len(parts[0]) + 8, 100_000)
+    assert "another one begins" in error_of(bytes(content)).message
+
+
+# --- batches that no broker writes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change_of", "message"),
+    [
+        ({"magic": 1}, "message format 1"),
+        ({"magic": 3}, "message format 3"),
+        ({"length": 10}, "a batch of 10 bytes"),
+        ({"length": -1}, "a batch of -1 bytes"),
+        ({"length": (1 << 26) + 1}, "the limit is"),
+        ({"length": (1 << 31) - 1}, "the limit is"),
+        ({"attributes": 5}, "compression of type 5"),
+        ({"attributes": 4}, "zstd"),
+        ({"attributes": 1}, "gzip"),
+        ({"attributes": 2}, "snappy"),
+        ({"attributes": 3}, "lz4"),
+        ({"count": -1}, "-1 records"),
+        ({"count": 3}, "3 records"),
+        ({"count": 1}, "behind the last record"),
+        ({"count": (1 << 31) - 1, "delta": (1 << 31) - 2}, "records from offset"),
+        ({"count": 1 << 20, "delta": (1 << 31) - 2}, "within a record"),
+        ({"delta": -1}, "records from offset"),
+        ({"delta": 0}, "records from offset"),
+    ],
+)
+def test_headers_that_cannot_be(change_of: dict[str, int], message: str) -> None:
+    content = with_header(encode_batch(0, 1, TIME, [b"abc", b"d"]), **change_of)
+    assert message in error_of(content + leader_change(2)).message
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "0e 00 00 00 01 04 61 00",  # a value that is longer than the record
+        "0e 00 00 00 01 00 61 00",  # a value that is shorter
+        "0e 00 00 02 01 02 61 00",  # another offset
+        "0e 00 00 01 01 02 61 00",  # a negative offset
+        "0e 00 00 00 01 02 61 02",  # a header that is not there
+        "0e 00 00 00 01 02 61 01",  # -1 headers
+        "10 00 00 00 01 02 61 00",  # a record that is longer than the batch
+        "01 00 00 00 01 02 61 00",  # a negative length
+        "ff ff ff ff ff ff ff ff ff ff ff 01",  # a number without an end
+        "0e 00 00 00 01 fe ff ff ff 0f 61 00",
+        "",
+    ],
+)
+def test_records_that_cannot_be(record: str) -> None:
+    error_of(raw_batch(bytes.fromhex(record), 1) + leader_change(1))
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_bomb_is_an_error_in_little_memory(codec: str) -> None:
+    bomb = compress(codec, bytes(200 << 20))
+    assert len(bomb) < 10 << 20
+    with pytest.raises(ValueError, match=r"larger|more than"):
+        decompress(codec, bomb, 1 << 20)
+    content = raw_batch(bomb, 5, attributes=CODECS.index(codec))
+    tracemalloc.start()
+    try:
+        error_of(content)
+        # The library's buffers are of the limit's size, and Python's.
+        assert tracemalloc.get_traced_memory()[1] < 2 * reading.MAX_BATCH + len(content) * 4 + (1 << 22)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_the_limit_itself_is_no_bomb(codec: str) -> None:
+    data = bytes(1 << 20)
+    assert decompress(codec, compress(codec, data), 1 << 20) == data
+    assert decompress(codec, compress(codec, data)) == data
+    assert zlib.crc32(decompress(codec, compress(codec, b"abc" * 99999))) == zlib.crc32(b"abc" * 99999)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(CODECS[1:]),
+    st.binary(max_size=80),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3),
+    st.integers(0, 200),
+)
+def test_damaged_compressed_data(codec: str, noise: bytes, changes: list[tuple[int, int]], cut: int) -> None:
+    good = bytearray(compress(codec, b"some records " * 20))
+    for at, byte in changes:
+        good[at % len(good)] = byte
+    for data in (bytes(good), bytes(good[:cut]), noise, bytes(good[:20]) + noise):
+        with contextlib.suppress(ValueError):
+            assert len(decompress(codec, data, 1000)) <= 1000
+
+
+MADE = [b"".join(segment(compression=c)) for c in CODECS]
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.sampled_from(MADE),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4),
+    st.integers(0, 700),
+    st.binary(max_size=80),
+    st.booleans(),
+)
+def test_changed_segments(
+    content: bytes, changes: list[tuple[int, int]], cut: int, more: bytes, sealed: bool
+) -> None:
+    """Changed, cut off and with more bytes behind; ``sealed``: with checksums that fit what was changed."""
+    data = bytearray(content)
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    if sealed:
+        at = 0
+        while at + HEADER.size <= len(data):
+            size = struct.unpack_from(">i", data, at + 8)[0]
+            if not 49 <= size <= len(data) - at - 12:
+                break
+            struct.pack_into(">I", data, at + 17, crc32c(bytes(data[at + 21 : at + 12 + size])))
+            at += 12 + size
+    for some in (bytes(data), bytes(data[:cut]) + more, more + bytes(data)):
+        for last in (True, False):
+            try:
+                for batch in batches_of(some, last=last):
+                    assert len(batch.values) == len(batch.offsets) == len(batch.times)
+                    assert len(batch.keys) == (len(batch.values) if batch.control else 0)
+            except TraceError as wrong:
+                check_shown(wrong)
+
+
+def test_an_error_of_the_disk_is_a_trace_error() -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(TraceError, match="cannot be read"):
+        next(read_batches(Path("made.log"), Broken()))

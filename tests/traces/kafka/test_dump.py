@@ -1,0 +1,248 @@
+"""Dumps: the same batches as the binary file, what a dump can lack, and lines that are none of a dump."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.traces.kafka.made import TIME, batches_of, change, check_shown, dump_of, segment, snapshot
+from traces.errors import TraceError
+from traces.kafka.batches import RecordBatch, encode_batch
+from traces.kafka.dump import read_dump
+from traces.kafka.recognise import recognise
+from traces.kafka.values import UnknownRecord, decode, encode
+from traces.lines import Source
+
+LOG = b"".join(segment())
+TEXT = dump_of(LOG)
+LINES = TEXT.splitlines(keepends=True)
+
+
+def read(
+    path: Path, content: str | bytes, notes: list[str] | None = None, *, last: bool = True
+) -> list[RecordBatch]:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with Source(path) as source:
+        return list(read_dump(source, notes, last=last))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "dump.txt"
+
+
+def error_of(path: Path, content: str | bytes) -> TraceError:
+    with pytest.raises(TraceError) as caught:
+        read(path, content)
+    assert str(caught.value).isprintable()
+    assert str(path) in str(caught.value)
+    return caught.value
+
+
+def test_a_dump_gives_the_batches_of_the_file(path: Path) -> None:
+    for content in (TEXT, gzip.compress(TEXT.encode()), TEXT.replace("\n", "\r\n")):
+        found = read(path, content)
+        for a, b in zip(found, batches_of(LOG), strict=True):
+            values = b.values if not b.control else [None]
+            assert a._replace(position=0, times=list(a.times)) == b._replace(
+                position=0, values=values, times=list(b.times)
+            )
+    assert [b.position for b in found] == [3, 5, 7, 11, 13]
+
+
+def test_record_lines_without_their_metadata(path: Path) -> None:
+    """As --skip-record-metadata has them."""
+    short = [
+        "| " + line[line.index("payload:") :] if line.startswith("| ") and "payload:" in line else line
+        for line in LINES
+    ]
+    assert [b.values for b in read(path, "".join(short))] == [b.values for b in read(path, TEXT)]
+    assert [list(b.offsets) for b in read(path, "".join(short))] == [
+        list(b.offsets) for b in read(path, TEXT)
+    ]
+
+
+def test_several_segments_in_one_dump(path: Path) -> None:
+    more = b"".join(segment(base=8))
+    both = TEXT + dump_of(more, "Log starting offset: 8")
+    assert [b.base_offset for b in read(path, both)] == [
+        b.base_offset for b in batches_of(LOG) + batches_of(more)
+    ]
+
+
+def test_records_that_are_not_known(path: Path) -> None:
+    text = TEXT.replace(
+        '"type":"PARTITION_CHANGE_RECORD","version":2', '"type":"PARTITION_CHANGE_RECORD","version":7', 1
+    )
+    text = text.replace(
+        '"type":"PARTITION_CHANGE_RECORD","version":2', '"type":"COMING_RECORD","version":1', 1
+    )
+    start, _, rest = text.partition('payload: {"type":"PARTITION_CHANGE_RECORD","version":2')
+    text = start + "payload: Error at 3, skipping. Unknown metadata id 99\n" + rest.partition("\n")[2]
+    notes: list[str] = []
+    found = [v for b in read(path, text, notes) for v in b.values if v is not None]
+    unknown = []
+    for value in found:
+        try:
+            decode(value)
+        except UnknownRecord as wrong:
+            unknown.append((wrong.key, wrong.version, wrong.type))
+    assert unknown == [
+        (5, 7, "PARTITION_CHANGE_RECORD"),
+        (None, 1, "COMING_RECORD"),
+        (None, 0, "Error at 3, skipping. Unknown metadata id 99"),
+    ]
+    assert len(found) == 7
+    assert notes == []
+
+
+def test_fields_that_are_not_known_are_counted(path: Path) -> None:
+    notes: list[str] = []
+    text = TEXT.replace('"isr":', '"later":5,"isr":')
+    assert [b.values for b in read(path, text, notes)] == [b.values for b in read(path, TEXT)]
+    assert len(notes) == 1
+    assert "7 records have fields" in notes[0]
+
+
+def test_what_kafka_says_of_bytes_at_the_end(path: Path) -> None:
+    notes: list[str] = []
+    assert len(read(path, TEXT + "Found 17 invalid bytes at the end of 00.log\n", notes)) == 5
+    assert "17 bytes" in notes[0]
+
+
+def test_a_dump_that_breaks_off(path: Path) -> None:
+    """At every byte: whole batches, and a note where one is not whole."""
+    whole = read(path, TEXT)
+    start = TEXT.index("\n", TEXT.index("baseOffset: 5")) + 1
+    for end in range(start, len(TEXT)):
+        notes: list[str] = []
+        found = read(path, TEXT[:end], notes)
+        assert found == whole[: len(found)]
+        assert len(notes) <= 1
+        if TEXT[:end].count("baseOffset: ") > len(found):
+            assert notes, end
+
+
+def test_a_batch_that_is_not_valid(path: Path) -> None:
+    broken = "".join(LINES).replace("isvalid: true", "isvalid: false", 1)
+    assert error_of(path, broken).line == 3
+    at = TEXT.rindex("isvalid: true")
+    broken = TEXT[:at] + "isvalid: false" + TEXT[at + len("isvalid: true") :]
+    notes: list[str] = []
+    assert len(read(path, broken, notes)) == 4
+    assert "not valid" in notes[0]
+    with pytest.raises(TraceError, match="checksum"):
+        read(path, broken, last=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "field"),
+    [
+        ("magic: 2", "magic: 1", 3, "magic"),
+        ("count: 1 ", "count: 2 ", 3, "count"),
+        ("count: 3 ", "count: 2 ", 10, None),
+        ("count: 3 ", "count: 99999999999999 ", 7, "count"),
+        ("lastOffset: 4", "lastOffset: 9223372036854775807", 7, "count"),
+        ("baseOffset: 2 lastOffset: 4", "baseOffset: -2 lastOffset: 4", 7, "baseOffset"),
+        ("baseOffset: 2 lastOffset: 4", "baseOffset: 1" + "0" * 5000 + " lastOffset: 4", 7, "baseOffset"),
+        ("partitionLeaderEpoch: 1", "partitionLeaderEpoch: x", 3, "partitionLeaderEpoch"),
+        ("partitionLeaderEpoch: 1", "", 3, "partitionLeaderEpoch"),
+        ("isControl: true", "isControl: 1", 3, "isControl"),
+        ("offset: 3 ", "offset: 2 ", 9, "offset"),
+        ("offset: 3 ", "offset: 9 ", 9, "offset"),
+        ('"isr":[1]', '"isr":[true]', 10, "payload.data.isr[0]"),
+        ('"isr":[1]', '"isr":[5000000000]', 10, "payload.data.isr[0]"),
+        ('"isr":[1]', '"isr":"a"', 10, "payload.data.isr"),
+        ('"partitionId":1', '"partition":1', 6, "payload.data.partitionId"),
+        ('"version":2', '"version":-1', 6, "payload.version"),
+        ('"version":2', '"version":true', 6, "payload.version"),
+        ('"type":"PARTITION_CHANGE_RECORD"', '"type":5', 6, "payload.type"),
+        ('"data":{', '"data":[{', 6, None),
+        ("payload: {", "payload: x{", 6, "payload"),
+        ("payload: {", "key: {", 6, None),
+        ("payload: {", "payload: " + '{"a":' * 5000, 6, None),
+        ("offset: 3 CreateTime: ", "offset: 3 CreateTime: x", 9, None),
+        ("| offset: 3", "|| offset: 3", 9, None),
+        ("| offset: 3", "x offset: 3", 9, None),
+        ("controlType: LEADER_CHANGE(2)", "controlType: LEADER_CHANGE", 4, None),
+        ("controlType: LEADER_CHANGE(2)", "", 4, None),
+    ],
+)
+def test_bad_lines_are_named(path: Path, old: str, new: str, line: int, field: str | None) -> None:
+    assert old in TEXT
+    wrong = error_of(path, TEXT.replace(old, new, 1))
+    if old == '"isr":[1]':
+        line = next(i for i, text in enumerate(LINES, start=1) if old in text)
+    assert wrong.line == line
+    assert field is None or wrong.field == field
+
+
+def test_bytes_that_are_no_text(path: Path) -> None:
+    assert "UTF-8" in error_of(path, TEXT.encode().replace(b"AAEC", b"\xff\xfeEC", 1)).message
+
+
+def test_dumps_are_recognised(path: Path) -> None:
+    path.write_text(TEXT)
+    assert recognise(path) == "metadata dump"
+    path.write_text(dump_of(snapshot([change(1)]), "Snapshot end offset: 7, epoch: 2"))
+    assert recognise(path) == "snapshot dump"
+    # A segment that begins with no control record.
+    path.write_bytes(gzip.compress(dump_of(encode_batch(9, 1, TIME, [change(1)])).encode()))
+    assert recognise(path) == "metadata dump"
+    # The dump of an ordinary topic.
+    path.write_text(
+        TEXT.replace('payload: {"type":"PARTITION_CHANGE_RECORD"', 'payload: {"kind":"x"').replace(
+            "LEADER_CHANGE", "ABORT"
+        )
+    )
+    assert recognise(path) is None
+    path.write_text("Dumping 0.log\nLog starting offset: 0\n")
+    assert recognise(path) is None
+
+
+PIECES = st.sampled_from(
+    [
+        "\n",
+        "| ",
+        "{",
+        "}",
+        "[",
+        ",",
+        '"',
+        ":",
+        " ",
+        "-1",
+        "99999999999999999999",
+        "baseOffset: ",
+        "payload: ",
+        "\x00",
+        "é",
+    ]
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), PIECES), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_changed_dumps(path: Path, changes: list[tuple[int, int, str]], packed: bool) -> None:
+    text = TEXT
+    for at, gone, piece in changes:
+        text = text[:at] + piece + text[at + gone :]
+    content = gzip.compress(text.encode()) if packed else text.encode()
+    try:
+        for batch in read(path, content):
+            assert len(batch.values) == len(batch.offsets) == len(batch.times)
+            for value in batch.values:
+                if value is not None:
+                    with contextlib.suppress(UnknownRecord):
+                        assert encode(*decode(value)) == value
+    except TraceError as wrong:
+        check_shown(wrong)
+    recognise(path)

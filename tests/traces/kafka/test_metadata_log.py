@@ -1,0 +1,291 @@
+"""Directories of segments and snapshots: order, gaps, where to start, what is left out; and hostile files."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.traces.kafka.made import TIME, change, check_shown, dump_of, segment, snapshot
+from traces.errors import TraceError
+from traces.kafka.batches import encode_batch
+from traces.kafka.metadata_log import Gap, MetadataLog, open_metadata_log
+from traces.kafka.recognise import recognise
+from traces.kafka.values import encode
+
+FIRST, SECOND = b"".join(segment()), b"".join(segment(base=8, epoch=2))
+"""Offsets 0 to 7 and 8 to 15."""
+
+
+def log_name(offset: int) -> str:
+    return f"{offset:020}.log"
+
+
+def snapshot_name(offset: int, epoch: int = 1) -> str:
+    return f"{offset:020}-{epoch:010}.checkpoint"
+
+
+def write(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def offsets(log: MetadataLog) -> list[int | Gap]:
+    """The offsets of all records, with gaps where they are."""
+    found: list[int | Gap] = []
+    for item in log.batches():
+        found += [item] if isinstance(item, Gap) else item[1].offsets
+    return found
+
+
+def test_segments_in_the_order_of_their_offsets(tmp_path: Path) -> None:
+    # The names say another order: what counts is the content.
+    files = {"b.bin": FIRST, "a.bin": gzip.compress(SECOND), log_name(16): b"", "quorum-state": b'{"x":1}'}
+    log = open_metadata_log(write(tmp_path, files))
+    assert offsets(log) == list(range(16))
+    assert [s.path.name for s in log.segments] == ["b.bin", "a.bin"]
+    assert log.bytes_total == log.bytes_read == len(FIRST) + len(files["a.bin"])
+    assert (log.kind, log.start, log.notes) == ("metadata log", None, [])
+    assert offsets(log) == list(range(16))
+
+
+def test_the_log_directory_around_it_will_do(tmp_path: Path) -> None:
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    write(tmp_path / "__cluster_metadata-0", {log_name(0): FIRST})
+    assert offsets(open_metadata_log(tmp_path)) == list(range(8))
+
+
+def test_dumps_of_segments_and_snapshots(tmp_path: Path) -> None:
+    files = {
+        "x.txt": dump_of(SECOND, "Log starting offset: 8").encode(),
+        "y.gz": gzip.compress(dump_of(snapshot([change(1)], 1), "Snapshot end offset: 8, epoch: 1").encode()),
+    }
+    log = open_metadata_log(write(tmp_path, files))
+    assert log.kind == "metadata log dump"
+    assert log.start is not None
+    assert (log.start.path.name, log.start.end_offset, log.start.epoch) == ("y.gz", 8, 1)
+    assert offsets(log) == list(range(8, 16))
+    assert [v for b in log.start.batches() for v in b.values if not b.control] == [change(1)]
+    write(tmp_path, {log_name(0): FIRST})
+    log = open_metadata_log(tmp_path)
+    assert (log.kind, len(log.snapshots), offsets(log)) == ("metadata log", 0, list(range(8)))
+    assert "2 dumps are left out" in log.notes[0]
+
+
+def test_where_a_log_without_its_beginning_starts(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {log_name(8): SECOND, snapshot_name(12, 2): snapshot([], 2), snapshot_name(20, 2): snapshot([], 2)},
+    )
+    log = open_metadata_log(tmp_path)
+    # The batch of offsets 10 to 12 is read from offset 12 on; what is below is in the snapshot.
+    assert log.start is not None
+    assert (log.start.end_offset, log.start.epoch) == (12, 2)
+    assert offsets(log) == [12, 13, 14, 15]
+    first = next(log.batches())
+    assert not isinstance(first, Gap)
+    assert (first[1].base_offset, first[1].last_offset, len(first[1].values), len(first[1].times)) == (
+        12,
+        12,
+        1,
+        1,
+    )
+    assert [s.end_offset for s in log.snapshots] == [12, 20]
+    write(tmp_path, {snapshot_name(8): snapshot([])})
+    log = open_metadata_log(tmp_path)
+    assert log.start is not None
+    assert log.start.end_offset == 8
+    assert offsets(log) == list(range(8, 16))
+
+
+def test_gaps_and_overlaps(tmp_path: Path) -> None:
+    path = tmp_path / log_name(8)
+    write(tmp_path, {path.name: SECOND})
+    assert offsets(open_metadata_log(tmp_path)) == [Gap(path, 0, 0, 8), *range(8, 16)]
+    write(tmp_path, {snapshot_name(5): snapshot([])})
+    assert offsets(open_metadata_log(tmp_path)) == [Gap(path, 0, 5, 8), *range(8, 16)]
+    third = tmp_path / log_name(18)
+    write(tmp_path, {log_name(0): FIRST, third.name: b"".join(segment([1], base=18, epoch=2))})
+    assert offsets(open_metadata_log(tmp_path)) == [*range(16), Gap(third, 0, 16, 18), 18, 19]
+    write(tmp_path, {third.name: b"".join(segment([1], base=14, epoch=2))})
+    assert offsets(open_metadata_log(tmp_path)) == [*range(16), Gap(third, 0, 16, 14), 14, 15]
+    parts = segment()
+    write(tmp_path, {log_name(0): parts[0] + parts[1] + parts[3]})
+    assert Gap(tmp_path / log_name(0), len(parts[0] + parts[1]), 2, 5) in offsets(open_metadata_log(tmp_path))
+
+
+def test_a_changed_base_offset_is_a_gap(tmp_path: Path) -> None:
+    """No checksum covers it."""
+    parts = segment()
+    for number in range(1, len(parts)):
+        changed = b"".join(parts[:number]) + b"\0\0\0\0\0\1" + b"".join(parts[number:])[6:]
+        log = open_metadata_log(write(tmp_path, {log_name(0): changed}))
+        assert any(isinstance(item, Gap) for item in log.batches())
+
+
+def test_a_torn_end_is_a_note_and_in_the_middle_a_gap_too(tmp_path: Path) -> None:
+    log = open_metadata_log(write(tmp_path, {log_name(0): FIRST, log_name(8): SECOND[:-1]}))
+    assert offsets(log) == list(range(14))
+    assert len(log.notes) == 1
+    assert f"{log_name(8)}: byte " in log.notes[0]
+    log = open_metadata_log(write(tmp_path, {log_name(0): FIRST[:-1], log_name(8): SECOND}))
+    assert offsets(log) == [*range(6), Gap(tmp_path / log_name(8), 0, 6, 8), *range(8, 16)]
+    damaged = FIRST[:-2] + b"\xff" + FIRST[-1:]
+    with pytest.raises(TraceError, match="checksum"):
+        offsets(open_metadata_log(write(tmp_path, {log_name(0): damaged})))
+
+
+def test_what_is_left_out(tmp_path: Path) -> None:
+    files = {
+        log_name(0): FIRST,
+        "copy.bin": FIRST[: len(FIRST) // 2],
+        log_name(8) + ".deleted": SECOND,
+        snapshot_name(5) + ".part": snapshot([]),
+        log_name(99): b"something else",
+        "bootstrap.checkpoint": snapshot([change(0)]),
+        "00000000000000000000.index": bytes(100),
+    }
+    log = open_metadata_log(write(tmp_path, files))
+    assert offsets(log) == list(range(8))
+    assert log.snapshots == []
+    assert sorted(note.split(": ", 1)[1] for note in log.notes) == [
+        "a snapshot that does not say where it ends: left out",
+        f"begins at offset 0 as {log_name(0)} does: left out",
+        "does not begin as a metadata log or a snapshot does: left out",
+    ]
+
+
+def test_snapshots_alone(tmp_path: Path) -> None:
+    write(tmp_path, {snapshot_name(9): snapshot([]), snapshot_name(5): snapshot([change(1)])})
+    log = open_metadata_log(tmp_path)
+    assert [s.end_offset for s in log.snapshots] == [5, 9]
+    assert log.start == log.snapshots[1]
+    assert offsets(log) == []
+    assert offsets(open_metadata_log(tmp_path / snapshot_name(5))) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello\n" * 50,
+        bytes(500),
+        b'{"meta": {}}\n',
+        b"\x1f\x8b",
+        gzip.compress(FIRST)[:40],
+        b"Dumping x\n",
+    ],
+)
+def test_what_is_no_log(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    if content[:2] == b"\x1f\x8b" and len(content) > 2:
+        # What was there of it is recognised, or not; reading it is an error either way.
+        assert recognise(path) in (None, "metadata segment")
+    else:
+        assert recognise(path) is None
+    for where in (path, tmp_path):
+        with pytest.raises(TraceError):
+            list(open_metadata_log(where).batches())
+
+
+def test_ordinary_topics_are_not_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "topic.log"
+    for values in ([b"\x00\x00\x00\x00\x05avro"], [b"{}"], [b"\x01\xff\xff\x03"], [None], [b""], []):
+        path.write_bytes(encode_batch(0, 1, TIME, values))
+        assert recognise(path) is None
+    path.write_bytes(encode_batch(0, 1, TIME, [encode("NO_OP_RECORD", 0, {})], keys=[b"k"]))
+    assert recognise(path) is None
+    path.write_bytes(encode_batch(0, 1, TIME, [b"\0\0\0\0\0\0"], control=True, keys=[b"\0\0\0\1"]))
+    assert recognise(path) is None
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("size", [1, 100, 5000])
+def test_segments_without_a_control_record_are_recognised(
+    tmp_path: Path, compression: str, size: int
+) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(encode_batch(70, 1, TIME, [change(i) for i in range(size)], compression=compression))
+    assert recognise(path) == "metadata segment"
+    assert len(offsets(open_metadata_log(path))) == size + 1
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    for do in (recognise, open_metadata_log):
+        with pytest.raises(TraceError, match="cannot be read"):
+            do(missing)
+    with pytest.raises(TraceError, match="no metadata log"):
+        open_metadata_log(tmp_path)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "mkfifo") or sys.platform == "win32", reason="there are no named pipes here"
+)
+def test_a_pipe_in_a_directory_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / log_name(8))
+    assert offsets(open_metadata_log(write(tmp_path, {log_name(0): FIRST}))) == list(range(8))
+
+
+def read_all(path: Path) -> None:
+    """Everything that there is to read; any exception but TraceError is not caught."""
+    try:
+        log = open_metadata_log(path)
+        for _ in log.batches():
+            pass
+        for one in log.snapshots:
+            for _ in one.batches():
+                pass
+    except TraceError as wrong:
+        check_shown(wrong)
+
+
+SEEDS = [
+    FIRST,
+    snapshot([change(1), change(2)]),
+    dump_of(FIRST).encode(),
+    dump_of(snapshot([change(1)]), "Snapshot end offset: 7, epoch: 2").encode(),
+]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(SEEDS),
+    st.lists(st.tuples(st.integers(0, 5000), st.binary(min_size=1, max_size=5)), max_size=3),
+    st.integers(0, 6000),
+    st.integers(-1, 3000),
+)
+def test_changed_files(
+    tmp_path: Path, content: bytes, changes: list[tuple[int, bytes]], end: int, packed: int
+) -> None:
+    data = bytearray(content)
+    for at, more in changes:
+        at %= len(data)
+        data[at : at + len(more)] = more
+    some = bytes(data[:end])
+    if packed >= 0:
+        some = bytearray(gzip.compress(some))  # type: ignore[assignment]
+        if packed < len(some):
+            some[packed] ^= 0x55  # type: ignore[index]
+    path = tmp_path / snapshot_name(7, 2)
+    path.write_bytes(some)
+    read_all(path)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=200),
+    st.sampled_from([b"", FIRST[:61], FIRST[:100], b"\x1f\x8b\x08", b"Dumping x\nbaseOffset: 0 "]),
+)
+def test_random_files(tmp_path: Path, content: bytes, start: bytes) -> None:
+    path = tmp_path / log_name(0)
+    path.write_bytes(start + content)
+    read_all(path)
+    read_all(tmp_path)

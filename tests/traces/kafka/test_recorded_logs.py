@@ -1,0 +1,189 @@
+"""Recorded clusters: what is read from the binary files is what Kafka's own dump says, record for record."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.traces.kafka.made import CLUSTERS, NAMES, SHOWN_CONTROL, needs_clusters
+from traces.kafka.batches import HEADER, RecordBatch, read_batches
+from traces.kafka.metadata_log import open_metadata_log
+from traces.kafka.recognise import recognise
+from traces.kafka.values import control_type, decode, decode_control, encode, encode_control
+
+pytestmark = needs_clusters
+
+
+def files(name: str) -> list[tuple[Path, Path]]:
+    """Each binary file with its dump."""
+    folder = CLUSTERS / name
+    found = [
+        p for p in sorted((folder / "__cluster_metadata-0").iterdir()) if p.suffix in (".log", ".checkpoint")
+    ]
+    return [(p, folder / f"dump-{p.name}.txt.gz") for p in found]
+
+
+def pairs(text: str) -> dict[str, str]:
+    return dict(re.findall(r"(\w+): (\S+)", text))
+
+
+def check_batch(batch: RecordBatch, line: str, content: bytes) -> None:
+    said = pairs(line)
+    size, crc = HEADER.unpack_from(content, batch.position)[1:5:3]
+    assert {
+        "position": batch.position,
+        "baseOffset": batch.base_offset,
+        "lastOffset": batch.last_offset,
+        "count": len(batch.values),
+        "partitionLeaderEpoch": batch.leader_epoch,
+        "CreateTime": batch.timestamp,
+        "size": size + 12,
+        "crc": crc,
+    }.items() <= {key: int(value) for key, value in said.items() if re.fullmatch(r"-?\d+", value)}.items()
+    assert said["isControl"] == str(batch.control).lower()
+
+
+def check_record(batch: RecordBatch, i: int, line: str) -> str:
+    """Compare a record; its type."""
+    value = batch.values[i]
+    assert value is not None
+    head, _, payload = line.partition(" payload: ")
+    said = pairs(head.partition(" headerKeys")[0])
+    assert int(said["offset"]) == batch.offsets[i]
+    assert int(said["CreateTime"]) == batch.times[i]
+    assert int(said["valueSize"]) == len(value)
+    if not batch.control:
+        record = decode(value)
+        # As text: the order of the fields is compared too.
+        assert json.dumps(record._asdict(), separators=(",", ":")) == payload
+        assert encode(*record) == value
+        return record.type
+    key = batch.keys[i]
+    assert int(said["keySize"]) == len(key or b"")
+    kind = control_type(key)
+    record = decode_control(key, value)
+    assert encode_control(record.type, record.data) == (key, value)
+    if kind in SHOWN_CONTROL:
+        assert line.endswith(f"{SHOWN_CONTROL[kind]} {json.dumps(record.data, separators=(',', ':'))}")
+    else:
+        assert line.endswith(f"controlType: {record.type}({kind})")
+    return record.type
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_record_is_what_the_dump_says(name: str) -> None:
+    seen: Counter[str] = Counter()
+    for path, dump in files(name):
+        content = path.read_bytes()
+        lines = gzip.decompress(dump.read_bytes()).decode().splitlines()[2:]
+        notes: list[str] = []
+        rest = iter(lines)
+        with path.open("rb") as file:
+            for batch in read_batches(path, file, notes):
+                check_batch(batch, next(rest), content)
+                for i in range(len(batch.values)):
+                    seen[check_record(batch, i, next(rest))] += 1
+        assert list(rest) == []
+        assert notes == []
+    assert seen["LEADER_CHANGE"] >= 1
+    assert seen["SNAPSHOT_HEADER"] == seen["SNAPSHOT_FOOTER"] >= 2
+    assert seen["PARTITION_CHANGE_RECORD"] > 0
+
+
+def test_all_clusters_are_there() -> None:
+    assert len(NAMES) == 15
+
+
+def comparable(batches: list[RecordBatch]) -> list[tuple[Any, ...]]:
+    """Without positions; a leader change has no value in the dump."""
+    return [
+        (
+            *b[1:6],
+            list(b.offsets),
+            [] if b.control and control_type(b.keys[0]) == 2 else b.values,
+            list(b.keys),
+            list(b.times),
+        )
+        for b in batches
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_log_and_its_dump_are_the_same(name: str) -> None:
+    log, dump = (
+        open_metadata_log(CLUSTERS / name / "__cluster_metadata-0"),
+        open_metadata_log(CLUSTERS / name),
+    )
+    assert (log.kind, dump.kind) == ("metadata log", "metadata log dump")
+    assert (log.start, dump.start) == (None, None)
+    found = []
+    for one in (log, dump):
+        batches = []
+        for item in one.batches():
+            assert len(item) == 2, item
+            batches.append(item[1])
+        found.append(comparable(batches))
+        assert one.bytes_read == one.bytes_total > 0
+        assert one.notes == []
+    assert found[0] == found[1]
+    assert len(log.snapshots) == len(dump.snapshots) >= 2
+    for a, b in zip(log.snapshots, dump.snapshots, strict=True):
+        assert (a.end_offset, a.epoch) == (b.end_offset, b.epoch)
+        assert comparable(list(a.batches())) == comparable(list(b.batches()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_snapshot_holds_what_is_below_its_end(name: str) -> None:
+    """Its header has the time of the last record that it contains: the one before its end offset."""
+    log = open_metadata_log(CLUSTERS / name / "__cluster_metadata-0")
+    times = {}
+    for item in log.batches():
+        assert len(item) == 2
+        times.update(zip(item[1].offsets, item[1].times, strict=True))
+    for snapshot in log.snapshots:
+        head = next(snapshot.batches())
+        record = decode_control(head.keys[0], head.values[0] or b"")
+        assert record.data["lastContainedLogTimestamp"] == times[snapshot.end_offset - 1]
+        assert head.leader_epoch == snapshot.epoch
+
+
+def test_files_are_recognised_by_content() -> None:
+    for name in NAMES:
+        for path in sorted((CLUSTERS / name).rglob("*")):
+            if not path.is_file():
+                continue
+            dump = path.name.startswith("dump-")
+            if ".checkpoint" in path.name and "leader-epoch" not in path.name:
+                expected = "snapshot dump" if dump else "metadata snapshot"
+            elif dump or path.suffix == ".log":
+                expected = "metadata dump" if dump else "metadata segment"
+            else:
+                expected = None
+            assert recognise(path) == expected, path
+
+
+@pytest.mark.parametrize("name", ["minisr-elr", "reassigns-noelr"])
+def test_single_files(name: str, tmp_path: Path) -> None:
+    for path, dump in files(name):
+        a, b = open_metadata_log(path), open_metadata_log(dump)
+        assert (a.kind, b.kind) == ("metadata log", "metadata log dump")
+        if path.suffix == ".checkpoint":
+            assert a.start is not None
+            assert b.start is not None
+            assert a.snapshots == [a.start]
+            assert (a.start.end_offset, a.start.epoch) == (b.start.end_offset, b.start.epoch)
+            assert list(a.batches()) == list(b.batches()) == []
+            assert path.name == f"{a.start.end_offset:020}-{a.start.epoch:010}.checkpoint"
+        else:
+            assert a.snapshots == b.snapshots == []
+            packed = tmp_path / "log.bin"
+            packed.write_bytes(gzip.compress(path.read_bytes()))
+            c = open_metadata_log(packed)
+            assert [i[1] for i in c.batches()] == [i[1] for i in a.batches()]
+            assert c.bytes_read == c.bytes_total
