@@ -30,8 +30,8 @@ MAGIC = 2
 COMPRESSION, APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
 MAX_RECORDS = 1 << 20
 """The most records of a batch that are read. As many of the smallest ones are more than Kafka's limit of 8 MiB."""
-SEARCHED = 1000
-"""How many places behind a batch that seems torn are tried, to see whether another batch begins there."""
+SEARCHED = 1 << 28
+"""How many bytes behind a batch that seems torn are looked at, to see whether another batch begins there."""
 
 _FIRST = HEADER.size - CHECKED
 _new = tuple.__new__
@@ -320,7 +320,9 @@ class _Segment:
             self._note(at, f"the file ends within the header of a batch: {left} bytes are not read")
 
     def _note(self, at: int, message: str) -> None:
-        self.notes.append(f"{self.path}: byte {self.start + at}: {message}")
+        note = f"{self.path}: byte {self.start + at}: {message}"
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _bad_header(self, at: int, length: int, magic: int) -> None:
         """Zeros to the end, a header of which only the first bytes were written, or damage."""
@@ -341,17 +343,18 @@ class _Segment:
         data, position = self.data, self.start + at
         # A batch that follows has the same epoch, nearly always, and the same magic.
         pattern = data[at + PREFIX : at + PREFIX + 5]
-        found = at + PREFIX
-        for _ in range(SEARCHED):
+        found, budget = at + PREFIX, SEARCHED
+        while budget > 0:
             found = data.find(pattern, found + 1)
             start = found - PREFIX
             if found < 0 or len(data) - start < HEADER.size:
                 break
+            budget -= 1000
             size, crc = HEADER.unpack_from(data, start)[1:5:3]
-            if (
-                LEAST <= size <= len(data) - found
-                and crc32c(memoryview(data)[start + CHECKED : found + size]) == crc
-            ):
+            if not LEAST <= size <= len(data) - found:
+                continue
+            budget -= size
+            if crc32c(memoryview(data)[start + CHECKED : found + size]) == crc:
                 raise self._error(position, f"a batch of {length} bytes, within which another one begins")
         left = len(data) - at
         self._note(at, f"the file ends within a batch of {PREFIX + length} bytes: {left} bytes are not read")

@@ -5,6 +5,7 @@ A line a batch, a line a record. The JSON of a record is encoded again, so that 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from traces.errors import TraceError, printable
-from traces.kafka.batches import MAX_RECORDS, RecordBatch
+from traces.kafka.batches import MAX_BATCH, MAX_RECORDS, RecordBatch
 from traces.kafka.values import (
     CONTROL_KEYS,
     FieldError,
@@ -26,7 +27,6 @@ from traces.lines import Source, parse, split
 
 LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
 SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})$")
-_PAIR = re.compile(r"(\w+): (\S+)")
 _NUMBER = re.compile(r"-?\d{1,19}$")
 _RECORD = re.compile(
     r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) keySize: -?\d{1,10} "
@@ -61,6 +61,7 @@ class _Batch:
     timestamp: int
     control: bool
     valid: bool
+    size: int = 0
     offsets: list[int] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
@@ -128,18 +129,18 @@ class _Dump:
             # The last line may be cut off.
             if wrong.line != self.number or next(self.lines, None) is not None or self.source.terminated:
                 raise
-            self.notes.append(f"{self.path}:{self.number}: the dump ends within a line")
+            self._note(f"{self.path}:{self.number}: the dump ends within a line")
             if batch is not None and len(batch.values) < batch.count:
                 batch = None
         if batch is not None:
             if len(batch.values) < batch.count:
-                self.notes.append(f"{self.path}:{batch.line}: the dump ends within a batch: not read")
+                self._note(f"{self.path}:{batch.line}: the dump ends within a batch: not read")
             elif self.last and not batch.valid:
-                self.notes.append(f"{self.path}:{batch.line}: the last batch is not valid: not read")
+                self._note(f"{self.path}:{batch.line}: the last batch is not valid: not read")
             else:
                 yield self._whole(batch)
         if self.left_out:
-            self.notes.append(
+            self._note(
                 f"{self.path}: {self.left_out} records have fields that are not known here; these were left out"
             )
 
@@ -149,11 +150,13 @@ class _Dump:
             return True
         if found := _TRAILING.match(line):
             left = found[1].decode()
-            self.notes.append(
-                f"{self.path}:{self.number}: the dumped file ends with {left} bytes that are no batch"
-            )
+            self._note(f"{self.path}:{self.number}: the dumped file ends with {left} bytes that are no batch")
             return True
         return False
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _error(self, name: str | None, message: str, line: int | None = None) -> TraceError:
         return TraceError(self.path, self.number if line is None else line, name, message)
@@ -165,7 +168,8 @@ class _Dump:
             raise self._error(None, "not UTF-8") from None
 
     def _batch(self, line: bytes) -> _Batch:
-        pairs = dict(_PAIR.findall(self._text(line)))
+        words = self._text(line).split(" ")
+        pairs = {name[:-1]: word for name, word in itertools.pairwise(words) if name.endswith(":")}
 
         def number(name: str, least: int = 0) -> int:
             text = pairs.get(name, "")
@@ -215,6 +219,9 @@ class _Dump:
             value = None
         else:
             value = self._value(rest)
+        batch.size += len(value or b"")
+        if batch.size > MAX_BATCH:
+            raise self._error(None, f"a batch of more than {MAX_BATCH} bytes")
         batch.offsets.append(at)
         batch.values.append(value)
         batch.keys.append(key)

@@ -136,7 +136,11 @@ def open_metadata_log(path: Path) -> MetadataLog:
     where there is none, or a snapshot does not say where it ends.
     """
     notes: list[str] = []
-    found = _in_directory(path, notes) if path.is_dir() else _single(path)
+    found = _single(path)
+    if found is None:
+        found = _in_directory(path, notes)
+        if not found and _is_directory(path / PARTITION):
+            found = _in_directory(path / PARTITION, notes)
     if not found:
         raise TraceError(path, None, None, "no metadata log of Kafka, no snapshot and no dump of one")
     dump = all(f.kind in (SEGMENT_DUMP, SNAPSHOT_DUMP) for _, f in found)
@@ -152,9 +156,19 @@ def open_metadata_log(path: Path) -> MetadataLog:
     return MetadataLog(path, DUMP if dump else LOG, _start(segments, snapshots), snapshots, notes, segments)
 
 
-def _single(path: Path) -> list[tuple[Path, Found]]:
+def _single(path: Path) -> list[tuple[Path, Found]] | None:
+    """What a file is; None for a directory."""
+    if _is_directory(path):
+        return None
     found = inspect(path)
     return [] if found is None else [(path, found)]
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as wrong:
+        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
 def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, Found]]:
@@ -167,8 +181,6 @@ def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, Found]]:
             found.append((file, seen))
         elif _NAMED_AS_LOG.match(file.name) and _size(file):
             notes.append(f"{file}: does not begin as a metadata log or a snapshot does: left out")
-    if not found and (path / PARTITION).is_dir():
-        return _in_directory(path / PARTITION, notes)
     return found
 
 

@@ -20,10 +20,10 @@ LOOKED_AT = 1 << 16
 LEADER_CHANGE, SNAPSHOT_HEADER = 2, 3
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _BATCH_LINE = re.compile(
-    rb"^baseOffset: (\d{1,19}) lastOffset: .* isControl: (true|false) .* magic: 2 ", re.MULTILINE
+    rb"^baseOffset: (\d{1,19}) lastOffset: \d{1,19} count: [^\n]{1,1000}\n", re.MULTILINE
 )
 _RECORD_LINE = re.compile(
-    rb'^\| .*?(SnapshotHeader|controlType: LEADER_CHANGE|payload: \{"type":"[A-Z_]+_RECORD")', re.M
+    rb'\| [^\n{]{0,1000}?(SnapshotHeader|controlType: LEADER_CHANGE|payload: \{"type":"[A-Z_]{1,60}_RECORD")'
 )
 _FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x00-\x7f]\x00(.*)", re.DOTALL)
 
@@ -123,7 +123,7 @@ class _Head:
 
 def _dump(head: bytes) -> Found | None:
     batch = _BATCH_LINE.search(head)
-    record = None if batch is None else _RECORD_LINE.match(head, head.find(b"\n", batch.end()) + 1)
+    record = None if batch is None else _RECORD_LINE.match(head, batch.end())
     if batch is None or record is None:
         return None
     base = int(batch[1])

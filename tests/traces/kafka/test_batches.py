@@ -80,7 +80,8 @@ def test_a_batch_by_its_bytes() -> None:
 
 @pytest.mark.parametrize("compression", CODECS)
 def test_what_was_written_is_read(compression: str) -> None:
-    values = [[change(i)] for i in range(3)] + [
+    values: list[list[bytes | None]] = [[change(i)] for i in range(3)]
+    values += [
         [change(i) for i in range(200)],
         [b"", None, b"x" * 63, b"y" * 64],
     ]
@@ -331,6 +332,15 @@ def test_changed_segments(
                     assert len(batch.keys) == (len(batch.values) if batch.control else 0)
             except TraceError as wrong:
                 check_shown(wrong)
+
+
+def test_much_that_could_be_a_batch_behind_a_torn_one() -> None:
+    """Each place looks like a header; only so many bytes are looked at."""
+    head = struct.pack(">qiibI", 1, 1 << 20, 1, 2, 0)
+    torn = struct.pack(">qiibI", 1, 1 << 25, 1, 2, 0) + bytes(44) + head * 100_000 + bytes(1 << 20)
+    notes: list[str] = []
+    assert len(batches_of(leader_change() + torn, notes)) == 1
+    assert "ends within a batch" in notes[0]
 
 
 def test_an_error_of_the_disk_is_a_trace_error() -> None:

@@ -48,7 +48,7 @@ def test_a_dump_gives_the_batches_of_the_file(path: Path) -> None:
     for content in (TEXT, gzip.compress(TEXT.encode()), TEXT.replace("\n", "\r\n")):
         found = read(path, content)
         for a, b in zip(found, batches_of(LOG), strict=True):
-            values = b.values if not b.control else [None]
+            values: list[bytes | None] = b.values if not b.control else [None]
             assert a._replace(position=0, times=list(a.times)) == b._replace(
                 position=0, values=values, times=list(b.times)
             )
@@ -184,6 +184,25 @@ def test_bad_lines_are_named(path: Path, old: str, new: str, line: int, field: s
 
 def test_bytes_that_are_no_text(path: Path) -> None:
     assert "UTF-8" in error_of(path, TEXT.encode().replace(b"AAEC", b"\xff\xfeEC", 1)).message
+
+
+@pytest.mark.parametrize(
+    "line", ["baseOffset: {}", "| offset: 1 {}", "| payload: {}", "baseOffset: 0 lastOffset: 0 count: {}"]
+)
+@pytest.mark.parametrize(
+    "text", ["a" * 3_000_000, "a: " * 1_000_000, " isControl: true" * 200_000, "[" * 3_000_000]
+)
+def test_long_lines_take_no_long_time(path: Path, line: str, text: str) -> None:
+    """A search that goes over them again and again would not end in the time of this suite."""
+    bad = line.format(text) + "\n"
+    error_of(path, "".join(LINES[:5]) + bad + LINES[5])
+    path.write_text(bad)
+    assert recognise(path) is None
+
+
+def test_a_batch_has_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traces.kafka.dump.MAX_BATCH", 100)
+    assert "more than 100 bytes" in error_of(path, TEXT).message
 
 
 def test_dumps_are_recognised(path: Path) -> None:

@@ -134,6 +134,8 @@ def test_a_torn_end_is_a_note_and_in_the_middle_a_gap_too(tmp_path: Path) -> Non
     assert offsets(log) == list(range(14))
     assert len(log.notes) == 1
     assert f"{log_name(8)}: byte " in log.notes[0]
+    offsets(log)
+    assert len(log.notes) == 1
     log = open_metadata_log(write(tmp_path, {log_name(0): FIRST[:-1], log_name(8): SECOND}))
     assert offsets(log) == [*range(6), Gap(tmp_path / log_name(8), 0, 6, 8), *range(8, 16)]
     damaged = FIRST[:-2] + b"\xff" + FIRST[-1:]
@@ -222,6 +224,11 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     for do in (recognise, open_metadata_log):
         with pytest.raises(TraceError, match="cannot be read"):
             do(missing)
+    with pytest.raises(TraceError, match="no metadata log"):
+        open_metadata_log(tmp_path)
+    with pytest.raises(TraceError, match="cannot be read"):
+        open_metadata_log(tmp_path / ("x" * 5000))
+    (tmp_path / "__cluster_metadata-0").symlink_to(tmp_path)
     with pytest.raises(TraceError, match="no metadata log"):
         open_metadata_log(tmp_path)
 

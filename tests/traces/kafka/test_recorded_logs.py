@@ -142,7 +142,7 @@ def test_a_log_and_its_dump_are_the_same(name: str) -> None:
 def test_a_snapshot_holds_what_is_below_its_end(name: str) -> None:
     """Its header has the time of the last record that it contains: the one before its end offset."""
     log = open_metadata_log(CLUSTERS / name / "__cluster_metadata-0")
-    times = {}
+    times: dict[int, int] = {}
     for item in log.batches():
         assert len(item) == 2
         times.update(zip(item[1].offsets, item[1].times, strict=True))
