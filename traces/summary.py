@@ -87,15 +87,15 @@ def _is_duration(name: str) -> bool:
 def verdict(report: Report) -> str:
     """The answer in a few words: explained or not, and how many findings."""
     begun = "interrupted: " if report.interrupted else ""
-    said = []
+    found = sum(report.findings_count.values())
+    certain = any(f.certain for f in report.findings)
+    properties = _count(len(report.findings_count), "property", "properties")
+    findings = f"{_count(found, 'finding' if certain else 'possible finding')} of {properties}"
     if report.unexplained_count:
-        said.append(
-            f"{_count(report.unexplained_count, 'line' if report.operations else 'record')} not explained"
-        )
-    if report.findings_count:
-        found = _count(sum(report.findings_count.values()), "finding")
-        said.append(f"{found} of {_count(len(report.findings_count), 'property', 'properties')}")
-    return begun + (", ".join(said) or "explained" + (" so far" if report.interrupted else ""))
+        wrong = _count(report.unexplained_count, "line" if report.operations else "record")
+        return f"{begun}{wrong} not explained" + (f", {findings}" if found else "")
+    so_far = " so far" if report.interrupted else ""
+    return f"{begun}explained{so_far}" + (f", but {findings}" if found else "")
 
 
 def groups(report: Report) -> list[Group]:

@@ -97,6 +97,17 @@ def test_interrupted() -> None:
     stopped = report(interrupted=True)
     stopped.add(line())
     assert verdict(stopped) == "interrupted: 1 record not explained"
+    stopped.find(finding())
+    stopped.operations = 1
+    assert verdict(stopped) == "interrupted: 1 line not explained, 1 finding of 1 property"
+
+
+def test_findings_that_are_not_certain_are_possible() -> None:
+    shown = report()
+    shown.find(finding(certain=False))
+    assert verdict(shown) == "explained, but 1 possible finding of 1 property"
+    shown.find(finding())
+    assert verdict(shown) == "explained, but 2 findings of 1 property"
 
 
 def test_skipped_notes_and_figures() -> None:
@@ -151,7 +162,7 @@ def test_findings_are_grouped_by_property() -> None:
         finding("other", "966.12", kip="", partition=None, position={"file": "x", "line": 3}, time=None)
     )
     shown.find(finding("third", "966.4", certain=False))
-    assert verdict(shown) == "4 findings of 3 properties"
+    assert verdict(shown) == "explained, but 4 findings of 3 properties"
     lines = summary(shown)
     table = lines[lines.index("findings") :]
     assert table[1].split() == ["rule", "property", "count", "KIP", "first"]
