@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from model.language.errors import LanguageError
-from model.replication.controller.rules import PROFILES, RULES
+from traces.cluster import replay_cluster
 from traces.errors import TraceError
-from traces.operations.format import Meta
-from traces.operations.read_recording import read_controller_trace
-from traces.operations.replay import replay_operations
+from traces.inputs import OPERATIONS, RUN, Input, inputs
+from traces.operations.recording import replay_recording
 from traces.report import Report
+from traces.runs.replay import replay_run
 
 ProgressCallback = Callable[[Report], None]
-CONTROLLER = "controller operations"
-PROGRESS_EVERY = 100
-
-
-def rules_in_force(
-    meta: Meta, profile: str | None = None, rules: Mapping[str, bool] | None = None
-) -> tuple[str, frozenset[str]]:
-    """The profile and the rules to replay with: what the recording says, unless told otherwise.
-
-    Raises LanguageError for a profile or a rule that does not exist.
-    """
-    name = meta.profile if profile is None else profile
-    if name not in PROFILES:
-        raise LanguageError(f"there is no profile {name!r}; there are {', '.join(sorted(PROFILES))}")
-    on = set(PROFILES[name].rules)
-    if profile is None and meta.clean_aware_registration:
-        on.add("clean_registration")
-    for rule, is_on in (rules or {}).items():
-        if rule not in RULES:
-            raise LanguageError(f"there is no rule {rule!r}; there are {', '.join(sorted(RULES))}")
-        (on.add if is_on else on.discard)(rule)
-    return name, frozenset(on)
 
 
 def replay(
@@ -44,25 +21,38 @@ def replay(
     profile: str | None = None,
     rules: Mapping[str, bool] | None = None,
     progress: ProgressCallback | None = None,
+    *,
+    broker_logs: Sequence[str | PathLike[str]] = (),
+    timelines: bool = False,
 ) -> Report:
-    """Replay a file. KeyboardInterrupt ends it with what was found so far (``Report.interrupted``).
+    """Replay what a path holds: a metadata log or its dump, recorded operations of a controller, or a run of a model.
 
-    ``rules`` switches single rules on or off, over the profile. Raises TraceError where the file cannot be
-    read, LanguageError where the profile or a rule does not exist.
+    A directory has to hold one of them; logs of brokers below it are read with a metadata log, and so are
+    ``broker_logs``. ``rules`` switches single rules on or off, over the profile. With ``timelines`` the report also
+    has what happened to the partitions. KeyboardInterrupt ends a replay with what was found so far
+    (``Report.interrupted``). Raises TraceError where something cannot be read, LanguageError where the profile or
+    a rule does not exist.
     """
-    file = Path(path)
-    if file.exists() and not file.is_file():
-        raise TraceError(file, None, None, "not a file")
-    trace = read_controller_trace(file)
-    name, on = rules_in_force(trace.meta, profile, rules)
-    report = Report(str(path), CONTROLLER, name, tuple(sorted(on)))
-    try:
-        for done in replay_operations(trace, on, report):
-            if progress and done % PROGRESS_EVERY == 0:
-                progress(report)
-    except KeyboardInterrupt:
-        report.interrupted = True
-    return report
+    found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
+    if len(found) != 1:
+        names = ", ".join(str(i.path) for i in found[:5])
+        raise TraceError(Path(path), None, None, f"{len(found)} inputs, where one is expected: {names}")
+    return replay_input(found[0], profile, rules, progress, timelines)
 
 
-__all__ = ["CONTROLLER", "replay", "rules_in_force"]
+def replay_input(
+    found: Input,
+    profile: str | None = None,
+    rules: Mapping[str, bool] | None = None,
+    progress: ProgressCallback | None = None,
+    timelines: bool = False,
+) -> Report:
+    """Replay one of the inputs that ``traces.inputs.inputs`` found; otherwise as ``replay``."""
+    if found.kind == OPERATIONS:
+        return replay_recording(found.path, profile, rules, progress)
+    if found.kind == RUN:
+        return replay_run(found.path, rules, profile, progress)
+    return replay_cluster(found.path, found.broker_logs, profile, rules, progress, timelines)
+
+
+__all__ = ["replay", "replay_input"]

@@ -138,7 +138,8 @@ class Report:
     partition. ``unexplained_count`` counts all lines that nothing explains, of which ``unexplained`` holds the
     first; so do ``findings_count``, by the name of the property, and ``findings``. ``notes`` are about the
     input itself, such as a torn last batch. ``timelines`` are kept where they were asked for. ``figures`` are
-    totals by name, such as milliseconds under min ISR. ``interrupted`` is set where the replay was stopped
+    totals by name, such as milliseconds under min ISR. Of how much of the input was read, ``bytes_total`` is 0 where
+    it is not known. ``interrupted`` is set where the replay was stopped
     before the end.
     """
 
@@ -159,6 +160,8 @@ class Report:
     figures: dict[str, int] = field(default_factory=dict)
     timelines: dict[str, Timeline] = field(default_factory=dict)
     seconds: float = 0.0
+    bytes_read: int = 0
+    bytes_total: int = 0
     interrupted: bool = False
 
     @property

@@ -14,8 +14,8 @@ import pytest
 
 from traces.fields import Place
 from traces.operations.format import OUTSIDE, ControllerTrace, Meta, Operation
+from traces.operations.recording import rules_in_force
 from traces.operations.replay import ControllerReplay
-from traces.replay import rules_in_force
 
 RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "controller"
 MODES = ("elr-on", "elr-on-cleanaware", "elr-off", "elr-off-prod")
@@ -117,7 +117,7 @@ class Recorder:
 
     def __post_init__(self) -> None:
         self.meta = Meta(self.elr, self.metadata_version, False, self.brokers, 1000)
-        _, rules = rules_in_force(self.meta, rules=self.rules)
+        rules = rules_in_force(self.meta, rules=self.rules).rules
         self.model = ControllerReplay(ControllerTrace(Path("made"), self.meta, iter(())), rules)
         self.lines: list[dict[str, Any]] = [{"meta": self._meta()}]
         self.now = 0

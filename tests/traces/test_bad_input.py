@@ -16,7 +16,7 @@ from model.language.errors import LanguageError
 from tests.traces.recorded import another, fields_of, get, made, put, write
 from traces import lines as reading
 from traces.errors import TraceError
-from traces.replay import replay
+from traces.operations.recording import replay_recording as replay
 
 LINES = made().lines
 

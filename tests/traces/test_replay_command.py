@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from checker import replay_command
 from checker.cli import cli
 from tests.traces.recorded import made, write
+from traces.inputs import Input
 
 
 def run(*arguments: str | Path) -> Result:
@@ -35,7 +36,7 @@ def test_all_explained(good: Path) -> None:
     result = run(good)
     assert result.exit_code == 0
     assert f"{good}: explained" in result.output
-    assert "1 inputs" in result.output
+    assert "1 input, " in result.output
     assert " 0 not explained" in result.output
 
 
@@ -79,7 +80,7 @@ def test_json(bad: Path, tmp_path: Path) -> None:
         (["{good}", "--profile", "kafka_9"], "there is no profile 'kafka_9'"),
         (["{good}", "--json", "/nowhere/out.json"], "cannot be written"),
         (["{cut}"], "cut.gz: the compressed file is cut off"),
-        (["{text}"], "text:1: not JSON"),
+        (["{text}"], "text: neither a metadata log of Kafka"),
         ([], "Missing argument"),
     ],
 )
@@ -95,15 +96,15 @@ def test_bad_requests_are_one_line(good: Path, tmp_path: Path, arguments: list[s
 
 
 def test_interrupted_with_what_was_found(good: Path, bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replay_file = replay_command.replay_file
+    replay_input = replay_command.replay_input
 
-    def stop_at_the_second(path: Path, *rest: Any) -> Any:
-        if path == bad:
+    def stop_at_the_second(found: Input, *rest: Any) -> Any:
+        if found.path == bad:
             raise KeyboardInterrupt
-        return replay_file(path, *rest)
+        return replay_input(found, *rest)
 
-    monkeypatch.setattr(replay_command, "replay_file", stop_at_the_second)
+    monkeypatch.setattr(replay_command, "replay_input", stop_at_the_second)
     result = run(good, bad)
     assert result.exit_code == 130
     assert f"{good}: explained" in result.output
-    assert "interrupted: 1 inputs" in result.output
+    assert "interrupted: 1 input, " in result.output

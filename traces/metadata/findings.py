@@ -57,7 +57,7 @@ def finding(
     """What to tell of a property that does not hold any more."""
     known = BY_NAME[name]
     promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
-    words = "does not hold" if certain else "may not hold; the log alone does not say"
+    seen = "Observed" if certain else "It may be broken, the log alone does not say"
     leader = "none" if state.leader is None else str(state.leader)
     elr = f", ELR {list(state.elr)}" if state.elr else ""
     known_elr = f", last known {list(state.last_known_elr)}" if state.last_known_elr else ""
@@ -67,7 +67,7 @@ def finding(
         partition,
         {"offset": offset},
         time,
-        f"{promise} This {words}: replicas {list(state.replicas)}, leader {leader}, "
+        f"Promised: {promise} {seen}: replicas {list(state.replicas)}, leader {leader}, "
         f"ISR {list(state.isr)}{elr}{known_elr}",
         _AT_RISK.get(name, ""),
         kip(known.source),

@@ -14,7 +14,7 @@ from traces.kafka.values import TYPES, DamagedRecord, MetadataRecord, UnknownRec
 from traces.metadata.beliefs import Beliefs, Flags
 from traces.metadata.findings import finding
 from traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Broker, Image, Partition, Topic
-from traces.metadata.profiles import RuleSet, rule_sets
+from traces.metadata.profiles import rule_sets
 from traces.metadata.situations import (
     BrokerEvent,
     CannotFollow,
@@ -27,6 +27,7 @@ from traces.metadata.situations import (
 )
 from traces.observed import PartitionChange, PartitionState
 from traces.report import Candidate, Report, Unexplained
+from traces.rules import RuleSet
 
 _KEYS = {name: key for key, name in TYPES.items()}
 _CHANGE, _PARTITION, _NO_OP = (
@@ -46,6 +47,7 @@ MAX_LEVEL = 2
 _WHOLE = Settings((1,), (False,))
 
 OnChange = Callable[[PartitionChange], None]
+OnSetting = Callable[[str | None], None]
 Tracks = Callable[[str], bool]
 
 
@@ -53,7 +55,8 @@ class Follower:
     """The metadata image of a log so far, and the report on it.
 
     ``profile`` and ``switched`` override the rules that the log calls for. ``on_change`` is told each change of
-    the partitions whose names ``tracks`` accepts. Raises LanguageError for a profile or rule that does not exist.
+    the partitions whose names ``tracks`` accepts, and ``on_setting`` the topic whose settings changed, None for all.
+    Raises LanguageError for a profile or rule that does not exist.
     """
 
     def __init__(
@@ -63,10 +66,11 @@ class Follower:
         switched: Mapping[str, bool] | None = None,
         tracks: Tracks | None = None,
         on_change: OnChange | None = None,
+        on_setting: OnSetting | None = None,
     ) -> None:
         self.report, self.image = report, Image()
         self._profile, self._switched = profile, switched
-        self._tracks, self._on_change = tracks, on_change
+        self._tracks, self._on_change, self._on_setting = tracks, on_change, on_setting
         self._rule_sets: tuple[RuleSet, ...] = rule_sets({}, profile, switched)
         self._situations = self._with_rules(self._rule_sets)
         self._surviving = set(range(len(self._rule_sets)))
@@ -456,6 +460,9 @@ class Follower:
             configs.pop(data["name"], None)
         else:
             configs[data["name"]] = data["value"]
+        if self._on_setting is not None:
+            pending.flush()
+            self._on_setting(resource[1] if resource[0] == TOPIC else None)
         topics = list(self.image.names.values())
         if resource[0] == TOPIC:
             topics = [t for t in topics if t.name == resource[1]]
@@ -722,4 +729,4 @@ def _count(report: Report, what: str, number: int) -> None:
         report.skipped[what] = report.skipped.get(what, 0) + number
 
 
-__all__ = ["Follower", "OnChange", "Tracks", "partition_state"]
+__all__ = ["Follower", "OnChange", "OnSetting", "Tracks", "partition_state"]

@@ -93,6 +93,17 @@ class Image:
         known = 0 if number == 0 or first is None else len(first.situation.belief.observed.replicas)
         return Settings(possible, allowed, min(known, MAX_BROKERS))
 
+    def min_isr(self) -> dict[str, int]:
+        """The effective min ISR (966.2) of each partition of which the log says it, by name."""
+        found = {}
+        for partition in self.of_topics():
+            assert partition.topic is not None
+            replicas = len(partition.situation.belief.observed.replicas)
+            possible = self.settings(partition.topic, partition.number, replicas).min_isr
+            if len(possible) == 1:
+                found[partition.name] = min(possible[0], replicas)
+        return found
+
     def place(self, partition: Partition, before: Situation | None) -> None:
         """Keep the index by broker, after a partition has come to its situation."""
         old = set() if before is None else set(before.brokers)

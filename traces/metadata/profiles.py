@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from model.language.errors import LanguageError
-from model.replication.controller.rules import PROFILES, RULES
+from traces.rules import RuleSet, rule_set
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 LEVEL_3_6_IV0, LEVEL_4_0_IV1 = 12, 23
 """Feature levels of metadata.version: from the first an ISR shrink keeps the leader epoch, the second knows ELR."""
-
-
-@dataclass(frozen=True)
-class RuleSet:
-    """A profile, and the rules that are on in it after all switches."""
-
-    profile: str
-    rules: frozenset[str]
 
 
 def rule_sets(
@@ -31,18 +21,11 @@ def rule_sets(
     and later versions know a clean restart by what the broker sends, so several can come into question. ``profile``
     and ``switched`` override. Raises LanguageError for a profile or rule that does not exist.
     """
-    for rule in switched or {}:
-        if rule not in RULES:
-            raise LanguageError(f"there is no rule {rule!r}; there are {', '.join(sorted(RULES))}")
-    if profile is not None and profile not in PROFILES:
-        raise LanguageError(f"there is no profile {profile!r}; there are {', '.join(sorted(PROFILES))}")
     found: list[RuleSet] = []
-    for name, more in [(profile, ())] if profile else _called_for(features):
-        on = {*PROFILES[name].rules, *more}
-        for rule, is_on in (switched or {}).items():
-            (on.add if is_on else on.discard)(rule)
-        if all(on != known.rules for known in found):
-            found.append(RuleSet(name, frozenset(on)))
+    for name, also_on in [(profile, ())] if profile else _called_for(features):
+        chosen = rule_set(name, switched, also_on)
+        if all(chosen.rules != known.rules for known in found):
+            found.append(chosen)
     return tuple(found)
 
 
@@ -61,4 +44,4 @@ def _called_for(features: Mapping[str, int]) -> list[tuple[str, tuple[str, ...]]
     return [("kafka_trunk_2024_10_elr_off", ()), ("kafka_trunk_2024_10_elr_off", clean)]
 
 
-__all__ = ["ELR_VERSION", "METADATA_VERSION", "RuleSet", "rule_sets"]
+__all__ = ["ELR_VERSION", "METADATA_VERSION", "rule_sets"]

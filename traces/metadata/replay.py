@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
 from traces.metadata import snapshots
-from traces.metadata.follow import Follower, OnChange, Tracks
+from traces.metadata.follow import Follower, OnChange, OnSetting, Tracks
 from traces.report import Candidate, Report
 
 PROGRESS_EVERY = 500
@@ -21,20 +21,25 @@ def replay_metadata(
     switched: Mapping[str, bool] | None = None,
     tracks: Tracks | None = None,
     on_change: OnChange | None = None,
+    on_setting: OnSetting | None = None,
     progress: Callable[[Report], None] | None = None,
-) -> None:
+) -> dict[str, int]:
     """Follow a metadata log from its start, and hold its snapshots against what was followed.
 
-    ``on_change`` is told each change of the partitions that ``tracks`` accepts by name. KeyboardInterrupt ends it with
-    what was found so far (``Report.interrupted``). Raises TraceError where the log cannot be read, LanguageError
-    where the profile or a rule does not exist.
+    Returns the effective min ISR of the partitions at the end, by name, as far as the log says it.
+
+    ``on_change`` is told each change of the partitions that ``tracks`` accepts by name, and ``on_setting`` the topic
+    whose settings changed, None for all. KeyboardInterrupt ends it with what was found so far
+    (``Report.interrupted``). Raises TraceError where the log cannot be read, LanguageError where the profile or a
+    rule does not exist.
     """
     started = time.perf_counter()
-    follower = Follower(report, profile, switched, tracks, on_change)
+    follower = Follower(report, profile, switched, tracks, on_change, on_setting)
     try:
         for number, _ in enumerate(_followed(log, follower, report)):
             if number % PROGRESS_EVERY == 0:
                 report.seconds = time.perf_counter() - started
+                report.bytes_read, report.bytes_total = log.bytes_read, log.bytes_total
                 if progress is not None:
                     progress(report)
     except KeyboardInterrupt:
@@ -42,6 +47,7 @@ def replay_metadata(
     follower.finish()
     report.notes = list(log.notes) + report.notes
     report.seconds = time.perf_counter() - started
+    return follower.image.min_isr()
 
 
 def _followed(log: MetadataLog, follower: Follower, report: Report) -> Iterator[None]:

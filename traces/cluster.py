@@ -1,0 +1,122 @@
+"""A metadata log with the logs of its brokers: conformance, what was found beside it, and timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from traces.kafka.broker_log import read_broker_log
+from traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from traces.metadata.replay import replay_metadata
+from traces.observed import PartitionChange
+from traces.report import LIMIT_CHANGES, Report, Timeline
+from traces.watermarks import Watermarks
+
+SMALL = 16 << 20
+"""Of a log of so many bytes the timelines of all partitions are kept at once; a larger one is read twice."""
+MAX_TIMELINES = 500
+"""So many timelines are kept of a log that is not small: those of partitions about which there is something to say."""
+
+Progress = Callable[[Report], None]
+
+
+def replay_cluster(
+    path: Path,
+    broker_logs: Sequence[Path] = (),
+    profile: str | None = None,
+    rules: Mapping[str, bool] | None = None,
+    progress: Progress | None = None,
+    timelines: bool = False,
+) -> Report:
+    """Replay a metadata log, and hold the brokers' logs against it where there are any.
+
+    Raises TraceError where a file cannot be read, LanguageError where the profile or a rule does not exist.
+    """
+    log = open_metadata_log(path)
+    report = Report(str(path), log.kind, profile or "")
+    small = log.bytes_total <= SMALL
+    kept = _Timelines(report) if timelines and small else None
+    if not broker_logs:
+        tracks = None if kept is None else kept.all
+        change = None if kept is None else kept.change
+        replay_metadata(log, report, profile, rules, tracks, change, progress=progress)
+    else:
+        _with_brokers(log, broker_logs, report, profile, rules, kept, progress)
+    if timelines and not small and not report.interrupted:
+        _read_again(path, report, profile, rules, progress)
+    return report
+
+
+def _with_brokers(
+    log: MetadataLog,
+    broker_logs: Sequence[Path],
+    report: Report,
+    profile: str | None,
+    rules: Mapping[str, bool] | None,
+    kept: _Timelines | None,
+    progress: Progress | None,
+) -> None:
+    watermarks = Watermarks([read_broker_log(file) for file in broker_logs])
+
+    def change(change: PartitionChange) -> None:
+        watermarks.change(change)
+        if kept is not None:
+            kept.change(change)
+
+    min_isr = replay_metadata(
+        log, report, profile, rules, lambda name: True, change, watermarks.setting_changed, progress
+    )
+    for finding in watermarks.finish(min_isr):
+        report.find(finding)
+    report.notes += watermarks.notes
+    report.figures |= watermarks.figures
+    report.figures["broker logs"] = len(broker_logs)
+
+
+def _read_again(
+    path: Path,
+    report: Report,
+    profile: str | None,
+    rules: Mapping[str, bool] | None,
+    progress: Progress | None,
+) -> None:
+    """Follow the log once more, for the timelines of the partitions that turned out to be of interest."""
+    interesting: dict[str, None] = {}
+    names = [*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)]
+    for name in names:
+        if name is not None and len(interesting) < MAX_TIMELINES:
+            interesting[name] = None
+    if not interesting:
+        return
+    kept = _Timelines(report)
+    again = Report(report.input, report.kind, report.profile)
+    replay_metadata(
+        open_metadata_log(path),
+        again,
+        profile,
+        rules,
+        interesting.__contains__,
+        kept.change,
+        progress=progress,
+    )
+
+
+class _Timelines:
+    """Collects the changes of partitions, up to a limit for each."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def all(self, name: str) -> bool:
+        """Every partition is of interest."""
+        return True
+
+    def change(self, change: PartitionChange) -> None:
+        """Keep a change."""
+        timeline = self._report.timelines.setdefault(change.name, Timeline(change.name))
+        timeline.total += 1
+        if len(timeline.changes) < LIMIT_CHANGES:
+            timeline.changes.append(change)
+
+
+__all__ = ["replay_cluster"]

@@ -1,0 +1,169 @@
+"""What paths hold that can be replayed, told apart by content: metadata logs, dumps, recordings, runs, broker logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from traces.errors import TraceError
+from traces.kafka.broker_log import is_broker_log
+from traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
+from traces.lines import Source
+from traces.runs.format import is_run_trace
+
+METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
+OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"
+MAX_FILES = 100_000
+"""So many files below the paths that are given are looked at."""
+_HEAD = 1 << 16
+_METADATA = {
+    SEGMENT: METADATA_LOG,
+    SNAPSHOT: METADATA_LOG,
+    SEGMENT_DUMP: METADATA_DUMP,
+    SNAPSHOT_DUMP: METADATA_DUMP,
+}
+
+
+@dataclass(frozen=True)
+class Input:
+    """Something to replay: a file, or the directory of a metadata log; and the brokers' logs that go with it."""
+
+    path: Path
+    kind: str
+    broker_logs: tuple[Path, ...] = ()
+
+
+@dataclass
+class Inputs:
+    """What was found, in the order of the paths; ``passed_over`` counts files that are none of these."""
+
+    found: list[Input] = field(default_factory=list)
+    passed_over: int = 0
+
+
+def kind_of(file: Path) -> str | None:
+    """What a file is, None where it is nothing that can be replayed. Raises TraceError where it cannot be read."""
+    known = recognise(file)
+    if known is not None:
+        return _METADATA[known]
+    with Source(file) as source:
+        try:
+            head = source.read(_HEAD)
+        except TraceError:
+            # Damaged from the start: as a recording it gives the clear error, and it is nothing else.
+            return OPERATIONS if source.compressed else None
+    if is_broker_log(head):
+        return BROKER_LOG
+    if not head.lstrip().startswith(b"{"):
+        return None
+    first = head.split(b"\n", 1)[0]
+    try:
+        parsed = json.loads(first)
+    except (ValueError, RecursionError):
+        return OPERATIONS if b'"meta"' in first else None
+    if is_run_trace(parsed):
+        return RUN
+    return OPERATIONS if isinstance(parsed, dict) and "meta" in parsed else None
+
+
+def inputs(paths: Iterable[Path]) -> Inputs:
+    """What the paths hold. A file has to be something that can be replayed; below a directory, others are passed over.
+
+    Files of one metadata log are one input, its directory; a log of a broker goes with the metadata logs that are
+    nearest to it. Raises TraceError where a path does not exist, or holds nothing that can be replayed.
+    """
+    result = Inputs()
+    logs: list[Path] = []
+    for path in paths:
+        before = len(result.found) + len(logs)
+        if not path.exists():
+            raise TraceError(path, None, None, "there is no such file or directory")
+        if path.is_dir():
+            result.passed_over += _in_directory(path, result.found, logs)
+        else:
+            kind = kind_of(path)
+            if kind is None:
+                raise TraceError(path, None, None, _what_it_is_not(path))
+            logs.append(path) if kind == BROKER_LOG else result.found.append(Input(path, kind))
+        if len(result.found) + len(logs) == before:
+            raise TraceError(path, None, None, "nothing that can be replayed is in this directory")
+    result.found = list(_with_logs(_distinct(result.found), logs))
+    return result
+
+
+def _what_it_is_not(path: Path) -> str:
+    if path.stat().st_size == 0:
+        return "the file is empty"
+    return (
+        "neither a metadata log of Kafka nor a dump of one, no recording of a controller, no run of a model, and no "
+        "log of a broker"
+    )
+
+
+def _in_directory(directory: Path, found: list[Input], logs: list[Path]) -> int:
+    passed_over = 0
+    metadata: dict[Path, str] = {}
+    for file in _files(directory):
+        kind = kind_of(file)
+        if kind is None:
+            passed_over += 1
+        elif kind == BROKER_LOG:
+            logs.append(file)
+        elif kind in (METADATA_LOG, METADATA_DUMP):
+            # Where a directory has a log and its dump, the log is taken.
+            if metadata.get(file.parent) != METADATA_LOG:
+                metadata[file.parent] = kind
+        else:
+            found.append(Input(file, kind))
+    found += [Input(path, kind) for path, kind in sorted(metadata.items())]
+    return passed_over
+
+
+def _files(directory: Path) -> list[Path]:
+    files = []
+    try:
+        for entry in directory.rglob("*"):
+            if entry.is_file():
+                files.append(entry)
+                if len(files) > MAX_FILES:
+                    raise TraceError(directory, None, None, f"more than {MAX_FILES} files")
+    except OSError as wrong:
+        raise TraceError(directory, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
+    return sorted(files)
+
+
+def _distinct(found: Sequence[Input]) -> list[Input]:
+    return list(dict.fromkeys(found))
+
+
+def _with_logs(found: Sequence[Input], logs: Sequence[Path]) -> Iterator[Input]:
+    """Give each broker's log to the metadata logs that share the longest part of their path with it."""
+    metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
+    if logs and not metadata:
+        raise TraceError(logs[0], None, None, "a broker's log says something beside a metadata log only")
+    chosen: dict[Input, list[Path]] = {}
+    for log in dict.fromkeys(logs):
+        shared = {i: _shared(log, i.path) for i in metadata}
+        nearest = max(shared.values())
+        for i, length in shared.items():
+            if length == nearest:
+                chosen.setdefault(i, []).append(log)
+    for i in found:
+        yield Input(i.path, i.kind, tuple(chosen.get(i, ())))
+
+
+def _shared(a: Path, b: Path) -> int:
+    """How many leading parts two paths share."""
+    count = 0
+    for x, y in zip(a.absolute().parts, b.absolute().parts, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count
+
+
+__all__ = [
+    "BROKER_LOG", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "RUN", "Input", "Inputs", "inputs", "kind_of",
+]  # fmt: skip
