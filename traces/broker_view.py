@@ -37,6 +37,8 @@ LIMIT_SEEN = 1000
 """So many things that went wrong are kept of a broker and partition; the rest are counted."""
 LIMIT_STINTS = 10_000
 """So many leader epochs, and so many changes to follower, are kept of a broker and partition: the last ones."""
+AS_LOGGED = 0
+"""Stands for a setting that the broker did not tell: what the metadata log says is taken."""
 RANGES = 64
 RECENT = 64
 
@@ -55,6 +57,20 @@ class Seen:
     """So many offsets are concerned."""
     at_risk: str
     sure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A broker begins to lead or to follow in a leader epoch: its LEO, and the leader that it follows.
+
+    ``truncated``: the log was cut since the position before.
+    """
+
+    epoch: int
+    offset: int
+    leads: bool
+    leader: int | None
+    truncated: bool
 
 
 @dataclass(slots=True)
@@ -126,8 +142,9 @@ class BrokerView:
         self.broker = broker
         self.stints: deque[Stint] = deque(maxlen=LIMIT_STINTS)
         self.followed: deque[BecameFollower] = deque(maxlen=LIMIT_STINTS)
-        self.positions: deque[tuple[int, int]] = deque(maxlen=2 * LIMIT_STINTS)
-        """Leader epochs in which the broker began to lead or follow, with its LEO then."""
+        self.positions: deque[Position] = deque(maxlen=2 * LIMIT_STINTS)
+        self.tells_truncations = False
+        """Whether the file is there that would say so if the broker's log were cut."""
         self.seen: list[Seen] = []
         self.dropped = 0
         self.has_state_changes = False
@@ -139,6 +156,7 @@ class BrokerView:
         self._recent: deque[tuple[int, int, int]] = deque(maxlen=RECENT)
         self._known_epoch = -1
         self._settings: tuple[int | None, ...] = ()
+        self._truncated = False
         self._end_tenure()
 
     def _end_tenure(self) -> None:
@@ -173,11 +191,13 @@ class BrokerView:
                 self._lowered(event)
             case InitialHwm() | LogLoaded():
                 self._settings = ()
+                self.tells_truncations = True
                 if not self._in_ms_of_state(event):
                     self._end_tenure()
             case TopicConfigured():
-                self._settings = (*self._settings[-1:], event.min_isr)
+                self._settings = (*(self._settings[-1:] or (AS_LOGGED,)), event.min_isr)
             case Truncating():
+                self._truncated = True
                 self._end_tenure()
             case _:
                 pass
@@ -204,7 +224,7 @@ class BrokerView:
             case BecameFollower():
                 self._end_tenure()
                 self.followed.append(event)
-                self.positions.append((event.leader_epoch, event.leo))
+                self._at(event.leader_epoch, event.leo, False, event.leader)
             case StillFollower():
                 self._end_tenure()
             case BecameLeader() | StillLeader():
@@ -223,7 +243,7 @@ class BrokerView:
                 self._start_hwm = event.hwm
             self._stint = Stint(self.broker, event.leader_epoch, event, leos=self._leos)
             self.stints.append(self._stint)
-            self.positions.append((event.leader_epoch, event.start_offset))
+            self._at(event.leader_epoch, event.start_offset, True, self.broker)
             under = event.under_min_isr
         else:
             if self._stint is None:
@@ -248,6 +268,10 @@ class BrokerView:
             self._between = []
         else:
             self._end_tenure()
+
+    def _at(self, epoch: int, offset: int, leads: bool, leader: int | None) -> None:
+        self.positions.append(Position(epoch, offset, leads, leader, self._truncated))
+        self._truncated = False
 
     def _in_ms_of_state(self, event: BrokerEvent) -> bool:
         """Whether it happened in the same ms as the last change of state, which it then came before."""
@@ -321,13 +345,10 @@ class BrokerView:
         What the broker says of the topic's settings comes first. It says so before it goes by them: the former ones
         may still hold, until the thread that replays metadata has gone on to another change.
         """
-        announced, replicas = self._min_isr(known.partition_epoch)
-        if self._settings:
-            told = [value for value in self._settings if value is not None]
-            if replicas is None or len(told) < len(self._settings):
-                return None
-            return min(*told, replicas)
-        return announced
+        logged, replicas = self._min_isr(known.partition_epoch)
+        told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
+        values = [value for value in (*told, replicas) if value is not None]
+        return min(values) if len(values) > len(told) else None
 
     def _under_min_isr(self, event: HwmMoved, known: _Committed) -> None:
         """The leader's own word decides where it differs from the metadata log: its settings may lag."""
@@ -424,4 +445,4 @@ class BrokerView:
         return seen
 
 
-__all__ = ["LIMIT_SEEN", "LIMIT_STINTS", "BrokerView", "MinIsr", "Seen", "Stint"]
+__all__ = ["LIMIT_SEEN", "LIMIT_STINTS", "BrokerView", "MinIsr", "Position", "Seen", "Stint"]

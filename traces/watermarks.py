@@ -11,7 +11,7 @@ What is looked for:
 * **consumers_read_consistently** (B4, B6): after such a loss consumers are shown an end of the log that is lower than
   one that they were shown. A new leader's own HWM lags and is lower as a rule (B5): that is no finding, as Kafka
   tells consumers the end only when the HWM has reached the start offset of the epoch, which is L. So consumers see
-  it move back across leaders exactly when something was lost and the epoch got that far.
+  it move back, or records change, across leaders exactly when something was lost and the epoch got that far.
 * **hwm_never_moves_back** (B4): within one tenure of a leader.
 * **hwm_stands_under_min_isr** (966.1): it moved while the committed ISR, as the leader had it, was too small.
 * **isr_holds_committed** (B4): it moved above the LEO of a member of the leader's ISR.
@@ -38,6 +38,7 @@ from traces.kafka.broker_log import (
     TopicConfigured,
     UtcOffset,
 )
+from traces.lineage import Lineage, first_difference
 from traces.observed import PartitionChange, PartitionState
 from traces.report import Finding
 
@@ -267,6 +268,7 @@ class Watermarks:
         findings: list[Finding] = []
         stints = [stint for broker in sorted(views) for stint in views[broker].stints]
         stints.sort(key=lambda stint: stint.epoch)
+        lineage = Lineage(views)
         committed: Stint | None = None
         high = 0
         levels: list[tuple[int, int, int]] = []
@@ -274,9 +276,14 @@ class Watermarks:
         for number, stint in enumerate(stints):
             if stint.start is not None:
                 start = stint.start.start_offset
-                if committed is not None and high > start:
-                    findings += self._lost(name, known, views, stints[:number], stint, committed, high)
-                    high = start
+                former = None if committed is None else lineage.written(committed.epoch)
+                log = lineage.starts(stint.broker, stint.epoch, start)
+                kept = first_difference(former, log, min(high, start))
+                if committed is not None and kept < high:
+                    findings += self._lost(
+                        name, known, views, stints[:number], stint, committed, (kept, high)
+                    )
+                    committed, high = stint, kept
             started = high
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
@@ -293,12 +300,13 @@ class Watermarks:
         earlier: list[Stint],
         stint: Stint,
         committed: Stint,
-        high: int,
+        gone: tuple[int, int],
     ) -> list[Finding]:
-        """The leader of this epoch starts below what was committed."""
+        """The leader of this epoch starts without what was committed: the offsets of ``gone``."""
         assert stint.start is not None
         start, leader, epoch = stint.start.start_offset, stint.broker, stint.epoch
-        lost = high - start
+        kept, high = gone
+        lost = high - kept
         again = any(s.epoch == epoch for s in earlier)
         election = None if again else known.elections.get(epoch)
         position: Mapping[str, Any] = (
@@ -308,15 +316,16 @@ class Watermarks:
         source = "" if election is None else election.elected_from
         how = "restarted in" if again else f"elected from {source} for" if source else "elected for"
         where = "" if committed.reached is None else f" ({committed.reached.path}:{committed.reached.line})"
-        others = [_held(views[b], b, epoch, earlier, start, high) for b in sorted(views) if b != leader]
-        risk = f"{lost} committed offsets, [{start}, {high}), are lost; " + (
+        differs = "" if kept >= min(start, high) else f"; its log differs from offset {kept} on"
+        others = [_held(views[b], b, epoch, earlier, kept, high) for b in sorted(views) if b != leader]
+        risk = f"{lost} committed offsets, [{kept}, {high}), are lost; " + (
             "; ".join(text for text in others if text) or "nobody else is known to have had them"
         )
         found = [
             Finding(
                 "B4, 966.6", "committed_records_survive", name, position, time,
                 f"broker {leader}, {how} leader epoch {epoch}, starts at LEO {start}; in leader epoch "
-                f"{committed.epoch} the HWM of broker {committed.broker} had reached {high}{where}",
+                f"{committed.epoch} the HWM of broker {committed.broker} had reached {high}{where}{differs}",
                 risk, "KIP-966",
             )
         ]  # fmt: skip
@@ -324,19 +333,22 @@ class Watermarks:
             found.append(
                 Finding(
                     "966.6" if source == "the ELR" else "B4", "electable_completeness", name, position, time,
-                    f"broker {leader} was elected from {source} for leader epoch {epoch} with LEO {start}, below "
-                    f"the HWM {high}", f"{lost} committed offsets, [{start}, {high})", "KIP-966",
+                    f"broker {leader} was elected from {source} for leader epoch {epoch} with LEO {start}, without "
+                    f"all that was committed up to the HWM {high}", f"{lost} committed offsets, [{kept}, {high})",
+                    "KIP-966",
                 )
             )  # fmt: skip
-        if stint.visible is not None and stint.visible[0] < high:
+        if stint.visible is not None:
             shown, event = stint.visible
+            seen = (
+                f"consumers were shown the HWM {high} in leader epoch {committed.epoch}, and {shown} in leader "
+                f"epoch {epoch}{differs}"
+            )
             found.append(
                 Finding(
-                    "B4, B6", "consumers_read_consistently", name, _place(event), self._utc(event),
-                    f"consumers were shown the HWM {high} in leader epoch {committed.epoch}, and {shown} in leader "
-                    f"epoch {epoch}",
-                    f"{high - shown} offsets, [{shown}, {high}): who read them is out of range, or goes on with "
-                    "other records", "KIP-966",
+                    "B4, B6", "consumers_read_consistently", name, _place(event), self._utc(event), seen,
+                    f"{lost} offsets, [{kept}, {high}): who read them is out of range, or goes on with other records",
+                    "KIP-966",
                 )
             )  # fmt: skip
         return found
@@ -409,7 +421,7 @@ def _elected_from(before: PartitionState | None, after: PartitionState) -> str |
 
 def _held(view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int) -> str:
     """How many of the offsets [low, high) a broker had before a leader epoch, as far as the logs say."""
-    own = next((leo for e, leo in view.positions if e >= epoch), None)
+    own = next((p.offset for p in view.positions if p.epoch >= epoch), None)
     at_least = ""
     if own is None:
         at_least = "at least "

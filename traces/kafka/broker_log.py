@@ -20,7 +20,7 @@ from pathlib import Path
 
 from traces.errors import TraceError, printable
 from traces.fields import INT32, INT64
-from traces.lines import GZIP_MAGIC, _split
+from traces.lines import GZIP_MAGIC, Source, split
 
 MAX_MEMBERS = 1000
 """More members of an ISR than this in one line are refused."""
@@ -455,9 +455,14 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
     read, is cut off, has a line longer than ``traces.lines.MAX_LINE``, or an event whose numbers cannot be.
     Lines of which the end is missing are passed over.
     """
+    with Source(path) as source:
+        yield from _events(path, enumerate(split(source), start=1), utc_offset_ms)
+
+
+def _events(path: Path, lines: Iterator[tuple[int, bytes]], utc_offset_ms: int) -> Iterator[BrokerEvent]:
     broker: int | None = None
     days: dict[bytes, int] = {}
-    for number, line in enumerate(_split(path), start=1):
+    for number, line in lines:
         head = _HEAD.match(line)
         logger = _LOGGER.search(line, max(0, len(line) - 200)) if head else None
         if head is None or logger is None:
@@ -556,5 +561,5 @@ class UtcOffset:
 __all__ = [
     "BecameFollower", "BecameLeader", "BrokerEvent", "FetcherRemoved", "HwmLowered", "HwmMoved", "InitialHwm",
     "IsrShrinking", "IsrSubmitted", "IsrUpdated", "LeoRecorded", "LogLoaded", "StillFollower", "StillLeader",
-    "Truncating", "UtcOffset", "is_broker_log", "read_broker_log",
+    "TopicConfigured", "Truncating", "UtcOffset", "is_broker_log", "read_broker_log",
 ]  # fmt: skip

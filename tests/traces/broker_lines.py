@@ -1,0 +1,209 @@
+"""Lines as brokers write them, and changes of one partition, made up for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from traces.kafka.broker_log import read_broker_log
+from traces.observed import PartitionChange, PartitionState
+from traces.report import Finding
+from traces.watermarks import Watermarks
+
+START_MS = 1_795_000_000_000
+ID = "BHjwkdgcRZK4YgaEP-5NYQ"
+
+
+def stamp(ms: int) -> str:
+    then = datetime.fromtimestamp(ms // 1000, UTC)
+    return f"[{then:%Y-%m-%d %H:%M:%S},{ms % 1000:03}]"
+
+
+def members(ids: Iterable[int], epoch: int = 1) -> str:
+    return ", ".join(f"BrokerState(brokerId={i}, brokerEpoch={epoch})" for i in ids)
+
+
+class Made:
+    """A cluster with partition t1-0: brokers' files, and the metadata log. The clock goes on 10 ms with each line."""
+
+    def __init__(
+        self, folder: Path, replicas: tuple[int, ...] = (0, 1, 2), min_isr: int = 2, zone_ms: int = 0
+    ) -> None:
+        self.folder, self.now, self.zone_ms, self.min_isr = folder, START_MS, zone_ms, min_isr
+        self.lines: dict[tuple[int, str], list[str]] = {}
+        self.changes: list[PartitionChange] = []
+        self.state: PartitionState | None = None
+        self.change(PartitionState(replicas, replicas, leader=replicas[0]))
+
+    # --- metadata ---
+
+    def change(self, after: PartitionState) -> None:
+        self.now += 10
+        self.changes.append(
+            PartitionChange(10 + len(self.changes), self.now, "t1", 0, self.state, after, None, self.min_isr)
+        )
+        self.state = after
+
+    def alter(self, **fields: object) -> PartitionState:
+        """A change: the partition epoch goes up, and the leader epoch where a leader is named."""
+        assert self.state is not None
+        after = replace(self.state, partition_epoch=self.state.partition_epoch + 1, **fields)  # type: ignore[arg-type]
+        if "leader" in fields:
+            after = replace(after, leader_epoch=self.state.leader_epoch + 1)
+        self.change(after)
+        return after
+
+    # --- lines ---
+
+    def line(self, broker: int, file: str, level: str, message: str, logger: str, after_ms: int = 10) -> None:
+        self.now += after_ms
+        text = f"{stamp(self.now + self.zone_ms)} {level} {message} ({logger})"
+        self.lines.setdefault((broker, file), []).append(text)
+
+    def says(self, broker: int, message: str, level: str = "DEBUG", after_ms: int = 10) -> None:
+        self.line(
+            broker,
+            "server",
+            level,
+            f"[Partition t1-0 broker={broker}] {message}",
+            "kafka.cluster.Partition",
+            after_ms,
+        )
+
+    def leads(self, broker: int, start: int, hwm: int, after_ms: int = 10, under: str = "") -> None:
+        s = self.state
+        assert s is not None
+        isr = ",".join(map(str, s.isr))
+        self.line(
+            broker, "state-change", "INFO",
+            f"[Broker id={broker}] Leader t1-0 with topic id Some({ID}) starts at leader epoch {s.leader_epoch} from "
+            f"offset {start} with partition epoch {s.partition_epoch}, high watermark {hwm}, ISR [{isr}], adding "
+            f"replicas [] and removing replicas [] {under}. Previous leader Some(-1) and previous leader epoch was 0.",
+            "state.change.logger", after_ms,
+        )  # fmt: skip
+
+    def still(self, broker: int, role: str, hwm: int = 0, after_ms: int = 10) -> None:
+        s = self.state
+        assert s is not None
+        isr = ", ".join(map(str, s.isr))
+        since = (
+            f"it is already the leader with leader epoch {s.leader_epoch}. Current high watermark {hwm}, ISR "
+            f"[{isr.replace(' ', '')}], adding replicas [] and removing replicas []."
+            if role == "leader"
+            else f"it is already a follower with leader epoch {s.leader_epoch}."
+        )
+        self.line(
+            broker, "state-change", "INFO",
+            f"[Broker id={broker}] Skipped the become-{role} state change for t1-0 with topic id Some({ID}) and "
+            f"partition state LeaderAndIsrPartitionState(topicName='t1', partitionIndex=0, controllerEpoch=-1, "
+            f"leader={s.leader}, leaderEpoch={s.leader_epoch}, isr=[{isr}], partitionEpoch={s.partition_epoch}, "
+            f"replicas=[0, 1, 2], addingReplicas=[], removingReplicas=[], isNew=false, leaderRecoveryState=0) "
+            f"since {since}",
+            "state.change.logger", after_ms,
+        )  # fmt: skip
+
+    def follows(self, broker: int, leo: int, hwm: int = 0) -> None:
+        s = self.state
+        assert s is not None
+        leader = -1 if s.leader is None else s.leader
+        self.line(
+            broker, "state-change", "INFO",
+            f"[Broker id={broker}] Follower t1-0 starts at leader epoch {s.leader_epoch} from offset {leo} with "
+            f"partition epoch {s.partition_epoch} and high watermark {hwm}. Current leader is {leader}. Previous "
+            f"leader Some({leader}) and previous leader epoch was {s.leader_epoch}.", "state.change.logger",
+        )  # fmt: skip
+
+    def hwm(self, broker: int, before: int, after: int, after_ms: int = 10) -> None:
+        self.says(
+            broker, f"High watermark updated from (offset={before}, segment=[0:1]) to (offset={after}, segment=[0:2])",
+            after_ms=after_ms,
+        )  # fmt: skip
+
+    def leo(self, broker: int, replica: int, leo: int) -> None:
+        self.says(
+            broker, f"Recorded replica {replica} log end offset (LEO) position {leo} and log start offset 0."
+        )
+
+    def isr(self, broker: int, under: str = "") -> None:
+        s = self.state
+        assert s is not None
+        isr = ",".join(map(str, s.isr))
+        self.says(broker, f"ISR updated to {isr} {under} and version updated to {s.partition_epoch}", "INFO")
+
+    def expand(self, broker: int, replica: int) -> None:
+        s = self.state
+        assert s is not None
+        self.says(
+            broker,
+            f"Submitting ISR state change PendingExpandIsr(newInSyncReplicaId={replica}, sentLeaderAndIsr=LeaderAndIsr("
+            f"leader={broker}, leaderEpoch={s.leader_epoch}, isrWithBrokerEpoch=[{members((*s.isr, replica))}], "
+            f"leaderRecoveryState=RECOVERED, partitionEpoch={s.partition_epoch}), leaderRecoveryState=RECOVERED, "
+            f"lastCommittedState=CommittedPartitionState(isr=Set({', '.join(map(str, s.isr))}), "
+            "leaderRecoveryState=RECOVERED))",
+        )  # fmt: skip
+
+    def shrinking(self, broker: int, isr: str, to: str, hwm: int, leo: int, replica: int, of: int) -> None:
+        self.says(
+            broker,
+            f"Shrinking ISR from {isr} to {to}. Leader: (highWatermark: {hwm}, endOffset: {leo}). Out of sync "
+            f"replicas: (brokerId: {replica}, endOffset: {of}, lastCaughtUpTimeMs: 1795175888152).", "INFO",
+        )  # fmt: skip
+
+    def restarted(self, broker: int, hwm: int) -> None:
+        self.says(broker, f"Log loaded for partition t1-0 with initial high watermark {hwm}", "INFO")
+
+    def truncating(self, broker: int, leader: int, to: int) -> None:
+        self.line(
+            broker, "server", "INFO",
+            f"[ReplicaFetcher replicaId={broker}, leaderId={leader}, fetcherId=0] Truncating partition t1-0 with "
+            f"TruncationState(offset={to}, completed=true) due to local high watermark {to}",
+            "kafka.server.ReplicaFetcherThread",
+        )  # fmt: skip
+
+    def configured(self, broker: int, min_isr: int) -> None:
+        self.line(
+            broker, "server", "INFO",
+            f"[DynamicConfigPublisher broker id={broker}] Updating topic t1 with new configuration : "
+            f"min.insync.replicas -> {min_isr}", "kafka.server.metadata.DynamicConfigPublisher",
+        )  # fmt: skip
+
+    # --- the verdict ---
+
+    def paths(self) -> list[Path]:
+        found = []
+        for (broker, file), lines in sorted(self.lines.items()):
+            path = self.folder / f"{broker}-{file}.log"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            found.append(path)
+        return found
+
+    def watermarks(self, paths: list[Path] | None = None) -> Watermarks:
+        found = Watermarks([read_broker_log(path) for path in paths or self.paths()])
+        for change in self.changes:
+            found.change(change)
+        return found
+
+    def findings(self, min_isr: int | None = 2) -> list[Finding]:
+        return self.watermarks().finish(None if min_isr is None else {"t1-0": min_isr})
+
+    def properties(self, min_isr: int | None = 2) -> list[str]:
+        return [finding.property for finding in self.findings(min_isr)]
+
+    # --- stretches that are in order ---
+
+    def begin(self) -> None:
+        """Broker 0 leads in epoch 0, and 10 offsets are committed on all three."""
+        self.leads(0, 0, 0)
+        for broker in (1, 2):
+            self.follows(broker, 0)
+        self.commit(0, 0, 10, (1, 2))
+
+    def commit(self, leader: int, before: int, after: int, followers: Iterable[int]) -> None:
+        for follower in followers:
+            self.leo(leader, follower, before)
+            self.leo(leader, follower, after)
+        self.hwm(leader, before, after)
+        for follower in followers:
+            self.leo(leader, follower, after)

@@ -1,0 +1,364 @@
+"""Lines of brokers' logs: every kind that is read, what is passed over, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.traces.broker_lines import ID, Made, members
+from tests.traces.clusters import SCENARIOS, broker_logs, needs_clusters
+from traces.errors import TraceError
+from traces.fields import INT32, INT64
+from traces.kafka import broker_log
+from traces.kafka.broker_log import (
+    BecameFollower,
+    BecameLeader,
+    BrokerEvent,
+    FetcherRemoved,
+    HwmLowered,
+    HwmMoved,
+    InitialHwm,
+    IsrShrinking,
+    IsrSubmitted,
+    IsrUpdated,
+    LeoRecorded,
+    LogLoaded,
+    StillFollower,
+    StillLeader,
+    TopicConfigured,
+    Truncating,
+    UtcOffset,
+    is_broker_log,
+    read_broker_log,
+)
+
+PARTITION, STATE = "kafka.cluster.Partition", "state.change.logger"
+SENT = (
+    f"sentLeaderAndIsr=LeaderAndIsr(leader=0, leaderEpoch=4, isrWithBrokerEpoch=[{members((0, 2))}], "
+    "leaderRecoveryState=RECOVERED, partitionEpoch=7), leaderRecoveryState=RECOVERED, "
+    "lastCommittedState=CommittedPartitionState(isr=Set({}), leaderRecoveryState=RECOVERED))"
+)
+IN_STATE = (
+    f"t1-0 with topic id Some({ID}) and partition state LeaderAndIsrPartitionState(topicName='t1', partitionIndex=0, "
+    "controllerEpoch=-1, leader=0, leaderEpoch=4, isr=[0, 2], partitionEpoch=7, replicas=[0, 1, 2], addingReplicas=[], "
+    "removingReplicas=[], isNew=false, leaderRecoveryState=0) since "
+)
+LEADS = (
+    f"[Broker id=0] Leader t1-0 with topic id Some({ID}) starts at leader epoch 3 from offset 85 with "
+    f"partition epoch 6, "
+    "high watermark 80, ISR [0,2], adding replicas [] and removing replicas [1] "
+)
+LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
+    ("DEBUG", PARTITION, "[Partition t1-0 broker=0] High watermark updated from (offset=5, segment=[0:10]) to "
+     "(offset=6, segment=[-1:-1])", HwmMoved, (5, 6)),
+    ("DEBUG", PARTITION, "[Partition t1-0 broker=0] High watermark updated from (offset=5 segment=[0:10]) to "
+     "(offset=6 segment=[0:20])", HwmMoved, (5, 6)),
+    ("DEBUG", PARTITION, "[Partition t1-0 broker=0] Recorded replica 2 log end offset (LEO) position 14 and log start "
+     "offset 3.", LeoRecorded, (2, 14, 3)),
+    ("INFO", PARTITION, "[Partition t1-0 broker=0] ISR updated to 2,1,0  and version updated to 6", IsrUpdated,
+     ((2, 1, 0), 6, False)),
+    ("INFO", PARTITION, "[Partition t1-0 broker=0] ISR updated to 0 (under-min-isr) and version updated to 2",
+     IsrUpdated, ((0,), 2, True)),
+    ("INFO", PARTITION, "[Partition t1-0 broker=0] Shrinking ISR from 2,3,0 to 2. Leader: (highWatermark: 19, "
+     "endOffset: "
+     "20). Out of sync replicas: (brokerId: 3, endOffset: 19, lastCaughtUpTimeMs: 1795176009032) (brokerId: "
+     "0, endOffset: "
+     "-1, lastCaughtUpTimeMs: 1795176009030).", IsrShrinking, ((2, 3, 0), (2,), 19, 20, ((3, 19), (0, -1)))),
+    ("DEBUG", PARTITION, "[Partition t1-0 broker=0] Submitting ISR state change PendingExpandIsr(newInSyncReplicaId=2, "
+     + SENT.format("0"), IsrSubmitted, (4, 7, (0, 2), (0,), 2, ())),
+    ("DEBUG", PARTITION, "[Partition t1-0 broker=0] Submitting ISR state change "
+     "PendingShrinkIsr(outOfSyncReplicaIds=Set("
+     "1, 3), " + SENT.format("0, 1, 2, 3"), IsrSubmitted, (4, 7, (0, 2), (0, 1, 2, 3), None, (1, 3))),
+    ("INFO", PARTITION, "[Partition t1-0 broker=0] Log loaded for partition t1-0 with initial high watermark 39",
+     InitialHwm, (39,)),
+    ("INFO", STATE, LEADS + ". Previous leader Some(1) and previous leader epoch was 2.", BecameLeader,
+     (3, 85, 6, 80, (0, 2), False)),
+    ("INFO", STATE, LEADS + "(under-min-isr). Previous leader None and previous leader epoch was -1.", BecameLeader,
+     (3, 85, 6, 80, (0, 2), True)),
+    ("INFO", STATE, "[Broker id=0] Skipped the become-leader state change for " + IN_STATE + "it is already the leader "
+     "with leader epoch 4. Current high watermark 144, ISR [0,2], adding replicas [] and removing replicas [].",
+     StillLeader, (4, 7, 144, (0, 2))),
+    ("INFO", STATE, "[Broker id=0] Skipped the become-leader state change for " + IN_STATE + "the leader is "
+     "already at a "
+     "newer partition epoch 9.", StillLeader, (4, 7, -1, (0, 2))),
+    ("INFO", STATE, "[Broker id=0] Follower t1-0 starts at leader epoch 2 from offset 145 with partition "
+     "epoch 5 and high "
+     "watermark 144. Current leader is 2. Previous leader Some(2) and previous leader epoch was 2.", BecameFollower,
+     (2, 145, 5, 144, 2)),
+    ("INFO", STATE, "[Broker id=0] Follower t1-0 starts at leader epoch 6 from offset 299 with partition "
+     "epoch 10 and high "
+     "watermark 298. Current leader is -1. Previous leader Some(-1) and previous leader epoch was 6.", BecameFollower,
+     (6, 299, 10, 298, None)),
+    ("INFO", STATE, "[Broker id=0] Skipped the become-follower state change for " + IN_STATE + "it is already "
+     "a follower "
+     "with leader epoch 4.", StillFollower, (4, 7, (0, 2))),
+    ("INFO", "kafka.server.ReplicaFetcherThread", "[ReplicaFetcher replicaId=0, leaderId=2, fetcherId=0] Truncating "
+     "partition t1-0 with TruncationState(offset=59, completed=true) due to leader epoch and offset EpochEndOffset("
+     "errorCode=0, partition=0, leaderEpoch=0, endOffset=59)", Truncating, (2, 59)),
+    ("WARN", "kafka.log.UnifiedLog", "[UnifiedLog partition=t1-0, dir=work/x/node0] Non-monotonic update of "
+     "high watermark "
+     "from (offset=133, segment=[-1:-1]) to (offset=59, segment=[0:5654])", HwmLowered, (133, 59)),
+    ("INFO", "kafka.log.LogManager", "Completed load of Log(dir=work/x/node0/t1-0, topicId=BHjwkdgcRZK4YgaEP-5NYQ, "
+     "topic=t1, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=2, logEndOffset=59) with 1 segments, "
+     "local-log-start-offset 2 and log-end-offset 59 in 6ms (1/1 completed in work/x/node0)", LogLoaded, (59, 2)),
+    ("INFO", "kafka.server.ReplicaFetcherManager", "[ReplicaFetcherManager on broker 0] Removed fetcher for partitions "
+     "Set(t1-0)", FetcherRemoved, ()),
+]  # fmt: skip
+
+HEADER = "[2026-11-20 11:58:05,144] INFO [BrokerServer id=0] Starting broker (kafka.server.BrokerServer)"
+TIME = 1_795_175_885_144
+
+
+def as_line(level: str, logger: str, message: str) -> str:
+    return f"[2026-11-20 11:58:05,144] {level} {message} ({logger})"
+
+
+def events(tmp_path: Path, *lines: str) -> list[BrokerEvent]:
+    path = tmp_path / "server.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return list(read_broker_log(path))
+
+
+@pytest.mark.parametrize(("level", "logger", "message", "kind", "fields"), LINES)
+def test_each_kind_of_line(
+    tmp_path: Path, level: str, logger: str, message: str, kind: type[BrokerEvent], fields: tuple[object, ...]
+) -> None:
+    path = tmp_path / "server.log"
+    assert events(tmp_path, HEADER, as_line(level, logger, message)) == [
+        kind(path, 2, TIME, 0, "t1", 0, *fields)
+    ]
+
+
+def test_settings_of_a_topic(tmp_path: Path) -> None:
+    text = as_line(
+        "INFO", "kafka.server.metadata.DynamicConfigPublisher",
+        "[DynamicConfigPublisher broker id=3] Updating topic a.b-1 with new configuration : {}",
+    )  # fmt: skip
+    lines = (
+        text.format("min.insync.replicas -> 2,unclean.leader.election.enable -> false"),
+        text.format("x -> 2"),
+    )
+    path = tmp_path / "server.log"
+    assert events(tmp_path, *lines) == [
+        TopicConfigured(path, 1, TIME, 3, "a.b-1", -1, 2),
+        TopicConfigured(path, 2, TIME, 3, "a.b-1", -1, None),
+    ]
+
+
+def test_several_partitions_in_one_line(tmp_path: Path) -> None:
+    line = as_line(
+        "INFO", "kafka.server.ReplicaFetcherManager",
+        "[ReplicaFetcherManager on broker 4] Removed fetcher for partitions Set(t1-0, my.topic-x-12)",
+    )  # fmt: skip
+    assert [(e.broker, e.topic, e.partition) for e in events(tmp_path, line)] == [
+        (4, "t1", 0),
+        (4, "my.topic-x", 12),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "\tat kafka.server.ReplicaFetcherThread.doWork(ReplicaFetcherThread.scala:1)",
+        "java.io.IOException: [Partition t1-0 broker=0] High watermark updated from",
+        "[2026-11-20 11:58:05,144] DEBUG [Partition t1-0 broker=0] Recorded replica 2 log end offset (LEO) posi",
+        as_line("DEBUG", PARTITION, "[Partition t1-0 broker=0] Recorded replica two"),
+        as_line("INFO", PARTITION, "[Partition t1-0 broker=0] Something that is said in a later version"),
+        as_line("INFO", "kafka.other", LINES[0][2]),
+        as_line("INFO", "kafka.log.LogManager", "Completed load of Log(dir=a/t1-0.abc-delete, topicId=x, topic=t1, "
+                "partition=0, highWatermark=0, logStartOffset=0, logEndOffset=9)"),
+    ],
+)  # fmt: skip
+def test_what_is_no_event_is_passed_over(tmp_path: Path, line: str) -> None:
+    good = as_line(*LINES[0][:2], LINES[0][2])
+    assert [e.line for e in events(tmp_path, HEADER, line, good)] == [3]
+
+
+def test_a_line_that_names_no_broker_needs_one_that_does(tmp_path: Path) -> None:
+    loaded = next(as_line(level, logger, text) for level, logger, text, kind, _ in LINES if kind is LogLoaded)
+    assert events(tmp_path, loaded) == []
+    assert [e.broker for e in events(tmp_path, HEADER.replace("id=0", "id=17"), loaded)] == [17]
+
+
+@pytest.mark.parametrize(
+    ("index", "old", "new", "field"),
+    [
+        (0, "offset=5,", f"offset={INT64 + 1},", "before"),
+        (0, "offset=6,", f"offset={'9' * 5000},", "after"),
+        (0, "offset=6,", "offset=-2,", "after"),
+        (2, "replica 2", f"replica {INT32 + 1}", "replica"),
+        (2, "t1-0", f"t1-{INT32 + 1}", "partition"),
+        (2, "broker=0", f"broker={INT32 + 1}", "broker"),
+        (3, "2,1,0", "2,1,1", "isr"),
+        (3, "updated to 6", "updated to -6", "pe"),
+        (5, "brokerId: 3", "brokerId: 99999999999", "brokerId"),
+        (5, "endOffset: 19,", "endOffset: -5,", "endOffset"),
+        (6, "brokerId=2", f"brokerId={INT32 + 1}", "isr"),
+        (9, "[0,2]", f"[{','.join(map(str, range(2000)))}]", "isr"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(tmp_path: Path, index: int, old: str, new: str, field: str) -> None:
+    line = as_line(*LINES[index][:2], LINES[index][2])
+    assert old in line
+    with pytest.raises(TraceError) as error:
+        events(tmp_path, HEADER, line.replace(old, new))
+    assert (error.value.line, error.value.field) == (2, field)
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-13-20 11:58:05,144", "0000-11-20 11:58:05,144", "2026-11-20 24:58:05,144"]
+)
+def test_a_time_that_cannot_be_is_refused(tmp_path: Path, time: str) -> None:
+    line = as_line(*LINES[0][:2], LINES[0][2]).replace("2026-11-20 11:58:05,144", time)
+    with pytest.raises(TraceError, match="there is no"):
+        events(tmp_path, line)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TraceError, match="cannot be read"):
+        list(read_broker_log(tmp_path / "none.log"))
+    cut = tmp_path / "cut.log.gz"
+    cut.write_bytes(gzip.compress("\n".join([HEADER] * 1000).encode())[:-20])
+    with pytest.raises(TraceError):
+        list(read_broker_log(cut))
+    monkeypatch.setattr("traces.lines.MAX_LINE", 100)
+    with pytest.raises(TraceError, match="longer than"):
+        events(tmp_path, as_line("INFO", PARTITION, "x" * 200))
+
+
+def test_compressed_and_plain_are_the_same_and_the_offset_is_taken_off(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    made.begin()
+    path = next(p for p in made.paths() if "server" in p.name)
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    plain = list(read_broker_log(path))
+    assert [(type(e), e.line, e.time_ms) for e in plain] == [
+        (type(e), e.line, e.time_ms) for e in read_broker_log(packed)
+    ]
+    assert [e.time_ms - 3_600_000 for e in plain] == [e.time_ms for e in read_broker_log(path, 3_600_000)]
+
+
+def test_broker_logs_are_recognised() -> None:
+    text = (HEADER + "\n").encode()
+    assert is_broker_log(text)
+    assert is_broker_log(b"\tat a stack trace\n" + text + b"[2026-11-20 11:58")
+    assert is_broker_log(gzip.compress(text))
+    assert is_broker_log(gzip.compress(text * 1000)[:300])
+    for other in (
+        b"",
+        b'{"meta": {}}',
+        b"[2026-11-20 11:58:05,144] INFO hello (org.example)\n",
+        text[:40],
+        b"\x1f\x8bxx",
+    ):
+        assert not is_broker_log(other)
+
+
+def test_the_offset_from_utc_is_that_of_most_pairs() -> None:
+    offset = UtcOffset()
+    assert offset.offset_ms is None
+    offset.add(10**15, 0)
+    assert offset.offset_ms is None, "no zone is so far away"
+    hour = 3_600_000
+    for lag in (3, 40, 90_000, 5 * hour, 9 * hour):
+        offset.add(1_000_000_000 + 2 * hour + lag, 1_000_000_000)
+    assert offset.offset_ms == 2 * hour
+    offset = UtcOffset()
+    offset.add(-hour - 20, 0)
+    assert offset.offset_ms == -hour
+
+
+# --- recorded clusters ----------------------------------------------------------------------------------------
+
+WORDS = {
+    HwmMoved: r"\] High watermark updated from ",
+    HwmLowered: "Non-monotonic update of high watermark",
+    LeoRecorded: r"\] Recorded replica ",
+    IsrUpdated: r"\] ISR updated to ",
+    IsrShrinking: r"\] Shrinking ISR from ",
+    IsrSubmitted: r"\] Submitting ISR state change ",
+    BecameLeader: r"\] Leader \S+ with topic",
+    StillLeader: "Skipped the become-leader",
+    BecameFollower: r"\] Follower \S+ starts",
+    StillFollower: "Skipped the become-follower",
+    Truncating: r"\] Truncating partition ",
+    InitialHwm: "Log loaded for partition",
+    TopicConfigured: "Updating topic ",
+}
+
+
+@needs_clusters
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_recorded_line_of_a_kind_is_read(scenario: str) -> None:
+    for path in broker_logs(scenario):
+        text = gzip.decompress(path.read_bytes())
+        assert is_broker_log(path.read_bytes()[:2048])
+        found = Counter(type(event) for event in read_broker_log(path))
+        broker = int(path.parent.name.removeprefix("node"))
+        assert {event.broker for event in read_broker_log(path)} == {broker}
+        for kind, words in WORDS.items():
+            assert found[kind] == len(re.findall(words.encode(), text)), (path, kind)
+
+
+# --- at random ------------------------------------------------------------------------------------------------
+
+
+def read_all(path: Path, content: bytes) -> list[BrokerEvent]:
+    path.write_bytes(content)
+    try:
+        found = list(read_broker_log(path))
+    except TraceError:
+        return []
+    for event in found:
+        assert 0 <= event.broker <= INT32
+        assert -1 <= event.partition <= INT32
+        assert re.fullmatch(r"[A-Za-z0-9._-]+", event.topic)
+    return found
+
+
+ALL = [as_line(level, logger, message) for level, logger, message, _, _ in LINES]
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.binary(max_size=200), st.sampled_from([a.encode() for a in ALL])), max_size=8))
+def test_any_text_gives_events_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
+    read_all(tmp_path_factory.getbasetemp() / "random.log", b"\n".join(lines))
+    is_broker_log(b"\n".join(lines))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(ALL), st.integers(0, 2**32), st.integers(1, 4))
+def test_any_changed_line_gives_events_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, line: str, seed: int, changes: int
+) -> None:
+    rng, text = random.Random(seed), line
+    for _ in range(changes):
+        at = rng.randrange(len(text) + 1)
+        numbers = list(re.finditer(r"\d+", text))
+        if numbers and rng.random() < 0.5:
+            number = rng.choice(numbers)
+            new = rng.choice(["", "-1", "0", "99999999999999999999", str(2**63), "9" * 5000, "x", "٣"])
+            text = text[: number.start()] + new + text[number.end() :]
+        else:
+            text = (
+                text[:at]
+                + rng.choice(["", "(", ")", "[", ",", " ", "\x00", "é", text])
+                + text[at + rng.randrange(4) :]
+            )
+    read_all(tmp_path_factory.getbasetemp() / "changed.log", text.encode("utf-8", "replace"))
+
+
+def test_all_is_said_of_the_module() -> None:
+    assert all(hasattr(broker_log, name) for name in broker_log.__all__)
+    assert {kind.__name__ for *_, kind, _ in LINES} | {"TopicConfigured"} <= set(broker_log.__all__)
