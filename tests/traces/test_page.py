@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from tests.checker.schema import problems
+from tests.traces.recorded import made, write
 from traces import page as page_module
 from traces.observed import PartitionChange, PartitionState
 from traces.page import known_promises, write_page
+from traces.replay import replay
 from traces.report import Candidate, Finding, Report, Timeline, Unexplained
 
 SCHEMA = json.loads((Path(page_module.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
@@ -288,6 +290,16 @@ def full_report() -> Report:
     candidate = Candidate("act", {"b": [1]}, ("c",), ("d",), {"isr": ([1], None)})
     report.add(Unexplained({"line": 1, "step": 2}, 9, None, {"t-0": {"isr": [1]}}, (candidate,)))
     return report
+
+
+def test_the_schema_accepts_the_replay_of_a_recording(tmp_path: Path) -> None:
+    lines = made().lines
+    lines[-1]["error"] = "NONE"
+    report = replay(write(tmp_path / "bad.ndjson", lines))
+    assert report.unexplained
+    assert problems(through_json(report), SCHEMA) == []
+    _, (found,) = written(tmp_path, report)
+    assert found["report"] == through_json(report)
 
 
 def through_json(report: Report) -> Any:
