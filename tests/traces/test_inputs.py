@@ -1,0 +1,95 @@
+"""Kinds of inputs are told apart by content, and broker logs go with the metadata log that is nearest."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.traces.recorded import made, write
+from traces.errors import TraceError
+from traces.inputs import BROKER_LOG, METADATA_LOG, OPERATIONS, RUN, Input, inputs, kind_of
+from traces.kafka.batches import encode_batch
+from traces.kafka.values import encode, encode_control
+from traces.replay import replay
+
+LOG_LINE = "[2026-11-20 11:53:45,758] INFO [Partition t1-0 broker=0] Log loaded (kafka.cluster.Partition)\n"
+RUN_LINE = json.dumps({"meta": {"format": "highwater-trace-1"}}) + "\n"
+
+
+def segment(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    key, value = encode_control(
+        "LEADER_CHANGE", {"version": 0, "leaderId": 1, "voters": [], "grantingVoters": []}
+    )
+    level = {"name": "metadata.version", "featureLevel": 25}
+    path = directory / "00000000000000000000.log"
+    path.write_bytes(
+        encode_batch(0, 1, 1000, [value], control=True, keys=[key])
+        + encode_batch(1, 1, 1000, [encode("FEATURE_LEVEL_RECORD", 0, level)])
+    )
+    return path
+
+
+def text(path: Path, content: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    return path
+
+
+def test_kinds_by_content(tmp_path: Path) -> None:
+    assert kind_of(segment(tmp_path / "log")) == METADATA_LOG
+    assert kind_of(text(tmp_path / "a", LOG_LINE)) == BROKER_LOG
+    assert kind_of(text(tmp_path / "b", RUN_LINE)) == RUN
+    assert kind_of(write(tmp_path / "c", made().lines)) == OPERATIONS
+    (tmp_path / "d").write_bytes(gzip.compress((tmp_path / "c").read_bytes()))
+    assert kind_of(tmp_path / "d") == OPERATIONS
+    for content in ("", "hello\n", "{}\n", "[1]\n", '{"meta": ', '{"a": 1}\n'):
+        assert kind_of(text(tmp_path / "e", content)) in (None, OPERATIONS)
+    assert kind_of(text(tmp_path / "e", "hello\n")) is None
+
+
+def test_a_directory_is_searched_and_what_is_nothing_is_passed_over(tmp_path: Path) -> None:
+    log = segment(tmp_path / "x" / "metadata")
+    recording = write(tmp_path / "x" / "operations.ndjson", made().lines)
+    text(tmp_path / "x" / "notes.txt", "hello\n")
+    found = inputs([tmp_path])
+    assert found.found == [Input(recording, OPERATIONS), Input(log.parent, METADATA_LOG)]
+    assert found.passed_over == 1
+
+
+def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
+    for cluster in ("a", "b"):
+        segment(tmp_path / cluster / "metadata")
+        text(tmp_path / cluster / "logs" / "node0" / "server.log", LOG_LINE)
+    found = inputs([tmp_path]).found
+    assert [i.broker_logs for i in found] == [
+        (tmp_path / cluster / "logs" / "node0" / "server.log",) for cluster in ("a", "b")
+    ]
+
+
+def test_the_same_input_twice_is_one(tmp_path: Path) -> None:
+    recording = write(tmp_path / "operations.ndjson", made().lines)
+    assert len(inputs([recording, recording, tmp_path]).found) == 1
+
+
+@pytest.mark.parametrize("content", ["", "hello\n", "{}\n", "\x00" * 100])
+def test_a_file_that_is_nothing_is_one_clear_error(tmp_path: Path, content: str) -> None:
+    with pytest.raises(TraceError, match=r"the file is empty|neither a metadata log"):
+        replay(text(tmp_path / "file", content))
+
+
+def test_paths_with_nothing_to_replay(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no such file"):
+        replay(tmp_path / "nowhere")
+    with pytest.raises(TraceError, match="nothing that can be replayed"):
+        replay(tmp_path)
+    with pytest.raises(TraceError, match="beside a metadata log"):
+        replay(text(tmp_path / "server.log", LOG_LINE))
+    write(tmp_path / "1.ndjson", made().lines)
+    write(tmp_path / "2.ndjson", made().lines)
+    (tmp_path / "server.log").unlink()
+    with pytest.raises(TraceError, match="2 inputs, where one is expected"):
+        replay(tmp_path)
