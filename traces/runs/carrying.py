@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from model.language.interpreter import BoundError, Evaluate, Interpreter, compile_nodes
-from model.language.model import Model, Scalars
+from model.language.interpreter import BoundError
+from model.language.model import Scalars
 from traces.errors import TraceError, printable
 from traces.fields import Place
+from traces.runs.compiled import Compiled
 from traces.runs.steps import Expected
 
 Reached = tuple[Scalars, Scalars]
@@ -32,10 +32,9 @@ class Advance:
 class Carrier:
     """Takes sets of states through lines; never more than ``limit`` states at a time."""
 
-    def __init__(self, model: Model, hidden_steps: int, limit: int) -> None:
-        self.model, self.hidden_steps, self.limit = model, hidden_steps, limit
-        self.interpreter = Interpreter(model)
-        self._enabled = lru_cache(maxsize=512)(self._compile)
+    def __init__(self, compiled: Compiled, hidden_steps: int, limit: int) -> None:
+        self.compiled, self.hidden_steps, self.limit = compiled, hidden_steps, limit
+        self.interpreter = compiled.interpreter
 
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
         """All states after a line, from all states before it.
@@ -47,7 +46,7 @@ class Carrier:
         try:
             found.before = self._after_hidden(states, expected, found.cut)
             after: dict[Scalars, None] = {}
-            enabled = self._enabled(expected.numbers)
+            enabled = self.compiled.enabled(expected.numbers)
             for basis, state in found.before:
                 for number in _those(expected.numbers, enabled(state)):
                     step = self.interpreter.step(state, number)
@@ -91,9 +90,6 @@ class Carrier:
                 f"inconclusive: more than {self.limit} states of the model fit what was observed so far; "
                 "observe more of the state, name the actions, or suppose fewer hidden steps",
             )
-
-    def _compile(self, numbers: tuple[int, ...]) -> Evaluate:
-        return compile_nodes([self.model.instances[number].enabled for number in numbers])
 
 
 def _those(numbers: Sequence[int], enabled: Sequence[bool]) -> Iterable[int]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traces.fields import INT64, Fields, Place
+from traces.errors import printable
+from traces.fields import INT64, Fields, Place, number
 from traces.lines import read_lines
 
 FORMAT = "highwater-trace-1"
@@ -92,8 +93,8 @@ def read_run(path: Path) -> RunTrace:
     Raises TraceError, now or then, where the file is no trace or a line has not the form that it should have.
     """
     source = read_lines(path)
-    number, first = next(source)
-    return RunTrace(path, _meta(Place(path, number), first), _lines(path, source))
+    first_number, first = next(source)
+    return RunTrace(path, _meta(Place(path, first_number), first), _lines(path, source))
 
 
 def _meta(place: Place, first: dict[str, Any]) -> Meta:
@@ -106,16 +107,15 @@ def _meta(place: Place, first: dict[str, Any]) -> Meta:
         observed = tuple(_text(item_place, item) for item_place, item in fields.items("observed"))
         if len(observed) > MAX_OBSERVED:
             raise place.at("observed").wrong(f"more than {MAX_OBSERVED} paths")
-    rules, parameters = _object(fields, "rules"), _object(fields, "parameters")
-    rule_fields = Fields(place.at("rules"), rules, (), tuple(rules))
-    number_fields = Fields(place.at("parameters"), parameters, (), tuple(parameters))
     return Meta(
         place=place,
         protocol=fields.text("protocol"),
         scenario=fields.text_or_null("scenario") if "scenario" in fields else None,
         profile=fields.text_or_null("profile") if "profile" in fields else None,
-        rules={name: rule_fields.flag(name) for name in rules},
-        parameters={name: number_fields.number(name, -INT64, INT64) for name in parameters},
+        rules={name: _flag(inner, value) for name, inner, value in _named(fields, "rules")},
+        parameters={
+            name: number(inner, value, -INT64, INT64) for name, inner, value in _named(fields, "parameters")
+        },
         start=fields.choice("start", STARTS) if "start" in fields else "initial",
         observed=observed,
         hidden_steps=fields.number("hidden_steps", 0, MAX_HIDDEN) if "hidden_steps" in fields else 0,
@@ -125,8 +125,8 @@ def _meta(place: Place, first: dict[str, Any]) -> Meta:
 def _lines(path: Path, source: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[Line]:
     last: int | None = None
     place = Place(path, 1)
-    for number, raw in source:
-        place = Place(path, number)
+    for line_number, raw in source:
+        place = Place(path, line_number)
         fields = Fields(place, raw, ("step",), _LINE_OPTIONAL)
         step = fields.number("step", 0, INT64)
         expected = (0, 1) if last is None else (last + 1,)
@@ -168,6 +168,19 @@ def _object(fields: Fields, name: str) -> dict[str, Any]:
     value = fields.raw(name)
     if not isinstance(value, dict):
         raise fields.place.at(name).wrong("expected an object")
+    return value
+
+
+def _named(fields: Fields, name: str) -> Iterator[tuple[str, Place, Any]]:
+    """The names of an object, which can be any text, each with its place and value."""
+    place = fields.place.at(name)
+    for key, value in _object(fields, name).items():
+        yield key, place.at(printable(key, 60)), value
+
+
+def _flag(place: Place, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise place.wrong("expected true or false")
     return value
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
-from model.language.interpreter import BoundError, Evaluate, Interpreter, compile_nodes, differences
+from model.language.interpreter import BoundError, differences
 from model.language.model import Scalars
 from traces.report import Candidate
 from traces.runs.carrying import Reached
+from traces.runs.compiled import Compiled
 from traces.runs.steps import Expected
 
 KEPT = 5
@@ -19,9 +19,8 @@ KEPT = 5
 class Nearest:
     """Ranks steps by how many guards refuse them and how many fields they would leave otherwise."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
-        self.interpreter, self.model = interpreter, interpreter.model
-        self._guards = lru_cache(maxsize=64)(self._compile)
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled, self.interpreter, self.model = compiled, compiled.interpreter, compiled.model
 
     def candidates(self, before: Iterable[Reached], expected: Expected) -> tuple[Candidate, ...]:
         """The best candidates from these states, nearest first; each action with its parameters once."""
@@ -77,14 +76,11 @@ class Nearest:
 
     def _refused(self, state: Scalars, numbers: tuple[int, ...]) -> dict[int, list[str]]:
         """For each instance the guards that refuse it."""
-        results = iter(self._guards(numbers)(state))
+        results = iter(self.compiled.guards(numbers)(state))
         return {
             number: [g.name for g in self.model.instances[number].guards if not next(results)]
             for number in numbers
         }
-
-    def _compile(self, numbers: tuple[int, ...]) -> Evaluate:
-        return compile_nodes([g.node for number in numbers for g in self.model.instances[number].guards])
 
 
 __all__ = ["KEPT", "Nearest"]

@@ -13,6 +13,7 @@ from model.language.model import Model
 from model.language.protocol import Protocol
 from model.language.types import Type
 from traces.errors import printable
+from traces.runs.compiled import Compiled
 from traces.runs.format import Meta
 
 MAX_CHOICES = 4000
@@ -32,7 +33,7 @@ def protocol_names() -> list[str]:
 
 def model_for(
     meta: Meta, rules: Mapping[str, bool] | None = None, profile: str | None = None
-) -> tuple[str | None, Model]:
+) -> tuple[str | None, Compiled]:
     """The profile and the model that a trace asks for, with other rules or another profile where they are given.
 
     The trace's own rules stay over another profile, and ``rules`` go over both. Raises TraceError for what the
@@ -78,7 +79,7 @@ def model_for(
 
 
 @lru_cache(maxsize=8)
-def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[str]) -> Model:
+def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[str]) -> Compiled:
     """A protocol traced with its invariants. Raises LanguageError where it is too large or cannot be."""
     protocol = _protocol(name)(dict(parameters), rules)
     choices = 0
@@ -93,7 +94,7 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
     stated = getattr(importlib.import_module(f"invariants.{name}"), "INVARIANTS", ())
     traced = Model(protocol, (*stated, *protocol.invariants))
     _ = traced.initial  # so that what is wrong with the initial states is said now
-    return traced
+    return Compiled(traced)
 
 
 def _protocol(name: str) -> type[Protocol]:

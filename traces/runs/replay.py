@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 
-from model.language.model import Model, Scalars
+from model.language.model import Scalars
 from traces.errors import TraceError
 from traces.report import Finding, Report, Unexplained
 from traces.runs.carrying import Advance, Carrier
+from traces.runs.compiled import Compiled
 from traces.runs.format import Line, RunTrace, read_run
 from traces.runs.nearest import Nearest
 from traces.runs.protocols import model_for
@@ -50,23 +51,26 @@ def replay_run(
     if file.exists() and not file.is_file():
         raise TraceError(file, None, None, "not a file")
     trace = read_run(file)
-    name, model = model_for(trace.meta, rules, profile)
-    report = Report(str(path), KIND, name or ALL_RULES, tuple(sorted(model.protocol.rules_on)))
-    hold(trace, model, report, progress, limit=limit)
+    name, compiled = model_for(trace.meta, rules, profile)
+    report = Report(str(path), KIND, name or ALL_RULES, tuple(sorted(compiled.model.protocol.rules_on)))
+    hold(trace, compiled, report, progress, limit=limit)
     return report
 
 
 def hold(
     trace: RunTrace,
-    model: Model,
+    compiled: Compiled,
     report: Report,
     progress: ProgressCallback | None = None,
     *,
     limit: int = LIMIT_STATES,
 ) -> None:
-    """Hold an open trace against any model, and add to a report what is found. Raises TraceError as above."""
+    """Hold an open trace against any model, and add to a report what is found. Raises TraceError as above.
+
+    This is for a protocol of one's own: ``hold(read_run(path), Compiled(model), report)``.
+    """
     started = time.perf_counter()
-    run = _Run(trace, model, report, limit)
+    run = _Run(trace, compiled, report, limit)
     try:
         for line in trace.lines:
             run.take(line)
@@ -82,13 +86,13 @@ def hold(
 class _Run:
     """The states that fit so far, and what was found about them. None are carried once the replay has ended."""
 
-    def __init__(self, trace: RunTrace, model: Model, report: Report, limit: int) -> None:
-        self.meta, self.model, self.report = trace.meta, model, report
-        self.reader = Reader(model, trace.meta)
-        self.carrier = Carrier(model, trace.meta.hidden_steps, limit)
-        self.interpreter = self.carrier.interpreter
-        self.nearest = Nearest(self.interpreter)
-        self.states: list[Scalars] = list(model.initial)
+    def __init__(self, trace: RunTrace, compiled: Compiled, report: Report, limit: int) -> None:
+        self.meta, self.model, self.report = trace.meta, compiled.model, report
+        self.reader = Reader(compiled.model, trace.meta)
+        self.carrier = Carrier(compiled, trace.meta.hidden_steps, limit)
+        self.interpreter = compiled.interpreter
+        self.nearest = Nearest(compiled)
+        self.states: list[Scalars] = list(compiled.model.initial)
         self.begun = self.ended = False
         self.violated: dict[str, bool] = {}
         """The properties violated at the line before, and whether in all states that fit."""

@@ -1,0 +1,140 @@
+"""Runs of the model written as traces, and a judge of traces that shares nothing with the replay but the model."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from checker import catalogue, engines, scenarios
+from checker.request import Overrides, Request
+from checker.search import SearchOptions, Violation
+from model.language.errors import LanguageError
+from model.language.interpreter import Interpreter
+from model.language.model import Model
+from traces.report import Report
+from traces.runs import random_walk, replay_run
+from traces.runs.writing import meta_of, step_lines
+
+Lines = list[dict[str, Any]]
+
+
+@cache
+def request_of(scenario: str) -> Request:
+    return Request.of(scenarios.find(scenario), Overrides())
+
+
+@cache
+def model_of(scenario: str) -> Model:
+    return request_of(scenario).model()
+
+
+def lines_of_run(scenario: str, initial: Any, path: Iterable[int], whole: bool = False) -> Lines:
+    request, model = request_of(scenario), model_of(scenario)
+    first = meta_of(
+        model, protocol=request.scenario.definition.name, scenario=scenario, profile=request.profile
+    )
+    return json.loads(json.dumps([first, *step_lines(model, initial, path, whole=whole)]))
+
+
+def walk_of(scenario: str, depth: int = 25, seed: int = 0, whole: bool = False) -> Lines:
+    walk = random_walk(model_of(scenario), depth, seed)
+    return lines_of_run(scenario, walk.initial, walk.path, whole)
+
+
+@cache
+def violation_of(scenario: str) -> Violation:
+    """A shortest run to a violation of the scenario."""
+    options = SearchOptions(workers=1, stop_at_first=True, symmetry=request_of(scenario).symmetry)
+    return engines.search("native")(model_of(scenario), options, None).violations[0]
+
+
+def counterexample_of(scenario: str, whole: bool = False) -> Lines:
+    violation = violation_of(scenario)
+    return lines_of_run(scenario, violation.initial, violation.path, whole)
+
+
+def write(path: Path, lines: Lines) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def replayed(folder: Path, lines: Lines, **arguments: Any) -> Report:
+    return replay_run(write(folder / "run.ndjson", lines), **arguments)
+
+
+# --- the judge ------------------------------------------------------------------------------------------
+
+
+@cache
+def _built(protocol: str, profile: str | None, rules: str, parameters: str) -> tuple[Model, Interpreter]:
+    definition = catalogue.load(protocol)
+    kind = definition.protocol
+    on = set(kind.rules if profile is None else kind.profiles[profile].rules)
+    for name, is_on in json.loads(rules).items():
+        on = on | {name} if is_on else on - {name}
+    model = Model(kind(json.loads(parameters), on), definition.invariants)
+    return model, Interpreter(model)
+
+
+def is_run(lines: Lines) -> bool:
+    """Whether a trace that holds whole states, or all changes, is a run of the model without a violation.
+
+    A state is read by the language itself, and every instance of the model is asked for each step.
+    """
+    meta = lines[0]["meta"]
+    model, interpreter = _built(
+        meta["protocol"],
+        meta.get("profile"),
+        json.dumps(meta.get("rules", {})),
+        json.dumps(meta.get("parameters", {})),
+    )
+    code = code_of(model, lines[1]["state"])
+    if code not in model.initial or interpreter.violated(code):
+        return False
+    for line in lines[2:]:
+        try:
+            state = line["state"] if "state" in line else changed(model.decode(code), line["changes"])
+        except (KeyError, IndexError, TypeError):
+            return False
+        wanted = code_of(model, state)
+        explained = any(
+            step.state == wanted
+            for step in interpreter.steps(code)
+            if step.state is not None
+            and line.get("action", step.instance.action.name) == step.instance.action.name
+            and all(same(step.instance.parameters.get(k), v) for k, v in line.get("parameters", {}).items())
+        )
+        if not explained or interpreter.violated(wanted):
+            return False
+        code = wanted
+    return True
+
+
+def code_of(model: Model, plain: Any) -> Any:
+    """A plain state as the language itself reads it; None where it cannot."""
+    try:
+        return model.protocol.state.encode(plain)
+    except (LanguageError, KeyError, IndexError, TypeError):
+        return None
+
+
+def same(plain: Any, recorded: Any) -> bool:
+    """Whether two parameters are one, 1 and true told apart."""
+    return json.dumps(plain) == json.dumps(recorded)
+
+
+def changed(plain: Any, changes: dict[str, Any]) -> Any:
+    """A state with the changes of a line made."""
+    plain = copy.deepcopy(plain)
+    for path, value in changes.items():
+        *way, last = [int(p) if p.isdigit() else p for p in re.findall(r"\w+", path)]
+        place = plain
+        for part in way:
+            place = place[part]
+        place[last] = value
+    return plain

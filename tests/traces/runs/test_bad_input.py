@@ -1,0 +1,298 @@
+"""Files that are no traces: one clear error that names file, line and field, whatever the file holds."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import traces.runs as runs
+from model.language.errors import LanguageError
+from tests.checker.schema import problems
+from tests.traces.runs.changing import another, fields_of, get, put
+from tests.traces.runs.made import walk_of, write
+from traces.errors import TraceError
+from traces.runs import is_run_trace, replay_run
+
+LINES = walk_of("truncation/kip-101", depth=8)
+WHOLE = walk_of("replication/standard-crashes", depth=6, whole=True)
+SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text(encoding="utf-8"))
+
+
+def trouble(path: Path) -> TraceError | None:
+    """The error of a file, if it has one; any other exception is not caught."""
+    try:
+        replay_run(path)
+    except TraceError as wrong:
+        found = wrong
+    else:
+        return None
+    assert str(found).isprintable()
+    assert str(path) in str(found)
+    return found
+
+
+def with_change(lines: Any, at: int, path: str, value: Any) -> Any:
+    changed = copy.deepcopy(lines)
+    put(changed[at], tuple(int(p) if p.isdigit() else p for p in path.split("/")), value)
+    return changed
+
+
+META = [
+    ("meta/format", "controller-oracle-1", "meta.format", "is none of highwater-trace-1"),
+    ("meta/protocol", "raft", "meta.protocol", "unknown protocol 'raft'; there are replication"),
+    ("meta/protocol", "language.model", "meta.protocol", "unknown protocol"),
+    ("meta/protocol", "..checker", "meta.protocol", "unknown protocol"),
+    ("meta/profile", "kip_1", "meta.profile", "unknown profile 'kip_1'; there are kip_101"),
+    ("meta/rules", {"no_such": True}, "meta.rules", "unknown rule 'no_such'"),
+    ("meta/rules", {"matching_tail": 1}, "meta.rules.matching_tail", "expected true or false"),
+    ("meta/parameters", {"brokers": 3}, "meta.parameters", "unknown parameter 'brokers'"),
+    ("meta/parameters", {"replicas": 9}, "meta.parameters.replicas", "9 is outside 1..5"),
+    ("meta/parameters", {"replicas": True}, "meta.parameters.replicas", "expected a whole number"),
+    ("meta/parameters", [], "meta.parameters", "expected an object"),
+    ("meta/observed", ["replicas[7]"], "meta.observed[0]", "7 is outside 0..2"),
+    ("meta/observed", ["quorum.leader", "quorum.hwm"], "meta.observed[1]", "Quorum has leader_epoch"),
+    ("meta/observed", ["logs[*].size"], "meta.observed[0]", "has no field 'size'"),
+    ("meta/observed", ["quorum.isr[0]"], "meta.observed[0]", "has nothing inside"),
+    ("meta/observed", ["../x"], "meta.observed[0]", "is no path"),
+    ("meta/observed", [3], "meta.observed[0]", "expected a string"),
+    ("meta/hidden_steps", -1, "meta.hidden_steps", "outside 0..100"),
+    ("meta/start", "middle", "meta.start", "is none of initial, given"),
+    ("meta/more", 1, "meta", "a field that is not known: more"),
+]
+STEPS = [
+    (1, "step", 2, "step", "expected 0 or 1, not 2"),
+    (3, "step", 3, "step", "expected 2, not 3: steps are counted one by one"),
+    (3, "step", "2", "step", "expected a whole number"),
+    (1, "action", "crash", "action", "no action led to it"),
+    (1, "changes", {}, "changes", "nothing was before it"),
+    (3, "action", "explode", "action", "unknown action 'explode'; there are become_follower"),
+    (3, "parameters", {"broker": 1}, "parameters", "has no parameter 'broker'"),
+    (3, "parameters/replica", 7, "parameters.replica", "7 is none of 0, 1, 2"),
+    (3, "parameters/replica", True, "parameters.replica", "true is none of 0, 1, 2"),
+    (3, "parameters/replica", [[[]]], "parameters.replica", "is none of 0, 1, 2"),
+    (3, "time_ms", 0.5, "time_ms", "expected a whole number"),
+    (3, "what", 1, None, "a field that is not known: what"),
+    (3, "state", [], "state", "expected an object"),
+    (3, "state", None, "state", "expected an object"),
+    (3, "state", {"hwm": 1}, "state", "a field that is not known: hwm; State has logs, replicas"),
+    (3, "state", {"logs": [[], []]}, "state.logs", "3 elements are expected"),
+    (3, "state", {"logs": {"3": []}}, "state.logs", "'3' is no replica of 0..2"),
+    (3, "state", {"logs": {"01": []}}, "state.logs", "'01' is no replica of 0..2"),
+    (3, "state", {"logs": 7}, "state.logs", "expected a list, or an object"),
+    (3, "state", {"logs": [[{"id": 2}], [], []]}, "state.logs[0][0].id", "2 is outside 0..1 (bound max_records)"),
+    (3, "state", {"logs": [[{}, {}, {}], [], []]}, "state.logs[0]", "3 elements, where 2 have room (bound log_size)"),
+    (3, "state", {"quorum": {"isr": [0, 0]}}, "state.quorum.isr[1]", "0 stands twice in a set"),
+    (3, "state", {"quorum": {"isr": [3]}}, "state.quorum.isr[0]", "3 is outside 0..2"),
+    (3, "state", {"quorum": {"isr": 3}}, "state.quorum.isr", "expected a list of replicas"),
+    (3, "state", {"quorum": {"leader": "0"}}, "state.quorum.leader", "expected a whole number, not '0'"),
+    (3, "state", {"next_record_id": None}, "state.next_record_id", "expected a whole number, not null"),
+    (3, "changes", {"quorum.x": 1}, "changes", "unknown path 'quorum.x'"),
+    (3, "changes", {"quorum..leader": 1}, "changes", "is no path"),
+    (3, "changes", {"replicas[*].hwm": 1}, "changes", "names many parts; name one"),
+    (3, "changes", {"replicas[0].hwm": 3}, "changes['replicas[0].hwm']", "3 is outside 0..2"),
+    (3, "changes", {"replicas[0]": {"hwm": 1}}, "changes['replicas[0]']", "the whole value is needed"),
+    (3, "changes", {"quorum": {"leader_epoch": 0, "leader": 0, "isr": []}, "quorum.leader": 0},
+     "changes['quorum.leader']", "overlaps another change"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value", "field", "message"), META)
+def test_a_first_line_that_is_wrong(path, value, field, message, tmp_path):
+    wrong = trouble(write(tmp_path / "run", with_change(LINES, 0, path, value)))
+    assert wrong is not None
+    assert (wrong.line, wrong.field) == (1, field)
+    assert message.lower() in wrong.message.lower()
+
+
+@pytest.mark.parametrize(("at", "path", "value", "field", "message"), STEPS)
+def test_a_line_that_is_wrong(at, path, value, field, message, tmp_path):
+    wrong = trouble(write(tmp_path / "run", with_change(LINES, at, path, value)))
+    assert wrong is not None
+    assert (wrong.line, wrong.field) == (at + 1, field)
+    assert message in wrong.message
+
+
+def test_lines_that_say_two_things(tmp_path):
+    lines = with_change(LINES, 3, "state", {"next_record_id": 0})
+    lines[3]["changes"]["next_record_id"] = 1
+    wrong = trouble(write(tmp_path / "run", lines))
+    assert wrong is not None
+    assert "says something else of this" in wrong.message
+
+
+def test_what_is_not_observed_is_not_told(tmp_path):
+    lines = with_change(LINES, 0, "meta/observed", ["logs"])
+    wrong = trouble(write(tmp_path / "run", lines))
+    assert wrong is not None
+    assert (wrong.line, wrong.field) == (2, "state")
+    assert "none of the observed paths" in wrong.message
+    lines[1]["state"] = {"logs": lines[1]["state"]["logs"]}
+    wrong = trouble(write(tmp_path / "run", lines))
+    assert wrong is not None
+    assert "none of the observed paths" in wrong.message
+    assert wrong.line == 3
+
+
+def test_parameters_of_no_action(tmp_path):
+    lines = copy.deepcopy(LINES)
+    del lines[2]["action"]
+    wrong = trouble(write(tmp_path / "run", lines))
+    assert wrong is not None
+    assert "parameters of no action" in wrong.message
+
+
+def test_a_trace_without_steps(tmp_path):
+    wrong = trouble(write(tmp_path / "run", LINES[:1]))
+    assert wrong is not None
+    assert "no steps" in wrong.message
+
+
+def test_a_protocol_that_is_too_large_is_not_traced(tmp_path):
+    first = {"meta": {"format": "highwater-trace-1", "protocol": "replication.controller"}}
+    first["meta"]["parameters"] = {"brokers": 12, "replication_factor": 5, "reassignments": 1}  # type: ignore[assignment]
+    wrong = trouble(write(tmp_path / "run", [first, {"step": 1}]))
+    assert wrong is not None
+    assert "are the most" in wrong.message
+
+
+def test_a_line_after_one_that_nothing_explains_is_read_all_the_same(tmp_path):
+    lines = walk_of("truncation/kip-101", depth=8)
+    del lines[3]["changes"]
+    lines[3]["state"] = {"next_record_id": 2}
+    lines[5]["action"] = "explode"
+    wrong = trouble(write(tmp_path / "run", lines))
+    assert wrong is not None
+    assert wrong.line == 6
+
+
+def test_arguments_that_name_nothing(tmp_path):
+    path = write(tmp_path / "run", LINES)
+    with pytest.raises(LanguageError, match="there is no rule 'x'"):
+        replay_run(path, rules={"x": True})
+    with pytest.raises(LanguageError, match="there is no profile 'x'"):
+        replay_run(path, profile="x")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    for path in (tmp_path, tmp_path / "none"):
+        assert trouble(path) is not None
+    for content in (
+        b"",
+        b"\n",
+        b"{",
+        b"[]\n",
+        b"{}\n",
+        b'{"meta": 3}\n',
+        b"\xff\xfe",
+        gzip.compress(b"{}")[:-9],
+    ):
+        (tmp_path / "run").write_bytes(content)
+        assert trouble(tmp_path / "run") is not None
+
+
+def test_a_compressed_trace(tmp_path):
+    text = "".join(json.dumps(line) + "\n" for line in LINES)
+    (tmp_path / "run.gz").write_bytes(gzip.compress(text.encode()))
+    assert replay_run(tmp_path / "run.gz").explained
+
+
+def test_the_format_is_known_by_the_first_line():
+    assert is_run_trace(LINES[0])
+    for other in (
+        None,
+        [],
+        {},
+        {"meta": None},
+        {"meta": []},
+        {"meta": {"format": "controller-oracle-1"}},
+        LINES[1],
+    ):
+        assert not is_run_trace(other)
+
+
+# --- anything ---------------------------------------------------------------------------------------------
+
+fuzzing = settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def agrees_with_schema(lines: Any) -> bool:
+    first, *rest = lines
+    found = problems(first, SCHEMA["$defs"]["first"], SCHEMA)
+    for line in rest:
+        found += problems(line, SCHEMA["$defs"]["line"], SCHEMA)
+    return not found
+
+
+@fuzzing
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_any_field_replaced_by_anything(data, seed, tmp_path):
+    """A trace that is read agrees with the schema; any other one is one TraceError."""
+    rng = random.Random(seed)
+    lines = copy.deepcopy(rng.choice([LINES, WHOLE]))
+    for _ in range(rng.choice([1, 1, 3])):
+        line = rng.choice(lines)
+        path = rng.choice([p for p in fields_of(line) if p] or [()])
+        path = path[: rng.randint(1, len(path))] if path else path
+        if path:
+            put(line, path, data.draw(anything))
+    if trouble(write(tmp_path / "run", lines)) is None:
+        assert agrees_with_schema(lines)
+
+
+@fuzzing
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_any_value_changed_and_any_key_added(data, seed, tmp_path):
+    rng = random.Random(seed)
+    lines = copy.deepcopy(rng.choice([LINES, WHOLE]))
+    for _ in range(3):
+        line = rng.choice(lines)
+        path = rng.choice(list(fields_of(line)))
+        put(line, path, another(rng, get(line, path)))
+    inside = get(rng.choice(lines[1:]), ())
+    names = ["about", "changes", "state", "action", "parameters", "time_ms", "x"]
+    inside[rng.choice(names)] = data.draw(anything)
+    if trouble(write(tmp_path / "run", lines)) is None:
+        assert agrees_with_schema(lines)
+
+
+@fuzzing
+@given(content=st.binary(max_size=200))
+def test_any_bytes(content, tmp_path):
+    (tmp_path / "run").write_bytes(content)
+    assert trouble(tmp_path / "run") is not None
+
+
+@fuzzing
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_any_byte_damaged(data, seed, tmp_path):
+    rng = random.Random(seed)
+    content = bytearray("".join(json.dumps(line) + "\n" for line in LINES).encode())
+    content[rng.randrange(len(content))] = data.draw(st.integers(0, 255))
+    content = content[: rng.choice([len(content), rng.randrange(len(content))])]
+    (tmp_path / "run").write_bytes(content)
+    trouble(tmp_path / "run")
+
+
+@pytest.mark.parametrize("depth", [100, 700, 850, 900, 950, 980, 1000, 100_000])
+def test_nested_deeply(depth, tmp_path):
+    nested = "[" * depth + "]" * depth
+    texts = [json.dumps(line) for line in LINES]
+    for line in ('{"step": 2, "state": %s}', '{"step": 2, "changes": {"logs": %s}}', '{"step": 2, "about": %s}',
+                 '{"step": 2, "action": "become_leader", "parameters": {"replica": %s}}'):  # fmt: skip
+        (tmp_path / "run").write_text("\n".join([*texts[:3], line % nested]), encoding="utf-8")
+        trouble(tmp_path / "run")

@@ -1,0 +1,94 @@
+"""One field of a trace changed: it is reported, or the trace is another run of the model."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+
+from tests.traces.runs.changing import another, fields_of, get, put
+from tests.traces.runs.made import is_run, replayed, walk_of
+from traces.errors import TraceError
+
+SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/standard-crashes")
+OUTSIDE = {("meta", "scenario")}
+"""What is for people only."""
+
+
+def looked_at(path) -> bool:
+    return path[:2] not in OUTSIDE
+
+
+def reported(tmp_path, lines) -> bool:
+    try:
+        return not replayed(tmp_path, lines).explained
+    except TraceError:
+        return True
+
+
+def check(tmp_path, lines, at, path, value) -> bool:
+    """Whether a change is reported; where it is not, the trace must be a run."""
+    changed = copy.deepcopy(lines)
+    put(changed[at], path, value)
+    if reported(tmp_path, changed):
+        return True
+    assert is_run(changed), (at, path, value)
+    return False
+
+
+def places(lines):
+    return [(at, path) for at, line in enumerate(lines) for path in fields_of(line) if looked_at(path)]
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_some_changes(scenario, whole, tmp_path):
+    lines = walk_of(scenario, depth=12, seed=1, whole=whole)
+    assert is_run(lines)
+    rng = random.Random(scenario)
+    chosen = rng.sample(places(lines), 40)
+    found = [check(tmp_path, lines, at, path, another(rng, get(lines[at], path))) for at, path in chosen]
+    assert sum(found) > len(found) // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_field(scenario, whole, tmp_path):
+    lines = walk_of(scenario, depth=12, seed=2, whole=whole)
+    rng = random.Random(scenario)
+    for at, path in places(lines):
+        for _ in range(2):
+            check(tmp_path, lines, at, path, another(rng, get(lines[at], path)))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_changes_left_out_or_made_up(scenario, tmp_path):
+    """A change that a line does not tell, and a value told as changed that has not."""
+    lines = walk_of(scenario, depth=12)
+    for at, line in enumerate(lines[2:], 2):
+        for path in line["changes"]:
+            changed = copy.deepcopy(lines)
+            del changed[at]["changes"][path]
+            assert reported(tmp_path, changed) or is_run(changed), (at, path)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_lines_lost_doubled_and_in_another_order(scenario, tmp_path):
+    lines = walk_of(scenario, depth=12, whole=True)
+    for at in range(2, len(lines)):
+        if at < len(lines) - 1:
+            assert reported(tmp_path, lines[:at] + lines[at + 1 :])
+            assert reported(tmp_path, [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]])
+        assert reported(tmp_path, lines[: at + 1] + lines[at:])
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_lines_lost_and_counted_anew(scenario, tmp_path):
+    lines = walk_of(scenario, depth=12, whole=True)
+    for at in range(2, len(lines) - 1):
+        changed = copy.deepcopy(lines[:at] + lines[at + 1 :])
+        for step, line in enumerate(changed[1:]):
+            line["step"] = step
+        assert reported(tmp_path, changed) != is_run(changed), at

@@ -1,0 +1,152 @@
+"""What is said of a line that nothing explains: what was before it, what came near, and why it was not taken."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of
+from traces.runs.nearest import KEPT
+from traces.runs.replay import NOT_LOOKED_AT, TOLD
+
+BY_A_GUARD = {
+    "replication/defect-late-fetch": "stale_fetch_check",
+    "replication/defect-join-below-hwm": "join_at_hwm",
+}
+"""Scenarios with one rule off which, switched on, refuses a step of the run."""
+BY_A_FIELD = {
+    "replication/defect-elr-after-election": ("elr_follows_election", "partition.elr"),
+    "replication/defect-fenced-controller": ("ineligible_replica_check", "partition.isr"),
+}
+"""Scenarios with one rule off which, switched on, makes a step of the run write something else."""
+
+
+def new_guards(scenario: str, rule: str, action: str) -> set[str]:
+    """The guards of an action, where the scenario's rule is on, that it has not where the rule is off."""
+    request, off = request_of(scenario), model_of(scenario)
+    on = type(off.protocol)(request.parameters, {*off.protocol.rules_on, rule})
+    found = [
+        {(g.name, g.node) for i in model.instances if i.action.name == action for g in i.guards}
+        for model in (type(off)(on), off)
+    ]
+    return {name for name, _ in found[0] - found[1]}
+
+
+@pytest.mark.parametrize("scenario", BY_A_GUARD)
+def test_a_defect_is_refused_by_the_guard_of_the_rule(scenario, tmp_path):
+    rule = BY_A_GUARD[scenario]
+    lines = counterexample_of(scenario)
+    assert not replayed(tmp_path, lines).unexplained
+    report = replayed(tmp_path, lines, rules={rule: True})
+    assert rule in report.rules
+    assert report.unexplained_count == 1
+    best = report.unexplained[0].candidates[0]
+    line = lines[report.unexplained[0].position["line"] - 1]
+    assert (best.action, best.parameters) == (line["action"], line["parameters"] if best.parameters else {})
+    assert best.refused_by
+    assert set(best.refused_by) <= new_guards(scenario, rule, best.action)
+    assert best.differences == {}
+    assert not set(best.refused_by) & set(best.passed)
+
+
+@pytest.mark.parametrize("scenario", BY_A_FIELD)
+def test_a_defect_is_shown_by_the_field_that_the_rule_decides(scenario, tmp_path):
+    rule, field = BY_A_FIELD[scenario]
+    lines = counterexample_of(scenario)
+    report = replayed(tmp_path, lines, rules={rule: True})
+    first = report.unexplained[0]
+    best = first.candidates[0]
+    assert best.refused_by == ()
+    model_value, recorded = best.differences[field]
+    assert recorded == lines[first.position["line"] - 1]["changes"][field] != model_value
+
+
+def test_without_the_name_the_right_action_is_the_nearest(tmp_path):
+    scenario = "replication/defect-late-fetch"
+    first, *lines = counterexample_of(scenario, whole=True)
+    names = [line.pop("action", None) for line in lines]
+    for line in lines:
+        line.pop("parameters", None)
+    report = replayed(tmp_path, [first, *lines], rules={"stale_fetch_check": True})
+    (found,) = report.unexplained
+    assert found.candidates[0].action == names[found.position["step"]]
+    assert len(found.candidates) == KEPT
+    scores = [len(c.refused_by) + len(c.differences) for c in found.candidates]
+    assert scores == sorted(scores)
+
+
+def test_the_replay_goes_on_from_a_whole_state(tmp_path):
+    lines = walk_of("replication/standard-fencing", whole=True)
+    lines[5]["state"]["brokers"][1]["hwm"] ^= 1
+    report = replayed(tmp_path, lines)
+    assert [u.position["line"] for u in report.unexplained] == [6, 7]
+    assert report.notes == []
+    assert NOT_LOOKED_AT not in report.skipped
+    (path,) = report.unexplained[0].candidates[0].differences
+    assert path == "brokers[1].hwm"
+
+
+def test_the_replay_goes_on_from_all_changes(tmp_path):
+    lines = walk_of("truncation/kip-320", depth=12)
+    lines[4]["changes"]["replicas[0].hwm"] = 2
+    report = replayed(tmp_path, lines)
+    assert report.unexplained[0].position["line"] == 5
+    assert NOT_LOOKED_AT not in report.skipped
+
+
+def test_else_it_ends_and_says_so(tmp_path):
+    lines = walk_of("replication/standard-fencing", whole=True)
+    for line in lines[1:]:
+        line["state"] = {"brokers": line["state"]["brokers"]}
+    lines[5]["state"]["brokers"][1]["hwm"] ^= 1
+    report = replayed(tmp_path, lines)
+    assert report.unexplained_count == 1
+    assert report.operations == len(lines) - 1
+    assert report.skipped == {NOT_LOOKED_AT: len(lines) - 6}
+    assert "the lines after it were not looked at" in report.notes[0]
+
+
+def test_what_was_before_it(tmp_path):
+    lines = walk_of("truncation/kip-320", depth=8, whole=True)
+    before = copy.deepcopy(lines[4]["state"])
+    lines[5]["time_ms"] = 17
+    lines[5]["state"]["next_record_id"] ^= 1
+    found = replayed(tmp_path, lines).unexplained[0]
+    assert found.before == {"states_that_fit": 1, "states": [before]}
+    assert (found.time, found.partition, found.position) == (17, None, {"line": 6, "step": 4})
+
+
+def test_of_many_states_before_it_a_few_are_told(tmp_path):
+    lines = walk_of("replication/standard-fencing", depth=4)
+    blind = [{"step": line["step"]} for line in lines[1:]]
+    blind[-1]["state"] = {"committed": [{"value": 0, "epoch": 3}]}
+    found = replayed(tmp_path, [lines[0], *blind]).unexplained[0]
+    assert len(found.before["states"]) == TOLD < found.before["states_that_fit"]
+
+
+def test_a_start_that_is_none(tmp_path):
+    lines = walk_of("truncation/kip-320", depth=8, whole=True)
+    lines[1]["state"]["quorum"]["isr"] = [0, 1]
+    found = replayed(tmp_path, lines).unexplained[0]
+    (candidate,) = found.candidates
+    assert (candidate.action, candidate.differences) == ("initial", {"quorum.isr": ([0, 1, 2], [0, 1])})
+
+
+def test_an_action_of_a_rule_that_is_off(tmp_path):
+    lines = walk_of("truncation/kip-101", depth=2)[:2]
+    lines.append({"step": 1, "action": "follower_truncate", "parameters": {"follower": 1}})
+    (candidate,) = replayed(tmp_path, lines).unexplained[0].candidates
+    assert (candidate.action, candidate.parameters) == ("follower_truncate", {"follower": 1})
+    assert "divergence_on_fetch" in candidate.refused_by[0]
+
+
+def test_a_bound_that_cuts_is_named(tmp_path):
+    """The third record has no room: what a larger log would explain is not called impossible."""
+    first, start, *_ = walk_of("truncation/kip-101")
+    lines = [first, start, {"step": 1, "action": "controller_elect_leader", "parameters": {"replica": 0}}]
+    lines += [{"step": n, "action": "controller_elect_leader"} for n in (2, 3)]
+    report = replayed(tmp_path, lines)
+    assert report.unexplained[0].position["step"] == 3
+    assert "bound max_leader_epoch" in report.unexplained[0].candidates[0].refused_by
+    assert "larger" in report.notes[0]

@@ -1,0 +1,254 @@
+"""Runs of the model, written and replayed: explained, whatever of them is left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import traces.runs as runs
+from checker.catalogue import scenario_files
+from tests.checker.schema import problems
+from tests.traces.runs.made import (
+    counterexample_of,
+    model_of,
+    replayed,
+    request_of,
+    violation_of,
+    walk_of,
+    write,
+)
+from traces.errors import TraceError
+from traces.report import Report
+from traces.runs import is_run_trace, random_walk, replay_run, write_run
+
+SCENARIOS = (
+    "truncation/kip-101",
+    "truncation/kip-320",
+    "replication/controller/reassignment",
+    "replication/standard-crashes",
+    "replication/standard-fencing",
+    "replication/recovery-balanced",
+)
+SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text(encoding="utf-8"))
+
+whole_or_changes = pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
+scenarios = pytest.mark.parametrize("scenario", SCENARIOS)
+
+
+def explained(report: Report) -> bool:
+    assert report.unexplained == []
+    assert report.findings == []
+    return report.explained
+
+
+@scenarios
+@whole_or_changes
+def test_a_run_is_explained_and_is_the_only_one_that_fits(scenario, whole, tmp_path):
+    lines = walk_of(scenario, whole=whole)
+    report = replayed(tmp_path, lines)
+    assert explained(report)
+    assert report.operations == len(lines) - 1 > 10
+    assert report.figures == {"most_states": 1}
+    assert (report.kind, report.notes) == ("run of the model", [])
+    assert set(report.rules) == model_of(scenario).protocol.rules_on
+
+
+@scenarios
+@whole_or_changes
+def test_what_is_written_agrees_with_the_schema(scenario, whole):
+    first, *lines = walk_of(scenario, whole=whole)
+    assert is_run_trace(first)
+    assert not any(is_run_trace(line) for line in lines)
+    assert problems(first, SCHEMA["$defs"]["first"], SCHEMA) == []
+    for line in lines:
+        assert problems(line, SCHEMA["$defs"]["line"], SCHEMA) == []
+
+
+@scenarios
+@whole_or_changes
+def test_without_the_names_of_the_actions(scenario, whole, tmp_path):
+    first, *lines = walk_of(scenario, whole=whole)
+    for line in lines:
+        line.pop("action", None)
+        line.pop("parameters", None)
+    assert explained(replayed(tmp_path, [first, *lines]))
+
+
+@scenarios
+def test_with_nothing_but_the_actions(scenario, tmp_path):
+    first, *lines = walk_of(scenario)
+    for line in lines:
+        line.pop("state", None)
+        line.pop("changes", None)
+    assert explained(replayed(tmp_path, [first, *lines]))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "path"),
+    [
+        ("truncation/kip-101", "replicas[*].hwm"),
+        ("replication/standard-crashes", "partition"),
+        ("replication/standard-fencing", "brokers[*].view"),
+        ("replication/controller/small", "registrations[*].fenced"),
+    ],
+)
+def test_with_most_of_the_state_hidden_and_no_names(scenario, path, tmp_path):
+    """Only one part of the state is observed; the rest, and what happened, is guessed."""
+    first, *lines = walk_of(scenario, depth=9, whole=True)
+    name, _, inner = path.partition("[*].")
+    first["meta"]["observed"] = [path]
+    seen = [
+        {
+            "step": line["step"],
+            "state": {
+                name: [{inner: i[inner]} for i in line["state"][name]] if inner else line["state"][name]
+            },
+        }
+        for line in lines
+    ]
+    report = replayed(tmp_path, [first, *seen])
+    assert explained(report)
+    assert report.figures["most_states"] > 1
+
+
+@pytest.mark.parametrize("hidden", [1, 2])
+@pytest.mark.parametrize("scenario", ["truncation/kip-101", "replication/standard-fencing"])
+def test_with_steps_that_nobody_saw(scenario, hidden, tmp_path):
+    """Of so many lines all but the last are left out; without hidden steps the rest is not explained."""
+    first, start, *lines = walk_of(scenario, depth=14, whole=True)
+    kept = lines[hidden :: hidden + 1]
+    for step, line in enumerate(kept, 1):
+        line["step"] = step
+    assert not replayed(tmp_path, [first, start, *kept]).explained
+    first["meta"]["hidden_steps"] = hidden
+    assert explained(replayed(tmp_path, [first, start, *kept]))
+
+
+def test_changes_over_steps_that_nobody_saw(tmp_path):
+    """What a line does not name is as it was at the line before, whatever happened between."""
+    scenario = "truncation/kip-101"
+    first, start, *lines = walk_of(scenario, depth=13)
+    merged = [
+        {"step": i // 2 + 1, "changes": {**a["changes"], **b["changes"]}}
+        for i, (a, b) in enumerate(zip(lines[::2], lines[1::2], strict=True))
+        for i in [2 * i]
+        if not any(p != q and p.startswith(q) for p in b["changes"] for q in a["changes"])
+    ]
+    if len(merged) < len(lines) // 2:
+        pytest.fail("choose another walk: a change lies inside another one")
+    first["meta"]["hidden_steps"] = 1
+    assert explained(replayed(tmp_path, [first, start, *merged]))
+    path = next(iter(merged[2]["changes"]))
+    del merged[2]["changes"][path]
+    assert not replayed(tmp_path, [first, start, *merged]).explained
+
+
+def test_a_part_of_an_array_is_an_object(tmp_path):
+    """An instrumented broker logs its own state alone."""
+    first, *lines = walk_of("replication/standard-fencing", whole=True)
+    for line in lines:
+        line["state"] = {"brokers": {"1": line["state"]["brokers"][1]}}
+    assert explained(replayed(tmp_path, [first, *lines]))
+    lines[-1]["state"]["brokers"]["1"]["hwm"] ^= 1
+    assert not replayed(tmp_path, [first, *lines]).explained
+
+
+def test_a_run_from_the_middle(tmp_path):
+    first, *lines = walk_of("replication/standard-fencing", whole=True)
+    later = lines[7:]
+    for step, line in enumerate(later):
+        line["step"] = step
+    del later[0]["action"], later[0]["parameters"]
+    report = replayed(tmp_path, [first, *later])
+    assert report.unexplained[0].position == {"line": 2, "step": 0}
+    first["meta"]["start"] = "given"
+    assert explained(replayed(tmp_path, [first, *later]))
+    with pytest.raises(TraceError, match="the start is given"):
+        replayed(tmp_path, [first, {**later[1], "step": 1}])
+    later[0]["state"].popitem()
+    with pytest.raises(TraceError, match="the whole state is needed"):
+        replayed(tmp_path, [first, *later])
+
+
+def test_without_a_line_0_the_run_is_from_the_beginning(tmp_path):
+    first, _, *lines = walk_of("truncation/kip-101")
+    assert explained(replayed(tmp_path, [first, *lines]))
+
+
+def test_a_file_is_the_lines(tmp_path):
+    scenario = "replication/standard-fencing"
+    request, model = request_of(scenario), model_of(scenario)
+    walk = random_walk(model, 25, 0)
+    steps = write_run(
+        tmp_path / "run", model, walk.initial, walk.path,
+        protocol=request.scenario.definition.name, scenario=scenario, profile=request.profile,
+    )  # fmt: skip
+    assert steps == len(walk.path)
+    lines = [json.loads(line) for line in (tmp_path / "run").read_text(encoding="utf-8").splitlines()]
+    assert lines == walk_of(scenario)
+
+
+def test_a_path_that_is_no_run_is_not_written(tmp_path):
+    model = model_of("truncation/kip-101")
+    with pytest.raises(ValueError, match="is not enabled"):
+        write_run(tmp_path / "run", model, model.initial[0], [len(model.instances) - 1] * 3)
+
+
+def test_too_many_states_are_never_dropped(tmp_path):
+    first, *lines = walk_of("replication/standard-fencing", depth=8)
+    blind = [{"step": line["step"]} for line in lines]
+    with pytest.raises(TraceError, match="inconclusive: more than 50 states"):
+        replayed(tmp_path, [first, *blind], limit=50)
+    assert explained(replayed(tmp_path, [first, *blind[:2]], limit=50))
+
+
+def test_a_replay_that_is_interrupted_says_so(tmp_path):
+    lines = walk_of("truncation/kip-101", depth=13)
+
+    def interrupt(report: Report) -> None:
+        raise KeyboardInterrupt
+
+    long = [*lines, *({"step": n} for n in range(len(lines) - 1, 150))]
+    report = replay_run(write(tmp_path / "run", long), progress=interrupt)
+    assert (report.interrupted, report.operations) == (True, 100)
+
+
+COUNTEREXAMPLES = (
+    "replication/defect-late-fetch",
+    "replication/defect-elr-after-election",
+    "truncation/kip-101",
+)
+
+
+@pytest.mark.parametrize("scenario", COUNTEREXAMPLES)
+@whole_or_changes
+def test_a_counterexample_is_the_same_violation(scenario, whole, tmp_path):
+    lines = counterexample_of(scenario, whole)
+    report = replayed(tmp_path, lines)
+    assert not report.unexplained
+    promised = violation_of(scenario).property
+    (finding,) = [f for f in report.findings if f.property == promised]
+    assert finding.position == {"line": len(lines), "step": len(lines) - 2}
+    assert finding.certain
+    assert finding.rule == model_of(scenario).property(promised).invariant.source
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", [n for n in scenario_files() if "/defect-" in n])
+def test_every_counterexample_is_the_same_violation(scenario, tmp_path):
+    if not request_of(scenario).scenario.promise.violated:
+        pytest.skip("the scenario promises no violation")
+    report = replayed(tmp_path, counterexample_of(scenario))
+    assert not report.unexplained
+    assert violation_of(scenario).property in report.findings_count
+
+
+def test_a_violation_in_some_of_the_states_is_uncertain(tmp_path):
+    """Of the last step nothing is told: it may be the one that violates, or another."""
+    lines = counterexample_of("truncation/kip-101")
+    report = replayed(tmp_path, [*lines[:-1], {"step": len(lines) - 2}])
+    (finding,) = report.findings
+    assert (finding.property, finding.certain) == ("strong_isr", False)
+    assert "states that fit" in finding.summary
