@@ -23,12 +23,13 @@ What is looked for:
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from traces.broker_view import BrokerView, Seen, Stint
-from traces.kafka.broker_log import (
+from traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
@@ -36,8 +37,8 @@ from traces.kafka.broker_log import (
     StillFollower,
     StillLeader,
     TopicConfigured,
-    UtcOffset,
 )
+from traces.kafka.broker_log import UtcOffset
 from traces.lineage import Lineage, first_difference
 from traces.observed import PartitionChange, PartitionState
 from traces.report import Finding
@@ -58,8 +59,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """A partition at one partition epoch, with the offset of the change and its time."""
+    """A partition at one partition epoch, with the offset of the change and its time. ``number`` counts changes."""
 
+    number: int
     position: int
     time: int
     leader: int | None
@@ -81,8 +83,8 @@ class _Partition:
     latest: int = -1
     created: int = 0
     last_min_isr: int | None = None
-    unsettled: set[int] = field(default_factory=set)
-    """Partition epochs in which min.insync.replicas changed."""
+    settings: tuple[list[int], ...] = ()
+    """After which changes min.insync.replicas changed: of the topic, and of all."""
 
     def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
         """The least min ISR that can have been in force while this was the latest change; the number of replicas.
@@ -93,13 +95,20 @@ class _Partition:
         version = self.versions.get(epoch)
         if version is None:
             return None, None
-        around = [version, self.versions.get(epoch - 1, version), self.versions.get(epoch + 1)]
+        following = self.versions.get(epoch + 1)
+        around = [version, self.versions.get(epoch - 1, version), following]
         found = [None if v is None else v.min_isr for v in around]
         if epoch == self.latest:
             found[2] = self.last_min_isr
         known = [v for v in found if v is not None]
-        certain = len(known) == len(found) and epoch not in self.unsettled
-        return min(known) if certain else None, version.replicas
+        settled = all(_settled(numbers, version, following) for numbers in self.settings)
+        return min(known) if settled and len(known) == len(found) else None, version.replicas
+
+
+def _settled(numbers: list[int], version: _Version, following: _Version | None) -> bool:
+    """Whether none of these changes of a setting came between two changes of a partition."""
+    at = bisect_left(numbers, version.number)
+    return at == len(numbers) or (following is not None and numbers[at] >= following.number)
 
 
 class Watermarks:
@@ -118,6 +127,8 @@ class Watermarks:
         self._utc_offset_ms = utc_offset_ms
         self._offsets: dict[int, UtcOffset] = {}
         self._partitions: dict[str, _Partition] = {}
+        self._settings: dict[str | None, list[int]] = {}
+        self._changes = 0
         self._views: dict[str, dict[int, BrokerView]] = {}
         self._of_topic: dict[tuple[str, int], list[BrokerView]] = {}
         self._brokers: set[int] = set()
@@ -128,16 +139,19 @@ class Watermarks:
 
     def change(self, change: PartitionChange) -> None:
         """The next change of a partition, in the order of the metadata log."""
-        known = self._partitions.setdefault(change.name, _Partition())
+        known = self._partitions.get(change.name)
+        if known is None:
+            settings = (self._settings_of(change.topic), self._settings_of(None))
+            known = self._partitions[change.name] = _Partition(settings=settings)
+        self._changes += 1
         after = change.after
         if change.before is None or after is None:
             known.created += 1
         if after is None:
             return
         version = _Version(
-            change.position, change.time, after.leader, after.leader_epoch, after.isr, after.elr, len(after.replicas),
-            change.min_isr,
-            _elected_from(change.before, after),
+            self._changes, change.position, change.time, after.leader, after.leader_epoch, after.isr, after.elr,
+            len(after.replicas), change.min_isr, _elected_from(change.before, after),
         )  # fmt: skip
         known.versions[after.partition_epoch] = version
         known.latest = max(known.latest, after.partition_epoch)
@@ -145,9 +159,7 @@ class Watermarks:
             known.elections[after.leader_epoch] = version
         for kept in (known.versions, known.elections):
             while len(kept) > MAX_VERSIONS:
-                first = next(iter(kept))
-                del kept[first]
-                known.unsettled.discard(first)
+                del kept[next(iter(kept))]
 
     def setting_changed(self, topic: str | None) -> None:
         """The setting min.insync.replicas changed here in the metadata log: of a topic, or of all (None).
@@ -155,9 +167,12 @@ class Watermarks:
         It concerns 966.1 alone. Without this, a setting that changes twice between two changes of a partition is
         only known where the broker's log says so.
         """
-        for name, known in self._partitions.items():
-            if topic is None or name.rpartition("-")[0] == topic:
-                known.unsettled.add(known.latest)
+        numbers = self._settings_of(topic)
+        if not numbers or numbers[-1] != self._changes:
+            numbers.append(self._changes)
+
+    def _settings_of(self, topic: str | None) -> list[int]:
+        return self._settings.setdefault(topic, [])
 
     def finish(self, min_isr: Mapping[str, int] | None = None) -> list[Finding]:
         """Read the brokers' logs, and say what is wrong, by partition.
