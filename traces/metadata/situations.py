@@ -257,6 +257,9 @@ class _Explanation:
 
     def _apply(self, here: _Boundary, item: Item, record: Change | None) -> _Boundary | None:
         """What an item leads to, with the record that belongs to it; None where nothing explains it."""
+        if isinstance(item, BrokerEvent) and item.broker not in here.brokers:
+            # The partition has lost this broker earlier in the batch, so it is not concerned.
+            return None if record else _boundary(self._belief(here), here.brokers, set())
         belief, brokers, events = self._events(here, item, record)
         states: set[Tagged] = set()
         causes: set[str] = set()
