@@ -249,8 +249,6 @@ def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
                 size, width = read_unsigned_varint(data, at)
                 at += width
             end = at + size
-            if end > len(data):
-                raise ValueError(f"a tagged field of {size} bytes, and {len(data) - at} are left")
             if tag <= previous:
                 raise ValueError("tagged fields out of order")
             if tag in tagged:

@@ -72,6 +72,12 @@ def test_a_batch_by_its_bytes() -> None:
     assert batch.keys == [None, b"k"]
     (batch,) = batches_of(raw_batch(records, 2, greatest=TIME + 10, attributes=0x08))
     assert list(batch.times) == [TIME + 10, TIME + 10]
+    # In the usual shape: one time for all records, the first's or that of the append.
+    plain = raw_batch(bytes.fromhex("0e 00 00 00 01 02 61 00") + bytes.fromhex("0e 00 00 02 01 02 62 00"), 2)
+    assert list(batches_of(with_header(plain, greatest=TIME + 10))[0].times) == [TIME, TIME]
+    assert (
+        list(batches_of(with_header(plain, greatest=TIME + 10, attributes=0x08))[0].times) == [TIME + 10] * 2
+    )
     # Offset 1 was removed by compaction: the batch still ends at 2.
     (batch,) = batches_of(raw_batch(records.replace(b"\x14\x02", b"\x14\x04"), 2, delta=2))
     assert list(batch.offsets) == [0, 2]
@@ -151,6 +157,11 @@ def test_zeros_at_the_end_are_nothing() -> None:
         notes: list[str] = []
         assert batches_of(content + bytes(zeros), notes) == batches_of(content)
         assert notes == []
+
+
+def test_more_behind_zeros_is_damage() -> None:
+    for zeros in (100, 2 * reading.CHUNK):
+        error_of(b"".join(segment()) + bytes(zeros) + b"x" * 100)
 
 
 def test_a_damaged_last_batch_is_torn_in_the_last_file_only() -> None:
