@@ -82,9 +82,10 @@ def _built(protocol: str, profile: str | None, rules: str, parameters: str) -> t
 
 
 def is_run(lines: Lines) -> bool:
-    """Whether a trace that holds whole states, or all changes, is a run of the model without a violation.
+    """Whether a trace whose lines hold states, or all changes, is a run of the model without a violation.
 
-    A state is read by the language itself, and every instance of the model is asked for each step.
+    A state is read by the language itself, and every instance of the model is asked for each step. Fields of a
+    state that are missing, as where a parameter adds one, can be any.
     """
     meta = lines[0]["meta"]
     model, interpreter = _built(
@@ -93,26 +94,45 @@ def is_run(lines: Lines) -> bool:
         json.dumps(meta.get("rules", {})),
         json.dumps(meta.get("parameters", {})),
     )
-    code = code_of(model, lines[1]["state"])
-    if code not in model.initial or interpreter.violated(code):
-        return False
+    codes = {code for code in model.initial if agrees(model, code, lines[1]["state"])}
     for line in lines[2:]:
-        try:
-            state = line["state"] if "state" in line else changed(model.decode(code), line["changes"])
-        except (KeyError, IndexError, TypeError):
+        if not codes or any(interpreter.violated(code) for code in codes):
             return False
-        wanted = code_of(model, state)
-        explained = any(
-            step.state == wanted
+        codes = {
+            step.state
+            for code in codes
             for step in interpreter.steps(code)
             if step.state is not None
             and line.get("action", step.instance.action.name) == step.instance.action.name
             and all(same(step.instance.parameters.get(k), v) for k, v in line.get("parameters", {}).items())
-        )
-        if not explained or interpreter.violated(wanted):
-            return False
-        code = wanted
-    return True
+            and (
+                agrees(model, step.state, line["state"])
+                if "state" in line
+                else step.state == wanted(model, code, line)
+            )
+        }
+    return bool(codes) and not any(interpreter.violated(code) for code in codes)
+
+
+def agrees(model: Model, code: Any, recorded: Any) -> bool:
+    """Whether a state is the recorded one, where fields that were not recorded are taken from the state."""
+    return code_of(model, completed(recorded, model.decode(code))) == code
+
+
+def completed(recorded: Any, plain: Any) -> Any:
+    if isinstance(recorded, dict) and isinstance(plain, dict):
+        return {**plain, **{k: completed(v, plain.get(k)) for k, v in recorded.items()}}
+    if isinstance(recorded, list) and isinstance(plain, list) and len(recorded) == len(plain):
+        return [completed(a, b) for a, b in zip(recorded, plain, strict=True)]
+    return recorded
+
+
+def wanted(model: Model, code: Any, line: dict[str, Any]) -> Any:
+    """The state after a line that tells all changes; None where there is none."""
+    try:
+        return code_of(model, changed(model.decode(code), line["changes"]))
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def code_of(model: Model, plain: Any) -> Any:

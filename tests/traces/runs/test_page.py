@@ -1,0 +1,27 @@
+"""The example of docs/trace-format.md is what the page says of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from traces.runs import replay_run
+
+PAGE = (Path(__file__).parents[3] / "docs" / "trace-format.md").read_text(encoding="utf-8")
+EXAMPLE, ANSWER = re.search(r"```json\n(.*?)```.*?```\n(.*?)```", PAGE, re.DOTALL).groups()
+
+
+def test_the_example_is_explained(tmp_path):
+    path = tmp_path / "run"
+    path.write_text(EXAMPLE, encoding="utf-8")
+    report = replay_run(path)
+    assert (report.explained, report.operations) == (True, 4)
+
+
+def test_the_other_one_is_not(tmp_path):
+    lines = EXAMPLE.splitlines()
+    lines[2] = re.sub(r'"changes": .*', '"changes": {"brokers[0].hwm": 1}}', lines[2])
+    path = tmp_path / "run"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    (found,) = replay_run(path).unexplained
+    assert ANSWER.splitlines() == found.lines()[:3]
