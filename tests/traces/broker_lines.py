@@ -104,7 +104,7 @@ class Made:
             "state.change.logger", after_ms,
         )  # fmt: skip
 
-    def follows(self, broker: int, leo: int, hwm: int = 0) -> None:
+    def follows(self, broker: int, leo: int, hwm: int = 0, after_ms: int = 10) -> None:
         s = self.state
         assert s is not None
         leader = -1 if s.leader is None else s.leader
@@ -112,7 +112,7 @@ class Made:
             broker, "state-change", "INFO",
             f"[Broker id={broker}] Follower t1-0 starts at leader epoch {s.leader_epoch} from offset {leo} with "
             f"partition epoch {s.partition_epoch} and high watermark {hwm}. Current leader is {leader}. Previous "
-            f"leader Some({leader}) and previous leader epoch was {s.leader_epoch}.", "state.change.logger",
+            f"leader Some({leader}) and previous leader epoch was {s.leader_epoch}.", "state.change.logger", after_ms,
         )  # fmt: skip
 
     def hwm(self, broker: int, before: int, after: int, after_ms: int = 10) -> None:
@@ -160,6 +160,14 @@ class Made:
             f"[ReplicaFetcher replicaId={broker}, leaderId={leader}, fetcherId=0] Truncating partition t1-0 with "
             f"TruncationState(offset={to}, completed=true) due to local high watermark {to}",
             "kafka.server.ReplicaFetcherThread",
+        )  # fmt: skip
+
+    def removed(self, broker: int) -> None:
+        """The broker is about to replay a change of the partition."""
+        self.line(
+            broker, "server", "INFO",
+            f"[ReplicaFetcherManager on broker {broker}] Removed fetcher for partitions Set(t1-0)",
+            "kafka.server.ReplicaFetcherManager",
         )  # fmt: skip
 
     def configured(self, broker: int, min_isr: int) -> None:

@@ -273,6 +273,8 @@ def test_the_offset_from_utc_is_that_of_most_pairs() -> None:
     offset = UtcOffset()
     offset.add(-hour - 20, 0)
     assert offset.offset_ms == -hour
+    offset.add(hour, 0)
+    assert offset.offset_ms == -hour, "a broker can be late, and not early"
 
 
 # --- recorded clusters ----------------------------------------------------------------------------------------
