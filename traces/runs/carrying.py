@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from model.language.interpreter import BoundError
 from model.language.model import Scalars
-from traces.errors import TraceError, printable
+from traces.errors import TraceError
 from traces.fields import Place
 from traces.runs.compiled import Compiled
 from traces.runs.steps import Expected
 
+OF_THE_TYPES = "of the state's types"
+"""How a cut is called where a step leaves the types of the state at no bound."""
 Reached = tuple[Scalars, Scalars]
 """A state before a line's own step: what must not change by the line's own account, and the state itself."""
 
@@ -35,30 +37,21 @@ class Carrier:
     def __init__(self, compiled: Compiled, hidden_steps: int, limit: int) -> None:
         self.compiled, self.hidden_steps, self.limit = compiled, hidden_steps, limit
         self.interpreter = compiled.interpreter
+        self.all_numbers = tuple(range(len(compiled.model.instances)))
 
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
         """All states after a line, from all states before it.
 
-        Raises TraceError where there are too many, or where a step leaves the types of the state.
+        Raises TraceError where there are too many.
         """
-        place = expected.line.place
         found = Advance()
-        try:
-            found.before = self._after_hidden(states, expected, found.cut)
-            after: dict[Scalars, None] = {}
-            enabled = self.compiled.enabled(expected.numbers)
-            for basis, state in found.before:
-                for number in _those(expected.numbers, enabled(state)):
-                    step = self.interpreter.step(state, number)
-                    if step.state is None:
-                        found.cut.add(step.cut or "")
-                    elif step.state not in after and expected.fits(basis, step.state):
-                        after[step.state] = None
-                        self._check(len(after), place)
-        except BoundError as wrong:
-            raise place.wrong(
-                f"a step from a state that fits leaves the types of the model: {printable(wrong)}"
-            ) from None
+        found.before = self._after_hidden(states, expected, found.cut)
+        after: dict[Scalars, None] = {}
+        for basis, state in found.before:
+            for later in self._steps(state, expected.numbers, found.cut):
+                if later not in after and expected.fits(basis, later):
+                    after[later] = None
+                    self._check(len(after), expected.line.place)
         found.states = list(after)
         return found
 
@@ -69,17 +62,34 @@ class Carrier:
         for _ in range(self.hidden_steps):
             later: list[Reached] = []
             for basis, state in level:
-                for step in self.interpreter.steps(state):
-                    if step.state is None:
-                        cut.add(step.cut or "")
-                    elif (basis, step.state) not in reached:
-                        reached[basis, step.state] = None
-                        later.append((basis, step.state))
+                for after in self._steps(state, self.all_numbers, cut):
+                    if (basis, after) not in reached:
+                        reached[basis, after] = None
+                        later.append((basis, after))
                 self._check(len(reached), expected.line.place)
             level = later
             if not level:
                 break
         return list(reached)
+
+    def _steps(self, state: Scalars, numbers: tuple[int, ...], cut: set[str]) -> Iterator[Scalars]:
+        """The states that these instances lead to, cut ones left out.
+
+        A step that leaves the types of the state at no bound is cut, too: it comes from a state that no run
+        reaches and that a line made known.
+        """
+        enabled = self.compiled.enabled(numbers)(state)
+        for number, is_enabled in zip(numbers, enabled, strict=True):
+            if is_enabled:
+                try:
+                    step = self.interpreter.step(state, number)
+                except BoundError:
+                    cut.add(OF_THE_TYPES)
+                    continue
+                if step.state is not None:
+                    yield step.state
+                elif step.cut is not None:
+                    cut.add(step.cut)
 
     def _check(self, count: int, place: Place) -> None:
         if count > self.limit:
@@ -90,10 +100,6 @@ class Carrier:
                 f"inconclusive: more than {self.limit} states of the model fit what was observed so far; "
                 "observe more of the state, name the actions, or suppose fewer hidden steps",
             )
-
-
-def _those(numbers: Sequence[int], enabled: Sequence[bool]) -> Iterable[int]:
-    return (number for number, is_enabled in zip(numbers, enabled, strict=True) if is_enabled)
 
 
 __all__ = ["Advance", "Carrier", "Reached"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from model.language.model import Scalars
 from traces.errors import TraceError
-from traces.report import Finding, Report, Unexplained
-from traces.runs.carrying import Advance, Carrier
+from traces.report import LIMIT, Finding, Report, Unexplained
+from traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
 from traces.runs.compiled import Compiled
 from traces.runs.format import Line, RunTrace, read_run
 from traces.runs.nearest import Nearest
@@ -148,10 +148,8 @@ class _Run:
         position = {"line": line.place.line, "step": line.step}
         self.report.add(Unexplained(position, line.time_ms, None, before, candidates))
         notes = self.report.notes
-        for bound in sorted(advance.cut):
-            notes.append(
-                f"line {line.place.line}: steps were cut at the bound {bound}; a larger one may explain it"
-            )
+        if self.report.unexplained_count <= LIMIT:
+            notes += [f"line {line.place.line}: {_said(bound)}" for bound in sorted(advance.cut)]
         if known is None:
             self.ended = True
             notes.append(
@@ -187,6 +185,13 @@ class _Run:
             summary=f"violated in {fitting}: {invariant.meaning}",
             certain=count == total,
         )
+
+
+def _said(bound: str) -> str:
+    """What it means that steps were cut."""
+    if bound == OF_THE_TYPES:
+        return "a step was not taken that leaves the types of the state: no run comes to where it begins"
+    return f"steps were cut at the bound {bound}; a larger one may explain it"
 
 
 __all__ = ["KIND", "LIMIT_STATES", "NOT_LOOKED_AT", "RunTrace", "hold", "replay_run"]

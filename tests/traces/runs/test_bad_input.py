@@ -221,7 +221,7 @@ def test_the_format_is_known_by_the_first_line():
 # --- anything ---------------------------------------------------------------------------------------------
 
 fuzzing = settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

@@ -44,10 +44,11 @@ def places(lines):
 @pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_some_changes(scenario, whole, tmp_path):
+    """Of the lines after the first one; a first line that is changed asks for another model (below, slow)."""
     lines = walk_of(scenario, depth=12, seed=1, whole=whole)
     assert is_run(lines)
     rng = random.Random(scenario)
-    chosen = rng.sample(places(lines), 40)
+    chosen = rng.sample([place for place in places(lines) if place[0]], 30)
     found = [check(tmp_path, lines, at, path, another(rng, get(lines[at], path))) for at, path in chosen]
     assert sum(found) > len(found) // 2
 

@@ -6,7 +6,12 @@ import copy
 
 import pytest
 
-from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of
+from model.language import Int, Protocol, State, Struct, action, require
+from model.language.model import Model
+from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of, write
+from traces.report import Report
+from traces.runs import Compiled, hold
+from traces.runs.format import read_run
 from traces.runs.nearest import KEPT
 from traces.runs.replay import NOT_LOOKED_AT, TOLD
 
@@ -150,3 +155,33 @@ def test_a_bound_that_cuts_is_named(tmp_path):
     assert report.unexplained[0].position["step"] == 3
     assert "bound max_leader_epoch" in report.unexplained[0].candidates[0].refused_by
     assert "larger" in report.notes[0]
+
+
+class Steps(Protocol):
+    """Counts to 2; from 3, where no run comes, a step would leave the type."""
+
+    name = "steps"
+
+    def define(self) -> Struct:
+        return Struct("State", count=Int(0, 3))
+
+    def initial(self):
+        return [{"count": 0}]
+
+    @action("T1")
+    def up(self, s: State) -> None:
+        require("the count is not 2", s.count != 2)
+        s.next.count = s.count + 1
+
+
+@pytest.mark.parametrize("hidden", [0, 2])
+def test_a_step_that_no_run_takes_explains_nothing(hidden, tmp_path):
+    meta = {"format": "highwater-trace-1", "protocol": "steps", "start": "given", "hidden_steps": hidden}
+    lines = [{"meta": meta}, {"step": 0, "state": {"count": 3}}, {"step": 1, "state": {"count": 3}}]
+    report = Report("steps", "run of the model", "")
+    hold(read_run(write(tmp_path / "run", lines)), Compiled(Model(Steps())), report)
+    (found,) = report.unexplained
+    assert found.candidates[0].refused_by == ("the step would leave the types of the state",)
+    assert report.notes == [
+        "line 3: a step was not taken that leaves the types of the state: no run comes to where it begins"
+    ]
