@@ -90,6 +90,10 @@ def _float(value: float) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 _SHOWN: dict[str, Callable[[Any], Any]] = {"uuid": uuid_text, "float64": _float}
 
 
@@ -107,11 +111,14 @@ def read_length(data: bytes, at: int, width: int) -> tuple[int, int]:
 
 
 def _read_brokers(data: bytes, at: int) -> tuple[list[int] | None, int]:
+    n = data[at]
+    if 0 < n < 32:
+        # The usual case: unpacking itself compares the length with what is left.
+        return list(_INTS[n - 1].unpack_from(data, at + 1)), at + 4 * n - 3
     n, at = read_length(data, at, 4)
     if n < 0:
         return None, at
-    form = _INTS[n] if n < len(_INTS) else struct.Struct(f">{n}i")
-    return list(form.unpack_from(data, at)), at + 4 * n
+    return list(struct.unpack_from(f">{n}i", data, at)), at + 4 * n
 
 
 def _read_uuids(data: bytes, at: int) -> tuple[list[str] | None, int]:
@@ -179,13 +186,17 @@ def reader(field: Field, version: int) -> Reader:
         return read_string
     if kind == "bytes":
         return _read_bytes
-    form, shown = struct.Struct(">" + FORMATS[kind]), _SHOWN.get(kind)
+    form, show = struct.Struct(">" + FORMATS[kind]), _SHOWN.get(kind, _same)
 
-    def read_fixed(data: bytes, at: int) -> tuple[Any, int]:
-        (value,) = form.unpack_from(data, at)
-        return value if shown is None else shown(value), at + form.size
+    unpack, width = form.unpack_from, form.size
 
-    return read_fixed
+    def read_number(data: bytes, at: int) -> tuple[Any, int]:
+        return unpack(data, at)[0], at + width
+
+    def read_shown(data: bytes, at: int) -> tuple[Any, int]:
+        return show(unpack(data, at)[0]), at + width
+
+    return read_number if kind not in _SHOWN else read_shown
 
 
 def _run_reader(fields: list[Field]) -> StructReader:
@@ -193,6 +204,25 @@ def _run_reader(fields: list[Field]) -> StructReader:
     form = struct.Struct(">" + "".join(FORMATS[str(f.type)] for f in fields))
     unpack, size, names = form.unpack_from, form.size, tuple(f.name for f in fields)
     shown = tuple((f.name, _SHOWN[str(f.type)]) for f in fields if f.type in _SHOWN)
+
+    if len(fields) == 1 and not shown:
+        (only,) = names
+
+        def read_one(data: bytes, at: int, values: Values) -> int:
+            (values[only],) = unpack(data, at)
+            return at + size
+
+        return read_one
+    if [f.type for f in fields] == ["int32", "uuid"]:
+        # A partition and its topic: the beginning of nearly every record of a log.
+        number, ident = names
+
+        def read_partition(data: bytes, at: int, values: Values) -> int:
+            values[number], raw = unpack(data, at)
+            values[ident] = uuid_text(raw)
+            return at + size
+
+        return read_partition
 
     def read(data: bytes, at: int, values: Values) -> int:
         values.update(zip(names, unpack(data, at), strict=True))

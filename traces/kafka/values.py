@@ -122,7 +122,11 @@ def _read(known: tuple[str, int, StructReader], value: bytes, at: int) -> Metada
         raise DamagedRecord(f"{name} version {version}: {wrong}") from None
     if end != len(value):
         raise DamagedRecord(f"{name} version {version}: {len(value) - end} bytes too many")
-    return MetadataRecord(name, version, data)
+    # The same as MetadataRecord(...), in half the time.
+    return _new(MetadataRecord, (name, version, data))
+
+
+_new = tuple.__new__
 
 
 def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = False) -> bytes:
