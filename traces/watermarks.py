@@ -23,12 +23,12 @@ What is looked for:
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from traces.broker_view import BrokerView, Seen, Stint
+from traces.broker_view import LIMIT_SEEN, BrokerView, Seen, Stint
 from traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
@@ -286,8 +286,7 @@ class Watermarks:
         lineage = Lineage(views)
         committed: Stint | None = None
         high = 0
-        levels: list[tuple[int, int, int]] = []
-        """Leader epochs, what was committed once their leader had started, and what in the end."""
+        steps: list[tuple[int, int, int]] = []
         for number, stint in enumerate(stints):
             if stint.start is not None:
                 start = stint.start.start_offset
@@ -295,6 +294,9 @@ class Watermarks:
                 log = lineage.starts(stint.broker, stint.epoch, start)
                 kept = first_difference(former, log, min(high, start))
                 if committed is not None and kept < high:
+                    if len(findings) >= LIMIT_SEEN:
+                        self._note(f"{name}: more than {LIMIT_SEEN} findings")
+                        break
                     findings += self._lost(
                         name, known, views, stints[:number], stint, committed, (kept, high)
                     )
@@ -302,10 +304,19 @@ class Watermarks:
             started = high
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
-            levels.append((stint.epoch, started, high))
+            steps.append((stint.epoch, started, high))
+        levels = _Levels(steps, self._unseen(known))
         for broker in sorted(views):
             findings += self._incomplete(name, known, views[broker], levels)
         return findings
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _unseen(self, known: _Partition) -> list[int]:
+        """Leader epochs of leaders that have no logs here."""
+        return sorted(e for e, v in known.elections.items() if v.leader not in (None, *self._brokers))
 
     def _lost(
         self,
@@ -322,7 +333,7 @@ class Watermarks:
         start, leader, epoch = stint.start.start_offset, stint.broker, stint.epoch
         kept, high = gone
         lost = high - kept
-        again = any(s.epoch == epoch for s in earlier)
+        again = bool(earlier) and earlier[-1].epoch == epoch
         election = None if again else known.elections.get(epoch)
         position: Mapping[str, Any] = (
             _place(stint.start) if election is None else {"offset": election.position}
@@ -369,7 +380,7 @@ class Watermarks:
         return found
 
     def _incomplete(
-        self, name: str, known: _Partition, view: BrokerView, levels: list[tuple[int, int, int]]
+        self, name: str, known: _Partition, view: BrokerView, levels: _Levels
     ) -> Iterator[Finding]:
         """Members of ISR or ELR that say themselves that their log ends below what was committed."""
         for event in view.followed:
@@ -377,7 +388,7 @@ class Watermarks:
             if version is None:
                 continue
             member = "ISR" if view.broker in version.isr else "ELR" if view.broker in version.elr else None
-            high = self._committed_at(known, event.leader_epoch, levels)
+            high = levels.at(event.leader_epoch)
             if member is None or high is None or event.leo >= high:
                 continue
             yield Finding(
@@ -388,24 +399,27 @@ class Watermarks:
                 f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", "KIP-966",
             )  # fmt: skip
 
-    def _committed_at(self, known: _Partition, epoch: int, levels: list[tuple[int, int, int]]) -> int | None:
+
+class _Levels:
+    """What was committed at each leader epoch: in ``steps`` by epoch, once its leader had started and in the end."""
+
+    def __init__(self, steps: list[tuple[int, int, int]], unseen: list[int]) -> None:
+        self._steps, self._unseen = steps, unseen
+        self._epochs = [epoch for epoch, _, _ in steps]
+
+    def at(self, epoch: int) -> int | None:
         """What was committed before a leader epoch and not lost at its start; None where that is not certain.
 
         It is not where a leader whose logs are not there may have started with less in between.
         """
-        before = [level for level in levels if level[0] <= epoch]
-        if not before:
+        at = bisect_right(self._epochs, epoch)
+        if at == 0:
             return None
-        last, _, ended = before[-1]
-        started = next(level[1] for level in levels if level[0] == last)
-        unseen = [
-            e
-            for e, v in known.elections.items()
-            if last < e <= epoch and v.leader not in (None, *self._brokers)
-        ]
-        if unseen:
+        last, _, ended = self._steps[at - 1]
+        following = bisect_right(self._unseen, last)
+        if following < len(self._unseen) and self._unseen[following] <= epoch:
             return None
-        return started if last == epoch else ended
+        return self._steps[bisect_left(self._epochs, epoch)][1] if last == epoch else ended
 
 
 def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:

@@ -238,7 +238,7 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
              _PARTITION + r"High watermark updated from " + _LOG_OFFSET.format("before") + " to "
              + _LOG_OFFSET.format("after"), _hwm_moved),
             ("] ISR updated to ",
-             _PARTITION + r"ISR updated to (?P<isr>[\d,]*) *(?P<under>\(under-min-isr\))? *"
+             _PARTITION + r"ISR updated to (?P<isr>[\d,]*)(?P<under> *\(under-min-isr\))? *"
              r"and version updated to (?P<pe>-?\d+)", _isr_updated),
             ("] Shrinking ISR from ",
              _PARTITION + r"Shrinking ISR from (?P<isr>[\d,]*) to (?P<proposed>[\d,]*)\. Leader: \(highWatermark: "
