@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from traces.kafka.broker_log import read_broker_log
 from traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from traces.metadata.findings import kip
 from traces.metadata.replay import replay_metadata
 from traces.observed import PartitionChange
 from traces.report import LIMIT_CHANGES, Report, Timeline
@@ -67,7 +69,7 @@ def _with_brokers(
         log, report, profile, rules, lambda name: True, change, watermarks.setting_changed, progress
     )
     for finding in watermarks.finish(min_isr):
-        report.find(finding)
+        report.find(replace(finding, kip=finding.kip or kip(finding.rule)))
     report.notes += watermarks.notes
     report.figures |= watermarks.figures
     report.figures["broker logs"] = len(broker_logs)

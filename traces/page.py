@@ -55,11 +55,12 @@ def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str
 
 
 def known_promises() -> dict[str, str]:
-    """What each property promises, by its name, as the invariants on replication say it."""
+    """What each property promises, by its name, as the invariants on replication and the watermarks say it."""
     from invariants.replication import cluster, controller, observed
+    from traces.watermarks import PROMISES
 
     stated = (*cluster.INVARIANTS, *controller.INVARIANTS, *observed.CONDITIONS, *observed.FINDINGS)
-    return {invariant.name: invariant.meaning for invariant in stated}
+    return PROMISES | {invariant.name: invariant.meaning for invariant in stated}
 
 
 def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:

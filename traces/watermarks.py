@@ -56,6 +56,17 @@ _KINDS = {
 }
 """What a broker's view sees go wrong: rule, property, KIP."""
 
+PROMISES = {
+    "committed_records_survive": "A leader starts its epoch with every record below the HWM of the epochs before.",
+    "consumers_read_consistently": "Consumers are never shown an end of the log that is lower than an earlier one.",
+    "hwm_never_moves_back": "The HWM never moves back on a leader.",
+    "hwm_stands_under_min_isr": "The HWM stands still while the committed ISR has fewer than min ISR members.",
+    "isr_holds_committed": "Every member of the ISR holds all records below the HWM.",
+    "isr_joined_caught_up": "A replica joins the ISR when its LEO has reached the HWM and the start of the leader epoch.",
+    "electable_completeness": "Every member of ISR and ELR holds all records below the HWM.",
+}
+"""What each property promises, by its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Version:
