@@ -62,7 +62,7 @@ PROMISES = {
     "hwm_never_moves_back": "The HWM never moves back on a leader.",
     "hwm_stands_under_min_isr": "The HWM stands still while the committed ISR has fewer than min ISR members.",
     "isr_holds_committed": "Every member of the ISR holds all records below the HWM.",
-    "isr_joined_caught_up": "A replica joins the ISR when its LEO has reached the HWM and the start of the leader epoch.",
+    "isr_joined_caught_up": "A replica joins the ISR once its LEO has reached the HWM and the start of the epoch.",
     "electable_completeness": "Every member of ISR and ELR holds all records below the HWM.",
 }
 """What each property promises, by its name."""
@@ -478,4 +478,4 @@ def _place(event: BrokerEvent) -> dict[str, Any]:
     return {"file": str(event.path), "line": event.line}
 
 
-__all__ = ["MAX_VERSIONS", "MAX_VIEWS", "Watermarks"]
+__all__ = ["MAX_VERSIONS", "MAX_VIEWS", "PROMISES", "Watermarks"]
