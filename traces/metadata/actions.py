@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from invariants.replication.controller import INVARIANTS
 from invariants.replication.observed import CONDITIONS, FINDINGS
 from model.language import graph
+from model.language.function import encoder
 from model.language.interpreter import Evaluate, compile_nodes
 from model.language.model import Instance, Scalars, state_inputs, trace_instance
 from model.language.protocol import Invariant
@@ -37,22 +38,41 @@ class Choice:
     values: tuple[Any, ...] = ()
 
 
-class CompiledAction:
-    """An action with its parameters fixed, as functions of a state's scalars."""
+class _Functions:
+    """An action's guards and effects as functions of scalars, compiled when they are first asked for."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self._guards = compile_nodes([g.node for g in instance.guards])
-        self._enabled = compile_nodes([instance.enabled])
-        self._writes = compile_nodes([w.node for w in instance.writes.values()])
+
+    @cached_property
+    def enabled(self) -> Evaluate:
+        return compile_nodes([self.instance.enabled])
+
+    @cached_property
+    def guards(self) -> Evaluate:
+        return compile_nodes([g.node for g in self.instance.guards])
+
+    @cached_property
+    def writes(self) -> Evaluate:
+        return compile_nodes([w.node for w in self.instance.writes.values()])
+
+
+class CompiledAction:
+    """An action with its parameters fixed, as functions of a state's scalars.
+
+    ``arguments`` are the scalars of a parameter that is an input of the functions, besides the state.
+    """
+
+    def __init__(self, functions: _Functions, arguments: Scalars = ()) -> None:
+        self.instance, self._functions, self._arguments = functions.instance, functions, arguments
 
     def enabled(self, state: Scalars) -> bool:
         """Whether every guard holds."""
-        return bool(self._enabled(state)[0])
+        return bool(self._functions.enabled(state + self._arguments)[0])
 
     def refusals(self, state: Scalars) -> tuple[str, ...]:
         """The names of the guards that do not hold."""
-        results = self._guards(state)
+        results = self._functions.guards(state + self._arguments)
         return tuple(g.name for g, holds in zip(self.instance.guards, results, strict=True) if not holds)
 
     def guards(self) -> tuple[str, ...]:
@@ -62,9 +82,14 @@ class CompiledAction:
     def after(self, state: Scalars) -> Scalars:
         """The state after it; where a guard does not hold, what it would be."""
         after = list(state)
-        for leaf, value in zip(self.instance.writes, self._writes(state), strict=True):
+        written = self._functions.writes(state + self._arguments)
+        for leaf, value in zip(self.instance.writes, written, strict=True):
             after[leaf] = int(value)
         return tuple(after)
+
+
+_AS_INPUT = {"alter_partition": "isr", "reassign": "target"}
+"""Parameters with so many values that an action is compiled once for all of them."""
 
 
 class ControllerActions:
@@ -95,8 +120,10 @@ class ControllerActions:
         self.inputs = state_inputs(self.leaves)
         self._by_name = {a.name: a for a in self.protocol.actions() if a.rule is None or a.rule in rules}
         self._compiled: dict[Choice, CompiledAction | None] = {}
+        self._functions: dict[Choice, _Functions | None] = {}
         self._epochs = [i for i, leaf in enumerate(self.leaves) if leaf.path.endswith("epoch")]
         self._properties = self._trace_properties()
+        self._encode = encoder(self.protocol.state)
 
     def names(self) -> frozenset[str]:
         """The actions that exist under these rules."""
@@ -105,12 +132,29 @@ class ControllerActions:
     def compiled(self, choice: Choice) -> CompiledAction | None:
         """An action, compiled when it is first asked for; None where it can never be taken."""
         if choice not in self._compiled:
-            action = self._by_name[choice.action]
-            values = dict(zip(action.domains, choice.values, strict=True))
-            lifted = {name: (self._lift(name, value), value) for name, value in values.items()}
-            instance = trace_instance(self.protocol, self.leaves, self.inputs, action, lifted)
-            self._compiled[choice] = None if instance is None else CompiledAction(instance)
+            values = dict(zip(self._by_name[choice.action].domains, choice.values, strict=True))
+            name = _AS_INPUT.get(choice.action)
+            lifted = {n: self._lift(n, value) for n, value in values.items()}
+            arguments: Scalars = ()
+            if name is not None:
+                given = lifted[name]
+                arguments = tuple(node.value for node in given.nodes)
+                leaves, start = given.type.leaves(name), len(self.leaves)
+                lifted[name] = given.type.wrap(
+                    [graph.leaf(start + i, x.sort, x.low, x.high) for i, x in enumerate(leaves)]
+                )
+                values[name] = None
+            functions = self._traced(Choice(choice.action, tuple(values.values())), lifted)
+            self._compiled[choice] = None if functions is None else CompiledAction(functions, arguments)
         return self._compiled[choice]
+
+    def _traced(self, choice: Choice, lifted: Mapping[str, Any]) -> _Functions | None:
+        if choice not in self._functions:
+            action = self._by_name[choice.action]
+            pairs = {n: (lifted[n], value) for n, value in zip(action.domains, choice.values, strict=True)}
+            instance = trace_instance(self.protocol, self.leaves, self.inputs, action, pairs)
+            self._functions[choice] = None if instance is None else _Functions(instance)
+        return self._functions[choice]
 
     def _lift(self, name: str, value: Any) -> Any:
         t = self.protocol.t
@@ -131,7 +175,9 @@ class ControllerActions:
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
         """A state from plain values."""
-        return self.protocol.state.encode(plain)
+        scalars: list[int] = []
+        self._encode(plain, scalars)
+        return tuple(scalars)
 
     def decode(self, state: Sequence[int]) -> dict[str, Any]:
         """A state as plain values."""

@@ -67,7 +67,7 @@ class CannotFollow(Exception):
 
 @dataclass(frozen=True)
 class Hop:
-    """A part of a step: up to which item it goes, and what is observed then.
+    """A part of a step: up to which item it goes, and the situation then.
 
     ``changes`` is 1 where a record of the partition is in it, ``bumps`` 1 where it ends the leader epoch.
     ``findings`` are properties that do not hold any more, each with whether that is certain. ``before`` and
@@ -75,13 +75,18 @@ class Hop:
     """
 
     item: int
-    state: PartitionState
+    situation: Situation
     changes: int = 0
     bumps: int = 0
     cause: str | None = None
     findings: tuple[tuple[str, bool], ...] = ()
     before: tuple[Mapping[str, Any], ...] = ()
     candidates: tuple[Candidate, ...] | None = None
+
+    @property
+    def state(self) -> PartitionState:
+        """What is observed then, without epochs."""
+        return self.situation.state
 
 
 class Step:
@@ -125,6 +130,8 @@ class Situations:
     ) -> None:
         self.beliefs, self._decode, self._flags = beliefs, decode, flags
         self._interned: dict[tuple[Belief, Brokers], Situation] = {}
+        self._patterns: dict[tuple[Belief, tuple[Any, ...]], _Pattern] = {}
+        self._records: dict[bytes, Mapping[str, Any]] = {}
 
     def __len__(self) -> int:
         """How many situations there were so far."""
@@ -174,11 +181,71 @@ class Situations:
         key: Any = items[0].raw if len(items) == 1 and isinstance(items[0], Change) else tuple(items)
         step = situation.steps.get(key)
         if step is None:
-            step = _Explanation(self, situation, items).step()
+            step = self._by_pattern(situation, items)
             # A broker that is new to the partition comes with flags of its own, which the key does not have.
             if set(step.after.brokers) <= set(situation.brokers):
                 situation.steps[key] = step
         return step
+
+    def _by_pattern(self, situation: Situation, items: Sequence[Item]) -> Step:
+        """Explain items, or see that the same was explained for a partition with other brokers."""
+        in_slots = self._in_slots(situation, items)
+        if in_slots is None:
+            return _Explanation(self, situation, items).step()
+        key = (situation.belief, in_slots)
+        pattern = self._patterns.get(key)
+        if pattern is not None:
+            return self._like(pattern, situation)
+        step = _Explanation(self, situation, items).step()
+        if all(hop.candidates is None for hop in step.hops):
+            slots = {broker: slot for slot, broker in enumerate(situation.brokers)}
+            orders = tuple(tuple(slots[b] for b in hop.situation.brokers) for hop in step.hops)
+            self._patterns[key] = tuple(zip(step.hops, orders, strict=True))
+        return step
+
+    def _like(self, pattern: _Pattern, situation: Situation) -> Step:
+        """The step of a pattern, with the brokers of a situation."""
+        brokers, hops = situation.brokers, []
+        after = situation
+        for hop, order in pattern:
+            after = self.situation(hop.situation.belief, tuple([brokers[slot] for slot in order]))
+            hops.append(Hop(hop.item, after, hop.changes, hop.bumps, hop.cause, hop.findings))
+        return Step(situation, after, tuple(hops))
+
+    def _in_slots(self, situation: Situation, items: Sequence[Item]) -> tuple[Any, ...] | None:
+        """Items with slots for brokers; None where what follows depends on more than the slots.
+
+        That is so where a broker is new to the partition, and where the order of the brokers' numbers counts.
+        """
+        slots = {broker: slot for slot, broker in enumerate(situation.brokers)}
+        slots[NO_LEADER] = NO_LEADER
+        found: list[Any] = []
+        try:
+            for item in items:
+                if isinstance(item, Change):
+                    record = self.record(item.raw)
+                    if "replicas" in record:
+                        return None
+                    found.append(
+                        tuple(
+                            [
+                                (name, tuple([slots[b] for b in record[name]]))
+                                for name in _FIELDS
+                                if record.get(name) is not None
+                            ]
+                        )
+                    )
+                    leader = record.get("leader", -2)
+                    found.append(
+                        (slots[leader] if leader != -2 else leader, record.get("leaderRecoveryState", -1))
+                    )
+                elif isinstance(item, BrokerEvent):
+                    found.append((item.kind, slots[item.broker], item.flags))
+                else:
+                    found.append(item)
+        except KeyError:
+            return None
+        return tuple(found)
 
     def flags(self, broker: int) -> Flags:
         """What is known of a broker's registration now."""
@@ -186,7 +253,18 @@ class Situations:
 
     def record(self, raw: bytes) -> Mapping[str, Any]:
         """The fields of a PartitionChangeRecord."""
-        return self._decode(raw)
+        found = self._records.get(raw)
+        if found is None:
+            if len(self._records) >= MAX_RECORDS:
+                self._records.clear()
+            found = self._records[raw] = self._decode(raw)
+        return found
+
+
+_Pattern = tuple[tuple[Hop, tuple[int, ...]], ...]
+"""The hops of a step, each with the slots before the step in the order in which they are after the hop."""
+MAX_RECORDS = 50_000
+"""So many different records are kept decoded."""
 
 
 @dataclass
@@ -375,7 +453,7 @@ class _Explanation:
             bumps += "leader" in self.all.record(item.raw)
         return Hop(
             changed[-1] if changed else end - 1,
-            after.state,
+            after,
             len(changed),
             bumps,
             " or ".join(sorted(here.causes)) or None,
