@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
+from traces.kafka.batches import RecordBatch
 from traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
 from traces.metadata import snapshots
 from traces.metadata.follow import Follower, OnChange, OnSetting, Tracks
@@ -65,6 +67,7 @@ def _followed(log: MetadataLog, follower: Follower, report: Report) -> Iterator[
             follower.gap(found.path, found.expected_offset, found.found_offset)
             continue
         path, batch = found
+        _check_offsets(path, batch, follower)
         while checks and checks[0].end_offset <= batch.base_offset:
             _check(checks.pop(0), follower, report)
         follower.take(path, batch)
@@ -77,6 +80,18 @@ def _followed(log: MetadataLog, follower: Follower, report: Report) -> Iterator[
             report.notes.append(
                 f"{snapshot.path}: ends at offset {snapshot.end_offset}, and the log at {next_offset}: not compared"
             )
+
+
+def _check_offsets(path: Path, batch: RecordBatch, follower: Follower) -> None:
+    """Tell where offsets are missing within a batch: a metadata log is never compacted (KIP-630)."""
+    if len(batch.offsets) == batch.last_offset - batch.base_offset + 1:
+        return
+    expected = batch.base_offset
+    for offset in (*batch.offsets, batch.last_offset + 1):
+        if offset != expected:
+            follower.gap(path, expected, offset)
+            return
+        expected += 1
 
 
 def _check(snapshot: Snapshot, follower: Follower, report: Report) -> None:
