@@ -44,6 +44,9 @@ MAX_TRANSACTION = 1_000_000
 SPLIT = 10_000
 """A decision with more records than this is appended in several batches (Kafka's limit for one)."""
 MAX_LEVEL = 2
+LOG_DIRS_VERSION = 2
+"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; before, one without
+flags would say nothing, and none is written."""
 _WHOLE = Settings((1,), (False,))
 
 OnChange = Callable[[PartitionChange], None]
@@ -306,6 +309,15 @@ class Follower:
     ) -> None:
         data = record.data
         fenced, shutdown = data.get("fenced", 0), data.get("inControlledShutdown", 0)
+        if not fenced and not shutdown and record.version < LOG_DIRS_VERSION:
+            candidate = Candidate(
+                "change of a registration",
+                {"broker": data["brokerId"]},
+                (),
+                (),
+                {"record": ("none", "written")},
+            )
+            self.unexplained({"offset": offset}, time, None, (), (candidate,))
         self._broker_changes(pending, offset, time, data["brokerId"], data["brokerEpoch"], fenced, shutdown)
 
     def _fence(self, pending: _Pending, offset: int, time: int, record: MetadataRecord, value: bytes) -> None:
