@@ -143,6 +143,8 @@ class Beliefs:
     def __init__(self, rules: tuple[Rules, ...]) -> None:
         self.rules = rules
         self._interned: dict[tuple[int, frozenset[Tagged]], Belief] = {}
+        self._initial: dict[Any, Belief] = {}
+        self._created: dict[tuple[Slots, tuple[Flags, ...]], Observed] = {}
 
     def actions(self, tag: int, slots: int) -> ControllerActions:
         """The actions for one set of rules."""
@@ -163,10 +165,25 @@ class Beliefs:
 
         Supposed is that what can be elected holds what was committed.
         """
+        tags = tuple(range(len(self.rules)) if tags is None else sorted(tags))
+        key = (observed, tuple(flags), tuple(min_isr), tuple(unclean), first, tags)
+        if key not in self._initial:
+            self._initial[key] = self._begin(*key)
+        return self._initial[key]
+
+    def _begin(
+        self,
+        observed: Observed,
+        flags: tuple[Flags, ...],
+        min_isr: tuple[int, ...],
+        unclean: tuple[bool, ...],
+        first: int,
+        tags: tuple[int, ...],
+    ) -> Belief:
         registrations = [f.to_plain() for f in flags]
         slots = len(registrations)
         states = set()
-        for tag in range(len(self.rules)) if tags is None else tags:
+        for tag in tags:
             actions = self.actions(tag, slots)
             for setting in min_isr:
                 for allowed in unclean:
@@ -201,11 +218,14 @@ class Beliefs:
 
     def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:
         """A new partition with these replicas."""
-        registrations = [f.to_plain() for f in flags]
-        new = decisions(len(registrations), self.rules[0]).new_partition(
-            replicas=list(replicas), registrations=registrations
-        )
-        return self.observe({"partition": new})
+        key = (replicas, tuple(flags))
+        if key not in self._created:
+            registrations = [f.to_plain() for f in key[1]]
+            new = decisions(len(registrations), self.rules[0]).new_partition(
+                replicas=list(replicas), registrations=registrations
+            )
+            self._created[key] = self.observe({"partition": new})
+        return self._created[key]
 
     def belief(self, slots: int, states: frozenset[Tagged], observed: Observed) -> Belief:
         """The one belief with these states; the observed partition goes with them."""
@@ -270,16 +290,21 @@ class Beliefs:
         compiled = actions.compiled(choice)
         if compiled is None or not compiled.enabled(state):
             return None
-        after = actions.decode(compiled.after(state))
-        if self.observe(after) != expected or after["partition"]["partition_epoch"] != (
-            event.after is not None
-        ):
+        scalars = compiled.after(state)
+        # What is cheap to see comes first: most actions write no record where there is one, or another kind.
+        if scalars[actions.partition_epoch] != (event.after is not None):
+            return None
+        if (scalars[actions.leader_epoch] > 0) != expected.bumped:
+            return None
+        after = actions.decode(scalars)
+        if self.observe(after) != expected:
             return None
         if event.kind in BROKER_ACTIONS and _flags(after["registrations"][event.slot]) != event.flags:
             return None
         if event.kind == "settings":
             _set(after, event)
-        return actions.without_epochs(actions.encode(after))
+            scalars = actions.encode(after)
+        return actions.without_epochs(scalars)
 
     def observe(self, plain: Mapping[str, Any]) -> Observed:
         """A state as the metadata log would have it."""

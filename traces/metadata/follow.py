@@ -82,6 +82,7 @@ class Follower:
         self._transaction: list[tuple[int, int, bytes]] | None = None
         self._held: tuple[list[int], int, list[bytes]] | None = None
         self._last_time = 0
+        self._events: dict[tuple[str, int, Flags], BrokerEvent] = {}
 
     def _with_rules(self, sets: tuple[RuleSet, ...]) -> Situations:
         return Situations(Beliefs(tuple(s.rules for s in sets)), _decode_change, self.image.flags)
@@ -254,6 +255,13 @@ class Follower:
 
     # --- brokers --------------------------------------------------------------------------------------
 
+    def _event(self, kind: str, broker: int, flags: Flags) -> BrokerEvent:
+        """The one event with this content."""
+        key = (kind, broker, flags)
+        if key not in self._events:
+            self._events[key] = BrokerEvent(kind, broker, flags)
+        return self._events[key]
+
     def _register(
         self, pending: _Pending, offset: int, time: int, record: MetadataRecord, value: bytes
     ) -> None:
@@ -274,7 +282,7 @@ class Follower:
         if known is None:
             known = self._stored(broker, epoch, data["incarnationId"], Flags())
         known.epoch, known.incarnation, known.flags = epoch, data["incarnationId"], flags
-        pending.broker(BrokerEvent("register", broker, flags), offset)
+        pending.broker(self._event("register", broker, flags), offset)
 
     def _stored(self, broker: int, epoch: int, incarnation: str, flags: Flags) -> Broker:
         """A broker that is new, with the stand-in that its registration is followed by."""
@@ -338,10 +346,10 @@ class Follower:
                 return
         if shutdown:
             known.flags = replace(known.flags, in_controlled_shutdown=shutdown > 0)
-            pending.broker(BrokerEvent("start_controlled_shutdown", broker, known.flags), offset)
+            pending.broker(self._event("start_controlled_shutdown", broker, known.flags), offset)
         if fenced:
             known.flags = replace(known.flags, fenced=fenced > 0)
-            pending.broker(BrokerEvent("fence" if fenced > 0 else "unfence", broker, known.flags), offset)
+            pending.broker(self._event("fence" if fenced > 0 else "unfence", broker, known.flags), offset)
         if not shutdown and not fenced:
             _count(self.report, "BROKER_REGISTRATION_CHANGE_RECORD of something else", 1)
 
@@ -354,8 +362,8 @@ class Follower:
             self._broker_changes(pending, offset, time, broker, epoch, 0, 0)
         if known is not None:
             if not known.flags.fenced:
-                pending.broker(BrokerEvent("fence", broker, replace(known.flags, fenced=True)), offset)
-            pending.broker(BrokerEvent("unregister", broker, Flags()), offset)
+                pending.broker(self._event("fence", broker, replace(known.flags, fenced=True)), offset)
+            pending.broker(self._event("unregister", broker, Flags()), offset)
             pending.flush()
             del self.image.brokers[broker]
             if known.partition is not None:
@@ -638,7 +646,7 @@ class _Pending:
 
     def __init__(self, follower: Follower, time: int) -> None:
         self._follower, self._time = follower, time
-        self._items: dict[Partition, tuple[list[Item], list[int]]] = {}
+        self._items: dict[Partition, list[tuple[Item, int]]] = {}
         self._first: int | None = None
         self._registrations: list[tuple[int, int]] = []
 
@@ -646,18 +654,23 @@ class _Pending:
         """An item that concerns a partition."""
         found = self._items.get(partition)
         if found is None:
-            found = self._items[partition] = ([], [])
-        found[0].append(item)
-        found[1].append(offset)
+            self._items[partition] = [(item, offset)]
+        else:
+            found.append((item, offset))
         if self._first is None:
             self._first = offset
-        if not isinstance(item, Change):
+        if item.__class__ is not Change:
             self._first = offset + 1
 
     def broker(self, event: BrokerEvent, offset: int) -> None:
         """Something that happened to a broker, for all partitions that have it."""
+        items, pair = self._items, (event, offset)
         for partition in self._follower.image.replicas.get(event.broker, ()):
-            self.add(partition, event, offset)
+            found = items.get(partition)
+            if found is None:
+                items[partition] = [pair]
+            else:
+                found.append(pair)
         self._first = offset + 1
 
     def first_of_decision(self, offset: int) -> int:
@@ -673,10 +686,31 @@ class _Pending:
         items, self._items = self._items, {}
         registrations, self._registrations = self._registrations, []
         self._first = None
-        for partition, (events, offsets) in items.items():
-            step = self._follower._go_on(partition, events, offsets, self._time)
-            if registrations and step is not None:
-                self._belongs(partition, step, offsets, registrations)
+        follower, changes = self._follower, 0
+        for partition, pairs in items.items():
+            situation = partition.situation
+            if len(pairs) == 1:
+                item = pairs[0][0]
+                step = situation.steps.get(item.raw if item.__class__ is Change else item)
+            else:
+                step = situation.steps.get(tuple([pair[0] for pair in pairs]))
+            if (
+                step is None
+                or step.notable
+                or partition.state is not None
+                or (step.changes and registrations)
+                or step.after.brokers is not situation.brokers
+            ):
+                events, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+                taken = follower._go_on(partition, events, offsets, self._time)
+                if registrations and taken is not None:
+                    self._belongs(partition, taken, offsets, registrations)
+                continue
+            changes += step.changes
+            partition.situation = step.after
+            partition.partition_epoch += step.changes
+            partition.leader_epoch += step.bumps
+        follower.report.changes += changes
 
     def _belongs(
         self, partition: Partition, step: Step, offsets: Sequence[int], registrations: list[tuple[int, int]]

@@ -30,8 +30,12 @@ class Change(NamedTuple):
     raw: bytes
 
 
-class BrokerEvent(NamedTuple):
-    """Something that happened to a broker: one of the model's actions, or "unregister"; its flags after it."""
+@dataclass(frozen=True, eq=False)
+class BrokerEvent:
+    """Something that happened to a broker: one of the model's actions, or "unregister"; its flags after it.
+
+    Two of them are the same only where they are the same object, so that they are looked up fast.
+    """
 
     kind: str
     broker: int
@@ -50,6 +54,15 @@ class Settings(NamedTuple):
 
 
 Item = Change | BrokerEvent | Settings
+
+
+def key_of(items: Sequence[Item]) -> Any:
+    """What a step is looked up by: a lone change by its bytes."""
+    if len(items) > 1:
+        return tuple(items)
+    item = items[0]
+    return item.raw if item.__class__ is Change else item
+
 
 _ORDER = {
     "fence": batches.FENCING,
@@ -106,7 +119,10 @@ class Step:
 
 
 class Situation:
-    """A belief, and the brokers that its slots stand for. ``steps`` holds what was explained already."""
+    """A belief, and the brokers that its slots stand for. ``steps`` holds what was explained already (``key_of``).
+
+    Situations of one replay with the same brokers have the same tuple of them.
+    """
 
     __slots__ = ("belief", "brokers", "leaderless", "steps", "under_min_isr")
 
@@ -130,6 +146,7 @@ class Situations:
     ) -> None:
         self.beliefs, self._decode, self._flags = beliefs, decode, flags
         self._interned: dict[tuple[Belief, Brokers], Situation] = {}
+        self._brokers: dict[Brokers, Brokers] = {}
         self._patterns: dict[tuple[Belief, tuple[Any, ...]], _Pattern] = {}
         self._records: dict[bytes, Mapping[str, Any]] = {}
 
@@ -141,7 +158,7 @@ class Situations:
         """The one situation with this belief and these brokers."""
         key = (belief, brokers)
         if key not in self._interned:
-            self._interned[key] = Situation(belief, brokers)
+            self._interned[key] = Situation(belief, self._brokers.setdefault(brokers, brokers))
         return self._interned[key]
 
     def initial(
@@ -178,7 +195,7 @@ class Situations:
 
         Raises CannotFollow.
         """
-        key: Any = items[0].raw if len(items) == 1 and isinstance(items[0], Change) else tuple(items)
+        key = key_of(items)
         step = situation.steps.get(key)
         if step is None:
             step = self._by_pattern(situation, items)
