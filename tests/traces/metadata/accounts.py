@@ -1,0 +1,271 @@
+"""What the replay says of a changed log, and why it may say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.traces.metadata.mutations import (
+    CHANGE,
+    CONFIG,
+    CREATION,
+    FEATURE,
+    FLAGS,
+    FOLLOWED,
+    REGISTRATION,
+    Log,
+    Mutation,
+    without_order,
+)
+from traces.errors import TraceError
+from traces.kafka.metadata_log import open_metadata_log
+from traces.kafka.values import MetadataRecord, decode
+from traces.metadata import follow
+from traces.metadata.beliefs import Beliefs
+from traces.metadata.replay import replay_metadata
+from traces.metadata.situations import FlagsOf, Situations
+from traces.observed import PartitionChange
+from traces.report import Report, Unexplained
+
+SET_ORDER = "order of a set"
+NOT_FOLLOWED = "nothing that is followed"
+INDEPENDENT = "decisions that do not depend on each other"
+REPEATED = "a field repeats what holds"
+ENDS_EARLIER = "the log ends earlier"
+CREATION_ORDER = "order within the creation of a topic"
+SETTING = "a setting on which no decision depends"
+ALLOWED = "another history that the protocol allows"
+TORN = "a decision with a record of another one within it"
+"""Not allowed, and not reported: what is known to be missed."""
+WITHOUT_MEANING = (SET_ORDER, NOT_FOLLOWED, INDEPENDENT, REPEATED, ENDS_EARLIER, CREATION_ORDER)
+"""What does not change the meaning of a log."""
+REASONS = (*WITHOUT_MEANING, SETTING, ALLOWED)
+FOLLOWED_FEATURES = ("metadata.version", "eligible.leader.replicas.version")
+FOLLOWED_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+
+
+class Reported(Exception):
+    """Enough is known: something is not explained."""
+
+
+class First(Report):
+    """A report that ends the replay at the first entry that nothing explains."""
+
+    def add(self, line: Unexplained) -> None:
+        """Keep it, and end. Raises Reported."""
+        super().add(line)
+        raise Reported
+
+
+@dataclass
+class Replayed:
+    """The report on a log, and the changes of its partitions; ``error`` where it could not be read."""
+
+    report: Report
+    changes: list[PartitionChange] = field(default_factory=list)
+    error: TraceError | None = None
+
+    @property
+    def first(self) -> int | None:
+        """The offset of the first entry that nothing explains; None where it has none."""
+        entries = self.report.unexplained
+        return entries[0].position.get("offset") if entries else None
+
+
+def replayed(log: Log, folder: Path) -> Replayed:
+    """Write a log, open it and replay it. The folder is for this alone: what is in it goes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in folder.iterdir():
+        file.unlink()
+    found = Replayed(First("made", "metadata log", ""))
+    try:
+        opened = open_metadata_log(log.write(folder))
+        replay_metadata(opened, found.report, tracks=lambda _: True, on_change=found.changes.append)
+    except TraceError as wrong:
+        found.error = wrong
+    except Reported:
+        pass
+    return found
+
+
+class Shared:
+    """What was explained once, for many replays of logs that are nearly the same: one Situations for each set of rules.
+
+    A Situations asks the image of its follower for the flags of brokers, so it is handed from one to the next. That it
+    makes no difference is what ``test_sharing_makes_no_difference`` is for.
+    """
+
+    def __init__(self) -> None:
+        self._beliefs: dict[tuple[frozenset[str], ...], Beliefs] = {}
+        self._situations: dict[tuple[frozenset[str], ...], Situations] = {}
+
+    def beliefs(self, rules: tuple[frozenset[str], ...]) -> Beliefs:
+        """In the place of Beliefs."""
+        return self._beliefs.setdefault(rules, Beliefs(rules))
+
+    def situations(
+        self, beliefs: Beliefs, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
+    ) -> Situations:
+        """In the place of Situations."""
+        found = self._situations.setdefault(beliefs.rules, Situations(beliefs, decode, flags))
+        found._flags = flags
+        return found
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """While replays share what was explained."""
+    known = Shared()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(follow, "Beliefs", known.beliefs)
+        patch.setattr(follow, "Situations", known.situations)
+        yield
+
+
+def is_reported(mutation: Mutation, original: Replayed, changed: Replayed) -> bool:
+    """Whether the replay tells the change: by something unexplained, or other rules where they were changed."""
+    if changed.error is not None or changed.report.unexplained_count:
+        return True
+    rules = (changed.report.profile, changed.report.rules)
+    return mutation.kind == "metadata.version" and rules != (original.report.profile, original.report.rules)
+
+
+def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) -> tuple[str, str]:
+    """Why a change is not reported, and the decisions at its offset, before and after it.
+
+    ("", what) where there is no reason.
+    """
+    made = mutation.make()
+    before = [without_order(r) for _, _, r in log.records()]
+    after = [without_order(r) for _, _, r in made.records()]
+    if before == after and _snapshots(log) == _snapshots(made):
+        return SET_ORDER, ""
+    if "removed" in mutation.kind and after == before[: len(after)]:
+        return ENDS_EARLIER, ""
+    one, other = mutation.touched[0], mutation.touched[-1]
+    if not is_followed(one) or not is_followed(other):
+        return NOT_FOLLOWED, ""
+    if "swapped" in mutation.kind:
+        if {one.type, other.type} <= {"TOPIC_RECORD", CONFIG, CREATION}:
+            return (CREATION_ORDER if _states(original) == _states(changed) else ""), "creation"
+        if independent(one, other, log, original):
+            return INDEPENDENT, ""
+    unknown = [c for c in changed.changes if c.cause is None]
+    if unknown:
+        return "", f"no decision explains offset {unknown[0].position}"
+    if is_torn(made, changed):
+        return TORN, _cause(mutation, original, changed)
+    if {one.type, other.type} <= {CONFIG, FEATURE} and _states(original) == _states(changed):
+        return SETTING, ""
+    if one.type == CHANGE and len(mutation.touched) == 1 and _states(original) == _states(changed):
+        return REPEATED, ""
+    return ALLOWED, _cause(mutation, original, changed)
+
+
+def is_followed(record: MetadataRecord) -> bool:
+    """Whether the replay takes anything from a record."""
+    if record.type == CONFIG:
+        return record.data["name"] in FOLLOWED_SETTINGS
+    if record.type == FEATURE:
+        return record.data["name"] in FOLLOWED_FEATURES
+    return record.type in FOLLOWED
+
+
+def independent(one: MetadataRecord, other: MetadataRecord, log: Log, original: Replayed) -> bool:
+    """Whether neither of two records writes what the decision of the other reads or writes."""
+    names = {r.data["topicId"]: r.data["name"] for _, _, r in log.records() if r.type == "TOPIC_RECORD"}
+    (reads, writes), (others_reads, others_writes) = (
+        _reads_and_writes(r, names, original) for r in (one, other)
+    )
+    return not (writes & (others_reads | others_writes) or others_writes & reads)
+
+
+def _reads_and_writes(
+    record: MetadataRecord, names: dict[str, str], original: Replayed
+) -> tuple[set[str], set[str]]:
+    """A decision about a partition reads its topic's settings and all brokers that it ever names."""
+    data = record.data
+    match record.type:
+        case "PARTITION_CHANGE_RECORD" | "PARTITION_RECORD":
+            topic = names[data["topicId"]]
+            named: set[int] = set()
+            for c in original.changes:
+                if c.name == f"{topic}-{data['partitionId']}" and c.after is not None:
+                    named |= {*c.after.replicas, *c.after.isr, *c.after.elr, *c.after.last_known_elr}
+            reads = {f"settings of {topic}", f"topic {topic}", "settings", *(f"broker {b}" for b in named)}
+            return reads, {f"partition {topic}-{data['partitionId']}"}
+        case "REGISTER_BROKER_RECORD" | "BROKER_REGISTRATION_CHANGE_RECORD":
+            return set(), {f"broker {data['brokerId']}"}
+        case "TOPIC_RECORD":
+            return set(), {f"topic {data['name']}"}
+        case "CONFIG_RECORD":
+            return set(), {f"settings of {data['resourceName']}" if data["resourceName"] else "settings"}
+    return set(), {record.type}
+
+
+_BEFORE, _AFTER = ("fence", "register"), ("start_controlled_shutdown", "unfence")
+"""The decisions about a broker whose changes of partitions stand before its record, and after it."""
+
+
+def is_torn(log: Log, changed: Replayed) -> bool:
+    """Whether a record stands between those of one decision, which the controller appends as one.
+
+    A change that only one of these decisions explains, and the record of a broker that the partition has, belong
+    together; what is between them has to be explained by the same decision.
+    """
+    causes = {c.position: c for c in changed.changes}
+    for batch in log.batches:
+        if batch.control:
+            continue
+        records = [(o, decode(v or b"")) for o, v in zip(batch.offsets, batch.values, strict=True)]
+        for at, (offset, _) in enumerate(records):
+            found = causes.get(offset)
+            if found is None or found.cause not in (*_BEFORE, *_AFTER):
+                continue
+            way = records[at + 1 :] if found.cause in _BEFORE else records[:at][::-1]
+            if not _reaches(way, found, causes):
+                return True
+    return False
+
+
+def _reaches(
+    way: list[tuple[int, MetadataRecord]], found: PartitionChange, causes: dict[int, PartitionChange]
+) -> bool:
+    """Whether the record of a broker comes before anything that is not of the same decision."""
+    for offset, record in way:
+        if record.type in (REGISTRATION, FLAGS):
+            state = found.before
+            assert state is not None
+            concerned = {*state.replicas, *state.isr, *state.elr, *state.last_known_elr}
+            return record.data["brokerId"] in concerned
+        other = causes.get(offset)
+        if other is None or other.cause is None or found.cause not in other.cause.split(" or "):
+            return False
+    return False
+
+
+def _snapshots(log: Log) -> list[tuple[int, list[MetadataRecord]]]:
+    return [(s.end_offset, [without_order(r) for _, _, r in Log(s.batches).records()]) for s in log.snapshots]
+
+
+def _states(replay: Replayed) -> dict[str, list[object]]:
+    """What each partition goes through."""
+    found: dict[str, list[object]] = {}
+    for c in replay.changes:
+        found.setdefault(c.name, []).append((c.before, c.after, c.cause))
+    return found
+
+
+def _cause(mutation: Mutation, original: Replayed, changed: Replayed) -> str:
+    """The decisions at the changed offset, before and after."""
+
+    def at(replay: Replayed) -> str:
+        causes = sorted({c.cause or "" for c in replay.changes if c.position == mutation.offset})
+        return "; ".join(causes) or "no change of a partition"
+
+    return f"{at(original)} => {at(changed)}"

@@ -1,0 +1,448 @@
+"""Single changes of a recorded metadata log: each one a log of its own, written batch by batch."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from crc32c import crc32c
+
+from traces.kafka.batches import HEADER, RecordBatch, encode_batch
+from traces.kafka.codec import put_varint
+from traces.kafka.metadata_log import open_metadata_log
+from traces.kafka.values import MetadataRecord, decode, encode
+
+Data = dict[str, Any]
+
+CHANGE, CREATION = "PARTITION_CHANGE_RECORD", "PARTITION_RECORD"
+REGISTRATION, FLAGS = "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD"
+CONFIG, FEATURE = "CONFIG_RECORD", "FEATURE_LEVEL_RECORD"
+FOLLOWED = frozenset({CHANGE, CREATION, REGISTRATION, FLAGS, CONFIG, FEATURE, "TOPIC_RECORD"})
+"""The records of the recorded clusters from which the replay takes something."""
+SETS = ("isr", "eligibleLeaderReplicas", "lastKnownElr", "addingReplicas", "removingReplicas")
+LEVELS = (1, 7, 11, 12, 15, 20, 22, 23, 24, 25)
+"""Feature levels of metadata.version, from 3.0-IV1 to 4.0-IV3."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot of a log: where it ends, its leader epoch, its batches."""
+
+    end_offset: int
+    epoch: int
+    batches: tuple[RecordBatch, ...]
+
+
+@dataclass(frozen=True)
+class Log:
+    """A metadata log that begins at offset 0."""
+
+    batches: tuple[RecordBatch, ...]
+    snapshots: tuple[Snapshot, ...] = ()
+
+    def without_snapshots(self) -> Log:
+        """The records alone."""
+        return replace(self, snapshots=())
+
+    def records(self) -> Iterator[tuple[int, int, MetadataRecord]]:
+        """The data records: the index of the batch, the offset, the record."""
+        for number, batch in enumerate(self.batches):
+            if not batch.control:
+                for offset, value in zip(batch.offsets, batch.values, strict=True):
+                    yield number, offset, decode(value or b"")
+
+    def write(self, folder: Path) -> Path:
+        """Write it as Kafka has it on disk; into a folder without other files of a log."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{0:020}.log").write_bytes(b"".join(map(encoded, self.batches)))
+        for found in self.snapshots:
+            name = f"{found.end_offset:020}-{found.epoch:010}.checkpoint"
+            (folder / name).write_bytes(b"".join(map(encoded, found.batches)))
+        return folder
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change: its kind, in which record it is, at which offset, in words, and the log that it makes.
+
+    ``last`` is the offset of the second of two records that are swapped. ``touched`` are the records that it changes,
+    moves or takes away, as they were.
+    """
+
+    kind: str
+    where: str
+    offset: int
+    what: str
+    make: Callable[[], Log] = field(repr=False, compare=False)
+    touched: tuple[MetadataRecord, ...] = field(default=(), repr=False)
+    last: int = -1
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"offset {self.offset}: {self.kind}, {self.where}: {self.what}"
+
+
+_ENCODED: dict[tuple[object, ...], bytes] = {}
+_DELTA_AT, _CHECKED = 23, 21
+"""Where a batch has the offset of its last record, relative to its own, and what its checksum covers."""
+
+
+def encoded(batch: RecordBatch) -> bytes:
+    """A batch as bytes. What it holds is encoded once; the checksum covers neither the offset nor the epoch."""
+    deltas = tuple(o - batch.base_offset for o in batch.offsets)
+    key = (batch.control, batch.timestamp, deltas, tuple(batch.keys), tuple(batch.values))
+    if key not in _ENCODED:
+        if len(_ENCODED) > 20_000:
+            _ENCODED.clear()
+        _ENCODED[key] = _encode(batch, deltas)
+    body = _ENCODED[key]
+    length = struct.unpack_from(">i", body, 8)[0]
+    return struct.pack(">qii", batch.base_offset, length, batch.leader_epoch) + body[16:]
+
+
+def _encode(batch: RecordBatch, deltas: tuple[int, ...]) -> bytes:
+    keys = batch.keys if batch.control else None
+    body = encode_batch(0, 0, batch.timestamp, batch.values, control=batch.control, keys=keys)
+    last = batch.last_offset - batch.base_offset
+    if deltas == tuple(range(last + 1)):
+        return body
+    head = HEADER.size
+    made = bytearray(body[:head])
+    struct.pack_into(">i", made, _DELTA_AT, last)
+    for delta, value in zip(deltas, batch.values, strict=True):
+        assert delta < 64, "one byte"
+        assert value is not None
+        record = bytearray((0, 0, delta << 1, 1))
+        put_varint(record, len(value) << 1)
+        record += value + b"\0"
+        put_varint(made, len(record) << 1)
+        made += record
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">I", made, _CHECKED - 4, crc32c(bytes(made[_CHECKED:])))
+    return bytes(made)
+
+
+def read(folder: Path) -> Log:
+    """A recorded log that begins at offset 0."""
+    log = open_metadata_log(folder)
+    found = []
+    for item in log.batches():
+        assert isinstance(item[1], RecordBatch)
+        found.append(item[1])
+    return Log(
+        tuple(found), tuple(Snapshot(s.end_offset, s.epoch, tuple(s.batches())) for s in log.snapshots)
+    )
+
+
+# --- changes of a field -----------------------------------------------------------------------------------
+
+
+def fields(log: Log) -> Iterator[Mutation]:
+    """Every change of one field of one record."""
+    brokers = sorted({r.data["brokerId"] for _, _, r in log.records() if r.type == REGISTRATION})
+    epochs = sorted({r.data["brokerEpoch"] for _, _, r in log.records() if r.type == REGISTRATION})
+    state: dict[tuple[str, int], Data] = {}
+    for number, offset, record in log.records():
+        for kind, what, data in _of_record(record, _merge(state, record), brokers, epochs):
+            value = encode(record.type, record.version, data)
+            if value == encode(*record):
+                continue
+            yield Mutation(
+                kind, record.type, offset, what, _with_value(log, number, offset, value), (record,)
+            )
+
+
+def fields_of_snapshots(log: Log) -> Iterator[Mutation]:
+    """Every change of one field of one record of a snapshot; ``offset`` is where the snapshot ends."""
+    brokers = sorted({r.data["brokerId"] for _, _, r in log.records() if r.type == REGISTRATION})
+    epochs = sorted({r.data["brokerEpoch"] for _, _, r in log.records() if r.type == REGISTRATION})
+    for at, snapshot in enumerate(log.snapshots):
+        inner = Log(snapshot.batches)
+        for number, offset, record in inner.records():
+            for kind, what, data in _of_record(record, record.data, brokers, epochs):
+                value = encode(record.type, record.version, data)
+                if value == encode(*record):
+                    continue
+                made = _with_snapshot(log, at, _with_value(inner, number, offset, value))
+                where = f"{record.type} of a snapshot"
+                yield Mutation(kind, where, snapshot.end_offset, what, made, (record,))
+
+
+def _with_value(log: Log, number: int, offset: int, value: bytes) -> Callable[[], Log]:
+    def make() -> Log:
+        batch = log.batches[number]
+        values = [value if o == offset else v for o, v in zip(batch.offsets, batch.values, strict=True)]
+        return _with_batches(log, number, 1, [batch._replace(values=values)])
+
+    return make
+
+
+def _with_snapshot(log: Log, at: int, made: Callable[[], Log]) -> Callable[[], Log]:
+    def make() -> Log:
+        changed = replace(log.snapshots[at], batches=made().batches)
+        return replace(log, snapshots=(*log.snapshots[:at], changed, *log.snapshots[at + 1 :]))
+
+    return make
+
+
+def _with_batches(log: Log, number: int, count: int, new: Sequence[RecordBatch]) -> Log:
+    return replace(log, batches=(*log.batches[:number], *new, *log.batches[number + count :]))
+
+
+def _merge(state: dict[tuple[str, int], Data], record: MetadataRecord) -> Data:
+    """The partition that a record changes, as it was before; as it is, for another record."""
+    if record.type not in (CHANGE, CREATION):
+        return record.data
+    key = (record.data["topicId"], record.data["partitionId"])
+    before = state.get(key, record.data)
+    state[key] = before | {k: v for k, v in record.data.items() if v is not None}
+    return before
+
+
+Changed = Iterator[tuple[str, str, Data]]
+
+
+def _of_record(record: MetadataRecord, before: Data, brokers: list[int], epochs: list[int]) -> Changed:
+    """Each change of a record: its kind, in words, the new fields."""
+    data = record.data
+    match record.type:
+        case "PARTITION_CHANGE_RECORD" | "PARTITION_RECORD":
+            yield from _of_sets(record, before, brokers)
+            yield from _of_leader(data, before, brokers)
+            yield from _of_replicas(record, before, brokers)
+            yield from _of_recovery(data)
+            for name in ("leaderEpoch", "partitionEpoch"):
+                if name in data:
+                    for value in (data[name] - 1, data[name] + 1):
+                        yield _put(f"{name} off by one", data, name, value)
+        case "REGISTER_BROKER_RECORD":
+            yield from _of_epoch(data, epochs)
+            for name in ("fenced", "inControlledShutdown"):
+                yield _put(f"{name} flipped", data, name, not data[name])
+        case "BROKER_REGISTRATION_CHANGE_RECORD":
+            yield from _of_epoch(data, epochs)
+            for name in ("fenced", "inControlledShutdown")[: 1 + min(record.version, 1)]:
+                for value in {-1, 0, 1} - {data.get(name, 0)}:
+                    yield _put(f"{name} flipped", data, name, value)
+            for other in brokers:
+                if other != data["brokerId"]:
+                    yield _put("another broker", data, "brokerId", other)
+        case "CONFIG_RECORD":
+            if data["name"] == "min.insync.replicas":
+                for text in ("1", "2", "3", "4", None):
+                    if text != data["value"]:
+                        yield _put("min.insync.replicas", data, "value", text)
+        case "FEATURE_LEVEL_RECORD":
+            if data["name"] == "metadata.version":
+                for level in LEVELS:
+                    if level != data["featureLevel"]:
+                        yield _put("metadata.version", data, "featureLevel", level)
+
+
+def _put(kind: str, data: Data, name: str, value: Any) -> tuple[str, str, Data]:
+    return kind, f"{name} {data.get(name)} -> {value}", {**data, name: value}
+
+
+def _without(kind: str, data: Data, name: str) -> tuple[str, str, Data]:
+    return kind, f"{name} {data[name]} dropped", {k: v for k, v in data.items() if k != name}
+
+
+_SET_NAMES = {"isr": "ISR", "eligibleLeaderReplicas": "ELR", "lastKnownElr": "lastKnownElr"}
+
+
+def _of_sets(record: MetadataRecord, before: Data, brokers: list[int]) -> Changed:
+    data = record.data
+    for name, short in _SET_NAMES.items():
+        if name != "isr" and record.version < 2:
+            continue
+        members = data.get(name)
+        written = members is not None
+        now = list(members if members is not None else before.get(name) or ())
+        for member in now:
+            yield _put(f"{short} member dropped", data, name, [m for m in now if m != member])
+        for other in brokers:
+            if other not in now:
+                yield _put(f"{short} member added", data, name, [*now, other])
+        if written and record.type == CHANGE:
+            yield _without(f"{short} field dropped", data, name)
+        elif now or record.type == CHANGE:
+            yield _put(f"{short} written unchanged", data, name, now)
+        if written and len(now) > 1:
+            yield _put(f"{short} in another order", data, name, now[::-1])
+        if name == "lastKnownElr" and len(now) == 1:
+            for other in (*brokers, -1):
+                if other not in now:
+                    yield _put("lastKnownElr changed", data, name, [other])
+
+
+def _of_leader(data: Data, before: Data, brokers: list[int]) -> Changed:
+    written = "leader" in data
+    now = data["leader"] if written else before["leader"]
+    for other in (*brokers, -1):
+        if other != now:
+            kind = "leader set to -1" if other < 0 else "leader swapped"
+            yield _put(kind if written else "leader field added", data, "leader", other)
+    if written and "leaderEpoch" not in data:
+        yield _without("leader field dropped", data, "leader")
+    elif not written:
+        yield _put("leader field added", data, "leader", now)
+
+
+def _of_replicas(record: MetadataRecord, before: Data, brokers: list[int]) -> Changed:
+    data = record.data
+    now = list(data.get("replicas") or before["replicas"])
+    for i in range(len(now) - 1):
+        swapped = [*now[:i], now[i + 1], now[i], *now[i + 2 :]]
+        yield _put("replicas in another order", data, "replicas", swapped)
+    for member in now:
+        if len(now) > 1:
+            yield _put("replicas changed", data, "replicas", [m for m in now if m != member])
+    for other in brokers:
+        if other not in now:
+            yield _put("replicas changed", data, "replicas", [*now, other])
+            yield _put("replicas changed", data, "replicas", [*now[:-1], other])
+    if data.get("replicas") is not None and record.type == CHANGE:
+        yield _without("replicas changed", data, "replicas")
+    for name, short in (("addingReplicas", "adding"), ("removingReplicas", "removing")):
+        members = list((data.get(name) if data.get(name) is not None else before.get(name)) or ())
+        for member in members:
+            yield _put(f"{short} changed", data, name, [m for m in members if m != member])
+        for other in brokers:
+            if other not in members:
+                yield _put(f"{short} changed", data, name, [*members, other])
+        if data.get(name) is not None and record.type == CHANGE:
+            yield _without(f"{short} changed", data, name)
+
+
+def _of_recovery(data: Data) -> Changed:
+    name, now = "leaderRecoveryState", data.get("leaderRecoveryState")
+    for value in (0, 1):
+        if value != now:
+            yield _put("leaderRecoveryState", data, name, value)
+    if now is not None:
+        yield _without("leaderRecoveryState", data, name)
+
+
+def _of_epoch(data: Data, epochs: list[int]) -> Changed:
+    now = data["brokerEpoch"]
+    for value in (now - 1, now + 1):
+        yield _put("broker epoch off by one", data, "brokerEpoch", value)
+    for other in epochs:
+        if abs(other - now) > 1:
+            yield _put("broker epoch of another", data, "brokerEpoch", other)
+
+
+# --- changes of the order ---------------------------------------------------------------------------------
+
+
+def whole_records(log: Log) -> Iterator[Mutation]:
+    """Every record removed or written twice, every two neighbours swapped."""
+    found = list(log.records())
+    for number, offset, record in found:
+        for kind, make in (
+            ("record removed, gap", _removed(log, number, offset)),
+            ("record removed, gap within the batch", _removed_within(log, number, offset)),
+            ("record removed, renumbered", _renumbered(log, number, offset, 0)),
+            ("record twice", _renumbered(log, number, offset, 2)),
+        ):
+            if kind.endswith("batch") and len(log.batches[number].values) == 1:
+                continue
+            yield Mutation(kind, record.type, offset, str(record.data)[:200], make, (record,))
+    for (a, first, one), (b, second, other) in pairwise(found):
+        if one == other or second != first + 1:
+            continue
+        kind = "swapped within a batch" if a == b else "swapped across batches"
+        where = " and ".join(sorted((one.type, other.type)))
+        what = f"{one.data} and {other.data}"[:300]
+        yield Mutation(
+            kind, where, first, what, _swapped(log, a, b, first, second), (one, other), last=second
+        )
+
+
+def _removed(log: Log, number: int, offset: int) -> Callable[[], Log]:
+    """The offset of the record is missing: what follows it in its batch becomes a batch of its own."""
+
+    def make() -> Log:
+        batch = log.batches[number]
+        at = offset - batch.base_offset
+        parts = [
+            batch._replace(
+                base_offset=batch.base_offset + a,
+                last_offset=batch.base_offset + b - 1,
+                offsets=range(batch.base_offset + a, batch.base_offset + b),
+                values=batch.values[a:b],
+            )
+            for a, b in ((0, at), (at + 1, len(batch.values)))
+            if a < b
+        ]
+        return _with_batches(log, number, 1, parts)
+
+    return make
+
+
+def _removed_within(log: Log, number: int, offset: int) -> Callable[[], Log]:
+    """The offset of the record is missing within its batch, which goes as far as before."""
+
+    def make() -> Log:
+        batch = log.batches[number]
+        kept = [(o, v) for o, v in zip(batch.offsets, batch.values, strict=True) if o != offset]
+        changed = batch._replace(offsets=[o for o, _ in kept], values=[v for _, v in kept])
+        return _with_batches(log, number, 1, [changed])
+
+    return make
+
+
+def _renumbered(log: Log, number: int, offset: int, copies: int) -> Callable[[], Log]:
+    """A record so many times, and all that follows with offsets without gaps; broker epochs stay as they are."""
+
+    def make() -> Log:
+        moved = copies - 1
+        found = list(log.batches[:number])
+        batch = log.batches[number]
+        at = offset - batch.base_offset
+        values = [*batch.values[:at], *[batch.values[at]] * copies, *batch.values[at + 1 :]]
+        if values:
+            found.append(_at(batch._replace(values=values), batch.base_offset))
+        found += [_at(b, b.base_offset + moved) for b in log.batches[number + 1 :]]
+        snapshots = [
+            replace(s, end_offset=s.end_offset + moved) if s.end_offset > offset else s for s in log.snapshots
+        ]
+        return Log(tuple(found), tuple(snapshots))
+
+    return make
+
+
+def _at(batch: RecordBatch, base: int) -> RecordBatch:
+    end = base + len(batch.values)
+    return batch._replace(base_offset=base, last_offset=end - 1, offsets=range(base, end))
+
+
+def _swapped(log: Log, a: int, b: int, first: int, second: int) -> Callable[[], Log]:
+    def make() -> Log:
+        found = list(log.batches)
+        values = [list(found[n].values) for n in (a, b)]
+        i, j = first - found[a].base_offset, second - found[b].base_offset
+        one, other = values[0][i], values[1][j]
+        for number, at, value in ((a, i, other), (b, j, one)):
+            changed = list(found[number].values)
+            changed[at] = value
+            found[number] = found[number]._replace(values=changed)
+        return replace(log, batches=tuple(found))
+
+    return make
+
+
+def without_order(record: MetadataRecord) -> MetadataRecord:
+    """A record with its sets in ascending order."""
+    data = {k: sorted(v) if k in SETS and v is not None else v for k, v in record.data.items()}
+    return record._replace(data=data)
+
+
+__all__ = [
+    "CHANGE", "CONFIG", "CREATION", "FEATURE", "FLAGS", "FOLLOWED", "REGISTRATION", "SETS", "Log", "Mutation",
+    "Snapshot", "fields", "fields_of_snapshots", "read", "whole_records", "without_order",
+]  # fmt: skip

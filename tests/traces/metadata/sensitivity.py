@@ -1,0 +1,209 @@
+"""How many single changes of the recorded logs the replay tells. As a program: measures all, and writes the table.
+
+``python -m tests.traces.metadata.sensitivity [--write] [--sample N] [SCENARIO …]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.traces.clusters import CLUSTERS, SCENARIOS
+from tests.traces.metadata.accounts import (
+    ALLOWED,
+    SETTING,
+    TORN,
+    WITHOUT_MEANING,
+    Replayed,
+    is_reported,
+    reason,
+    replayed,
+    shared,
+)
+from tests.traces.metadata.mutations import Log, Mutation, fields, fields_of_snapshots, read, whole_records
+
+PAGE = Path(__file__).parents[3] / "docs" / "replay-sensitivity.md"
+BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
+TRIED, REPORTED = "tried", "reported"
+AT, SAME_BATCH, LATER, EARLIER = "at the record", "in its batch", "later", "earlier"
+SEED = 1
+
+
+@dataclass
+class Tally:
+    """What was measured: for each kind, with snapshots or without, how many changes had which outcome.
+
+    ``decisions`` are the decisions of an unreported change that is another history, by kind; ``unaccounted`` the
+    changes that are neither reported nor accounted for, ``missed`` those that should be reported and are not.
+    """
+
+    kinds: dict[tuple[str, bool], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unaccounted: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: Tally) -> Tally:
+        """Both together."""
+        for key, counts in other.kinds.items():
+            self.kinds[key].update(counts)
+        self.decisions.update(other.decisions)
+        self.unaccounted += other.unaccounted
+        self.missed += other.missed
+        return self
+
+    def total(self, snapshots: bool) -> Counter[str]:
+        """Over all kinds."""
+        found: Counter[str] = Counter()
+        for (_, with_snapshots), counts in self.kinds.items():
+            if with_snapshots == snapshots:
+                found.update(counts)
+        return found
+
+
+def mutations(log: Log) -> Iterator[Mutation]:
+    """All single changes of a log."""
+    return chain(fields(log), fields_of_snapshots(log), whole_records(log))
+
+
+def one(tally: Tally, name: str, mutation: Mutation, log: Log, original: Replayed, folder: Path) -> None:
+    """Try one change."""
+    changed = replayed(mutation.make(), folder)
+    counts = tally.kinds[mutation.kind, bool(log.snapshots)]
+    counts[TRIED] += 1
+    if is_reported(mutation, original, changed):
+        counts[REPORTED] += 1
+        if changed.first is not None:
+            counts[position(mutation, log, changed.first)] += 1
+        return
+    why, decisions = reason(mutation, log, original, changed)
+    said = f"{name}, {'with' if log.snapshots else 'without'} snapshots, {mutation}: {decisions}"
+    counts[why] += 1
+    if not why:
+        tally.unaccounted.append(said)
+    elif why == TORN:
+        tally.missed.append(said)
+    elif why == ALLOWED:
+        tally.decisions[mutation.kind, decisions] += 1
+
+
+def position(mutation: Mutation, log: Log, first: int) -> str:
+    """Where the first entry stands, seen from the change; a removed record shows at the one that follows."""
+    if first in (mutation.offset, mutation.last):
+        return AT
+    for batch in log.batches:
+        if batch.base_offset <= mutation.offset <= batch.last_offset:
+            if batch.base_offset <= first <= batch.last_offset + 1:
+                return SAME_BATCH
+            break
+    return LATER if first > mutation.offset else EARLIER
+
+
+def measure(name: str, sample: int | None = None) -> Tally:
+    """All changes of one cluster's log, or so many of each kind; with its snapshots and without."""
+    tally = Tally()
+    full = read(CLUSTERS / name / "__cluster_metadata-0")
+    with TemporaryDirectory() as folder, shared():
+        for log in (full, full.without_snapshots()):
+            original = replayed(log, Path(folder))
+            assert not original.report.unexplained_count
+            for mutation in chosen(log, sample):
+                one(tally, name, mutation, log, original, Path(folder))
+    return tally
+
+
+def chosen(log: Log, sample: int | None) -> list[Mutation]:
+    """All changes of a log; or at most so many of each kind, always the same ones."""
+    by_kind: dict[str, list[Mutation]] = defaultdict(list)
+    for mutation in mutations(log):
+        by_kind[mutation.kind].append(mutation)
+    if sample is None:
+        return list(chain.from_iterable(by_kind.values()))
+    draw = random.Random(SEED)
+    return [m for found in by_kind.values() for m in draw.sample(found, min(sample, len(found)))]
+
+
+def measure_all(names: Sequence[str], sample: int | None = None, workers: int = 2) -> Tally:
+    """Several clusters, in processes of their own."""
+    tally = Tally()
+    with ProcessPoolExecutor(workers) as pool:
+        # The longest first.
+        order = sorted(names, key=lambda n: (not n.startswith("mixed"), n))
+        for found in pool.map(measure, order, [sample] * len(names)):
+            tally += found
+    return tally
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+
+def share(part: int, whole: int) -> str:
+    """In percent, never rounded up to 100."""
+    if not whole:
+        return ""
+    return "100 %" if part == whole else f"{int(1000 * part / whole) / 10:.1f} %"
+
+
+def table(tally: Tally) -> str:
+    """The measured figures, as they stand on the page."""
+    lines: list[str] = []
+    for snapshots in (True, False):
+        lines += [f"{'With' if snapshots else 'Without'} snapshots:\n\n"]
+        lines += [
+            "| change | tried | same meaning | setting | another history | reported | missed | share |\n"
+        ]
+        lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"]
+        rows = sorted(k for k, with_snapshots in tally.kinds if with_snapshots == snapshots)
+        for kind in rows:
+            lines.append(_row(kind, tally.kinds[kind, snapshots]))
+        lines += [_row("**all**", tally.total(snapshots)), "\n"]
+    lines += ["Changes with the same meaning, by reason:\n\n", "| reason | changes |\n| --- | ---: |\n"]
+    both = tally.total(True) + tally.total(False)
+    lines += [f"| {why} | {both[why]:,} |\n" for why in WITHOUT_MEANING]
+    lines += ["\nAnother history, by the decisions at the changed record, before and after the change:\n\n"]
+    lines += ["| change | decisions before → after | changes |\n| --- | --- | ---: |\n"]
+    lines += [
+        f"| {kind} | {what.replace('=>', '→')} | {n:,} |\n"
+        for (kind, what), n in sorted(tally.decisions.items())
+    ]
+    lines += ["\nWhere the first entry of the report stands:\n\n", "| place | reported changes | share |\n"]
+    lines += ["| --- | ---: | ---: |\n"]
+    placed = sum(both[p] for p in (AT, SAME_BATCH, LATER, EARLIER))
+    lines += [f"| {p} | {both[p]:,} | {share(both[p], placed)} |\n" for p in (AT, SAME_BATCH, LATER, EARLIER)]
+    return "".join(lines)
+
+
+def _row(kind: str, counts: Counter[str]) -> str:
+    same = sum(counts[why] for why in WITHOUT_MEANING)
+    missed = counts[TORN] + counts[""]
+    cells = (counts[TRIED], same, counts[SETTING], counts[ALLOWED], counts[REPORTED], missed)
+    told = share(counts[REPORTED], counts[REPORTED] + missed)
+    return f"| {kind} | {' | '.join(f'{c:,}' for c in cells)} | {told} |\n"
+
+
+def main() -> None:
+    """Measure, and print the table or write it into the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenarios", nargs="*", default=SCENARIOS)
+    parser.add_argument("--sample", type=int, help="at most so many changes of each kind and cluster")
+    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
+    given = parser.parse_args()
+    tally = measure_all(given.scenarios, given.sample)
+    for line in (*tally.unaccounted, *tally.missed):
+        print(line, file=sys.stderr)
+    if given.write:
+        head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+        PAGE.write_text(head + BEGIN + table(tally) + END + rest.split(END)[1], encoding="utf-8")
+    else:
+        print(table(tally))
+
+
+if __name__ == "__main__":
+    main()
