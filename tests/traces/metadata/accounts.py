@@ -150,6 +150,8 @@ def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) 
     one, other = mutation.touched[0], mutation.touched[-1]
     if not is_followed(one) or not is_followed(other):
         return NOT_FOLLOWED, ""
+    if is_torn(made, changed):
+        return TORN, _cause(mutation, original, changed)
     if "swapped" in mutation.kind:
         if {one.type, other.type} <= {"TOPIC_RECORD", CONFIG, CREATION}:
             return (CREATION_ORDER if _states(original) == _states(changed) else ""), "creation"
@@ -158,8 +160,6 @@ def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) 
     unknown = [c for c in changed.changes if c.cause is None]
     if unknown:
         return "", f"no decision explains offset {unknown[0].position}"
-    if is_torn(made, changed):
-        return TORN, _cause(mutation, original, changed)
     if {one.type, other.type} <= {CONFIG, FEATURE} and _states(original) == _states(changed):
         return SETTING, ""
     if one.type == CHANGE and len(mutation.touched) == 1 and _states(original) == _states(changed):

@@ -34,6 +34,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "replay-sensitivity.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 TRIED, REPORTED = "tried", "reported"
 AT, SAME_BATCH, LATER, EARLIER = "at the record", "in its batch", "later", "earlier"
+NO_OFFSET = "no offset: rules that do not fit all partitions, other rules, or a log that cannot be read"
 SEED = 1
 
 
@@ -176,7 +177,9 @@ def table(tally: Tally) -> str:
     lines += ["\nWhere the first entry of the report stands:\n\n", "| place | reported changes | share |\n"]
     lines += ["| --- | ---: | ---: |\n"]
     placed = sum(both[p] for p in (AT, SAME_BATCH, LATER, EARLIER))
-    lines += [f"| {p} | {both[p]:,} | {share(both[p], placed)} |\n" for p in (AT, SAME_BATCH, LATER, EARLIER)]
+    places = [(p, both[p]) for p in (AT, SAME_BATCH, LATER, EARLIER)]
+    for place, number in (*places, (NO_OFFSET, both[REPORTED] - placed)):
+        lines.append(f"| {place} | {number:,} | {share(number, both[REPORTED])} |\n")
     return "".join(lines)
 
 
