@@ -75,7 +75,9 @@ class Cluster:
         self.metadata_version = 25 if elr else 22
         self._version = 2 if elr else 1
         self.rules = Rules(profile.rules, self._version, self.directories)
-        self._change_frame = encode("PARTITION_CHANGE_RECORD", self._version, {"partitionId": 0, "topicId": "A" * 22})
+        self._change_frame = encode(
+            "PARTITION_CHANGE_RECORD", self._version, {"partitionId": 0, "topicId": "A" * 22}
+        )
         self._no_op = encode("NO_OP_RECORD", 0, {})
 
     def _uuid(self) -> str:
@@ -212,7 +214,10 @@ class Cluster:
         self, values: list[bytes], partitions: Iterable[Partition], decision: str, of: int = NO_LEADER
     ) -> None:
         """The same decision about several partitions."""
-        active, questions = self.active, {t: Question(decision, t.min_isr, t.unclean, of) for t in self.topics}
+        active, questions = (
+            self.active,
+            {t: Question(decision, t.min_isr, t.unclean, of) for t in self.topics},
+        )
         for partition in partitions:
             self._take(values, partition, self.rules.step(partition.node, questions[partition.topic], active))
 
@@ -242,7 +247,11 @@ class Cluster:
         values: list[bytes] = []
         for partition in partitions:
             node = partition.node
-            if node.leader == leader and follower in node.state.replicas and not node.isr_mask >> follower & 1:
+            if (
+                node.leader == leader
+                and follower in node.state.replicas
+                and not node.isr_mask >> follower & 1
+            ):
                 self._decide(values, partition, "alter", (*node.state.isr, follower))
         self._append(values)
 

@@ -71,8 +71,14 @@ def write_log(
     ``segment_bytes``: a segment ends before it gets larger. ``snapshot_every``: after about so many records a snapshot
     is written; 0 for none. Raises ValueError for numbers that make no cluster.
     """
-    if not 1 <= replication_factor <= brokers <= 63 or not 1 <= min_isr <= replication_factor or partitions < 1:
-        raise ValueError("there have to be 1 to 63 brokers, no more replicas than brokers, min ISR within them")
+    if (
+        not 1 <= replication_factor <= brokers <= 63
+        or not 1 <= min_isr <= replication_factor
+        or partitions < 1
+    ):
+        raise ValueError(
+            "there have to be 1 to 63 brokers, no more replicas than brokers, min ISR within them"
+        )
     random = Random(seed)
     with LogWriter(directory, segment_bytes) as log:
         cluster = Cluster(log, brokers, elr, random, START)
@@ -91,6 +97,8 @@ class _Life:
         self._queue: list[tuple[float, int, Task]] = []
         self._started = 0
         self._pace = min(1.0, max(0.004, partitions / FULL_SIZE))
+        self._all: list[Partition] = []
+        """All partitions; empty where they have to be listed again."""
         self._down: set[int] = set()
         self._behind: dict[tuple[Partition, int], None] = {}
 
@@ -193,7 +201,12 @@ class _Life:
 
     def _near(self, partition: Partition, count: int) -> list[Partition]:
         """A partition, and those behind it on its leader's list."""
-        return [partition, *self.random.sample(list(partition.topic.partitions), min(count, len(partition.topic.partitions)))]
+        return [
+            partition,
+            *self.random.sample(
+                list(partition.topic.partitions), min(count, len(partition.topic.partitions))
+            ),
+        ]
 
     def _slow_broker(self) -> Task:
         """A broker falls behind as a follower, with a share of its partitions."""
@@ -302,10 +315,9 @@ class _Life:
     # --- operators --------------------------------------------------------------------------------------
 
     def _any_partition(self) -> Partition | None:
-        if not self.cluster.topics:
-            return None
-        topics = self.cluster.topics
-        return self.random.choice(self.random.choices(topics, [len(t.partitions) for t in topics])[0].partitions)
+        if not self._all:
+            self._all = list(self.cluster.partitions())
+        return self.random.choice(self._all) if self._all else None
 
     def _reassignment(self) -> Task:
         """Some partitions get another replica in the place of one, or other replicas altogether."""
@@ -317,7 +329,9 @@ class _Life:
                 continue
             target = list(partition.node.state.replicas)
             others = [b for b in active if b not in target]
-            for place in range(self._factor) if self.random.random() < 0.1 else (self.random.randrange(self._factor),):
+            for place in (
+                range(self._factor) if self.random.random() < 0.1 else (self.random.randrange(self._factor),)
+            ):
                 if others:
                     target[place] = others.pop(self.random.randrange(len(others)))
             if self.random.random() < 0.2:
@@ -348,6 +362,7 @@ class _Life:
         if len(self.cluster.topics) > 1:
             topic = self.random.choice(self.cluster.topics)
             self.cluster.delete(topic)
+            self._all = []
             yield self._while(1000, 60_000)
             self._create(len(topic.partitions), len(topic.partitions))
 
@@ -371,6 +386,7 @@ class _Life:
         if self.random.random() < 0.05:
             configs["unclean.leader.election.enable"] = "true"
         self.cluster.create(assignments, configs)
+        self._all = []
         return size
 
 

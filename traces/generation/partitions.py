@@ -190,7 +190,9 @@ class Rules:
                     "new_isr": [{"broker": s, "epoch": 0} for s in asked.members],
                     "leader_recovery_state": "RECOVERED",
                 }
-                found = rules.alter_partition(**inputs, request=request, topic_known=True, partition_known=True)
+                found = rules.alter_partition(
+                    **inputs, request=request, topic_known=True, partition_known=True
+                )
             case _:
                 raise ValueError(f"no decision is called {asked.decision!r}")
         if "checks" in found and found["checks"].answer != "NONE":

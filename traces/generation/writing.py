@@ -22,6 +22,7 @@ LINGER_MS = 25
 SNAPSHOT_RECORDS = 1024
 """The most records of a batch of a snapshot."""
 _CACHED = 4096
+"""Up to this number in a batch, what stands between two values is kept."""
 _HEAD = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
 
@@ -57,9 +58,7 @@ class LogWriter:
 
     def append(self, values: Sequence[bytes], time: int) -> None:
         """Append the records of a decision at a time in ms, which is not before the last one."""
-        if self._open and (
-            time - self._since > LINGER_MS or len(self._open) + len(values) > MAX_RECORDS
-        ):
+        if self._open and (time - self._since > LINGER_MS or len(self._open) + len(values) > MAX_RECORDS):
             self.flush()
         if not self._open:
             self._since = time
@@ -72,12 +71,16 @@ class LogWriter:
         """A controller is elected: the record with which its leader epoch begins."""
         self.flush()
         self.epoch += 1
-        voters = [{"voterId": v} for v in range(controller - controller % 100, controller - controller % 100 + 3)]
+        voters = [
+            {"voterId": v} for v in range(controller - controller % 100, controller - controller % 100 + 3)
+        ]
         key, value = encode_control(
             "LEADER_CHANGE",
             {"version": 0, "leaderId": controller, "voters": voters, "grantingVoters": voters[:2]},
         )
-        self._write(encode_batch(self.offset, self.epoch, time, [value], control=True, keys=[key]), self.offset)
+        self._write(
+            encode_batch(self.offset, self.epoch, time, [value], control=True, keys=[key]), self.offset
+        )
         self.offset += 1
 
     def flush(self) -> None:
@@ -115,7 +118,7 @@ class LogWriter:
         """The same as ``encode_batch``, at a fraction of the time."""
         between, parts = self._between, []
         for i, value in enumerate(values):
-            key = len(value) << 12 | i
+            key = len(value) << 14 | i
             found = between.get(key)
             if found is None:
                 found = _before(i, len(value))
@@ -124,7 +127,9 @@ class LogWriter:
             parts.append(found)
             parts.append(value)
         parts.append(b"\0")
-        checked = _CHECKED.pack(0, len(values) - 1, self.time, self.time, -1, -1, -1, len(values)) + b"".join(parts)
+        checked = _CHECKED.pack(0, len(values) - 1, self.time, self.time, -1, -1, -1, len(values)) + b"".join(
+            parts
+        )
         length = CHECKED - PREFIX + len(checked)
         return _HEAD.pack(first, length, self.epoch, MAGIC, crc32c(checked)) + checked
 

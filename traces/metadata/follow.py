@@ -105,7 +105,8 @@ class Follower:
             kinds = {value[1] for value in values}  # type: ignore[index]
         except (IndexError, TypeError):
             raise self._damaged(batch.base_offset, "a record without a value") from None
-        if not kinds <= _QUICK or self._transaction is not None or self._held is not None:
+        full = len(values) % SPLIT == 0 and len(values) > 0
+        if full or not kinds <= _QUICK or self._transaction is not None or self._held is not None:
             self._with_held(batch.offsets, time, values)  # type: ignore[arg-type]
             return
         partitions = self.image.partitions
@@ -472,6 +473,7 @@ class Follower:
     ) -> None:
         data = record.data
         resource = (data["resourceType"], data["resourceName"])
+        pending.before_settings()
         if data["name"] not in (MIN_ISR, UNCLEAN) or resource[0] not in (TOPIC, BROKER):
             _count(self.report, "CONFIG_RECORD of another setting", 1)
             return
@@ -561,6 +563,8 @@ class Follower:
             partition.partition_epoch += hop.changes
             partition.leader_epoch += hop.bumps
             offset = offsets[hop.item]
+            if hop.candidates is None and not hop.findings and (partition.state is None or not hop.changes):
+                continue
             state = replace(
                 hop.state, leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch
             )
@@ -649,6 +653,7 @@ class _Pending:
         self._items: dict[Partition, list[tuple[Item, int]]] = {}
         self._first: int | None = None
         self._registrations: list[tuple[int, int]] = []
+        self._settings_only = True
 
     def add(self, partition: Partition, item: Item, offset: int) -> None:
         """An item that concerns a partition."""
@@ -661,6 +666,8 @@ class _Pending:
             self._first = offset
         if item.__class__ is not Change:
             self._first = offset + 1
+        if item.__class__ is not Settings:
+            self._settings_only = False
 
     def broker(self, event: BrokerEvent, offset: int) -> None:
         """Something that happened to a broker, for all partitions that have it."""
@@ -672,6 +679,7 @@ class _Pending:
             else:
                 found.append(pair)
         self._first = offset + 1
+        self._settings_only = False
 
     def first_of_decision(self, offset: int) -> int:
         """The least offset at which the decision can begin whose broker record stands at an offset."""
@@ -681,11 +689,16 @@ class _Pending:
         """The changes from ``epoch`` to ``offset`` belong to one registration."""
         self._registrations.append((epoch, offset))
 
+    def before_settings(self) -> None:
+        """A setting comes: what stands before it was decided with the former one."""
+        if not self._settings_only:
+            self.flush()
+
     def flush(self) -> None:
         """Follow each partition through what was collected."""
         items, self._items = self._items, {}
         registrations, self._registrations = self._registrations, []
-        self._first = None
+        self._first, self._settings_only = None, True
         follower, changes = self._follower, 0
         for partition, pairs in items.items():
             situation = partition.situation

@@ -230,10 +230,7 @@ class Situations:
         return Step(situation, after, tuple(hops))
 
     def _in_slots(self, situation: Situation, items: Sequence[Item]) -> tuple[Any, ...] | None:
-        """Items with slots for brokers; None where what follows depends on more than the slots.
-
-        That is so where a broker is new to the partition, and where the order of the brokers' numbers counts.
-        """
+        """Items with slots for brokers; None where a broker is new to the partition, so that it has none."""
         slots = {broker: slot for slot, broker in enumerate(situation.brokers)}
         slots[NO_LEADER] = NO_LEADER
         found: list[Any] = []
@@ -242,7 +239,10 @@ class Situations:
                 if isinstance(item, Change):
                     record = self.record(item.raw)
                     if "replicas" in record:
-                        return None
+                        # What a reassignment writes depends on the order of the brokers' numbers, too.
+                        found.append(
+                            tuple(sorted(range(len(situation.brokers)), key=situation.brokers.__getitem__))
+                        )
                     found.append(
                         tuple(
                             [
