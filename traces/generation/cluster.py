@@ -68,6 +68,7 @@ class Cluster:
         self.brokers = [Broker(b) for b in range(brokers)]
         self.active = 0
         self.topics: list[Topic] = []
+        # Who has a broker among its replicas, or in its ELR.
         self.by_broker: list[dict[Partition, None]] = [{} for _ in self.brokers]
         self.directories = [self._uuid() for _ in self.brokers]
         self._controllers = [self._uuid() for _ in CONTROLLERS]
@@ -229,11 +230,13 @@ class Cluster:
         partition.leader_epoch += step.bumps
         before, after = partition.node, step.after
         partition.node = after
-        if before.state.replicas != after.state.replicas:
-            for broker in set(before.state.replicas) - set(after.state.replicas):
-                self.by_broker[broker].pop(partition, None)
-            for broker in after.state.replicas:
-                self.by_broker[broker][partition] = None
+        # Also who is in the ELR and no replica any more counts.
+        if before.mask != after.mask:
+            for broker in range(len(self.brokers)):
+                if (before.mask & ~after.mask) >> broker & 1:
+                    self.by_broker[broker].pop(partition, None)
+                elif (after.mask & ~before.mask) >> broker & 1:
+                    self.by_broker[broker][partition] = None
 
     def _decide(self, values: list[bytes], partition: Partition, decision: str, members: Ids = ()) -> None:
         topic = partition.topic
@@ -315,8 +318,8 @@ class Cluster:
         self.topics.remove(topic)
         topic.deleted = True
         for partition in topic.partitions:
-            for broker in partition.node.state.replicas:
-                self.by_broker[broker].pop(partition, None)
+            for of_broker in self.by_broker:
+                of_broker.pop(partition, None)
         self._append([encode("REMOVE_TOPIC_RECORD", 0, {"topicId": _text(topic.identity)})])
 
     def configure(self, topic: Topic, name: str, value: str) -> None:

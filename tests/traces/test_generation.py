@@ -1,0 +1,176 @@
+"""Generated metadata logs: what is decided by the model must be explained by it, and a planted error found."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traces.generation import write_log
+from traces.generation.writing import LogWriter
+from traces.kafka.batches import encode_batch
+from traces.kafka.metadata_log import Gap, open_metadata_log
+from traces.kafka.values import decode, encode
+from traces.metadata.replay import replay_metadata
+from traces.report import Report
+
+SMALL: dict[str, Any] = {"partitions": 60, "records": 5000, "brokers": 6}
+
+
+def replayed(directory: Path) -> Report:
+    report = Report(str(directory), "metadata log", "")
+    replay_metadata(open_metadata_log(directory), report)
+    return report
+
+
+def written(directory: Path) -> list[tuple[int, int, list[bytes]]]:
+    """The batches of records: first offset, time, values."""
+    found = []
+    for item in open_metadata_log(directory).batches():
+        assert not isinstance(item, Gap)
+        batch = item[1]
+        if not batch.control:
+            found.append((batch.base_offset, batch.timestamp, [v or b"" for v in batch.values]))
+    return found
+
+
+def check_explained(directory: Path) -> Report:
+    report = replayed(directory)
+    assert [line for u in report.unexplained for line in u.lines()] == []
+    assert report.unexplained_count == 0
+    assert report.notes == []
+    return report
+
+
+@pytest.mark.parametrize(("seed", "elr"), [(1, True), (2, False)])
+def test_what_is_generated_is_explained(tmp_path: Path, seed: int, elr: bool) -> None:
+    made = write_log(tmp_path, **SMALL, seed=seed, elr=elr)
+    report = check_explained(tmp_path)
+    assert report.records == made.records >= 5000
+    assert report.profile == ("kafka_trunk_2024_10" if elr else "before_kip_966")
+    kinds = Counter(decode(v).type for _, _, values in written(tmp_path) for v in values)
+    assert report.changes == kinds["PARTITION_CHANGE_RECORD"]
+    # Everything that is said to happen has happened in a log as small as this.
+    assert kinds["REGISTER_BROKER_RECORD"] > 5
+    assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] > 15
+    assert {"CONFIG_RECORD", "NO_OP_RECORD"} <= set(kinds)
+
+
+def test_changes_of_every_kind_are_in_a_generated_log(tmp_path: Path) -> None:
+    write_log(tmp_path, **SMALL, seed=1)
+    fields: Counter[str] = Counter()
+    for _, _, values in written(tmp_path):
+        for value in values:
+            record = decode(value)
+            if record.type == "PARTITION_CHANGE_RECORD":
+                fields.update(list(record.data))
+    assert {"isr", "leader", "eligibleLeaderReplicas", "replicas", "addingReplicas"} <= set(fields)
+
+
+def test_segments_and_snapshots(tmp_path: Path) -> None:
+    write_log(tmp_path, **SMALL, seed=3, segment_bytes=40_000, snapshot_every=1000)
+    segments = sorted(p.name for p in tmp_path.glob("*.log"))
+    snapshots = sorted(tmp_path.glob("*.checkpoint"))
+    assert len(segments) > 3
+    assert segments[0] == f"{0:020d}.log"
+    assert len(snapshots) >= 4
+    report = check_explained(tmp_path)
+    assert report.figures["snapshots compared"] == len(snapshots)
+    # The log goes on from its second snapshot where the segments before it are gone.
+    for segment in segments[:2]:
+        (tmp_path / segment).unlink()
+    report = replayed(tmp_path)
+    assert report.unexplained_count == 0
+    assert any("begins with the snapshot" in note for note in report.notes)
+
+
+def test_a_snapshot_that_differs_is_found(tmp_path: Path) -> None:
+    write_log(tmp_path, **SMALL, seed=3, snapshot_every=2000)
+    first, *_ = sorted(tmp_path.glob("*.checkpoint"))
+    later = sorted(tmp_path.glob("*.checkpoint"))[-1]
+    assert first != later
+    first.write_bytes(later.read_bytes())
+    report = replayed(tmp_path)
+    assert report.unexplained_count > 0
+    assert {u.position["offset"] for u in report.unexplained} == {int(first.name[:20])}
+
+
+@pytest.mark.parametrize("nth", [700, 1800, 2500])
+def test_a_planted_error_is_found_where_it_is(tmp_path: Path, nth: int) -> None:
+    """One change of an ISR says another leader than the controller would elect."""
+    write_log(tmp_path, **SMALL, seed=4)
+    batches = written(tmp_path)
+    planted, seen = -1, 0
+    for first, _, values in batches:
+        for i, value in enumerate(values):
+            record = decode(value)
+            if planted < 0 and record.type == "PARTITION_CHANGE_RECORD" and "leader" not in record.data:
+                seen += 1
+                if seen >= nth and len(record.data.get("isr", ())) > 1:
+                    data = record.data | {"leader": -1}
+                    values[i], planted = encode(record.type, record.version, data), first + i
+    assert planted >= 0
+    for path in tmp_path.iterdir():
+        path.unlink()
+    epoch = 1
+    (tmp_path / f"{1:020d}.log").write_bytes(
+        b"".join(encode_batch(first, epoch, time, values) for first, time, values in batches)
+    )
+    report = replayed(tmp_path)
+    offsets = [u.position["offset"] for u in report.unexplained if u.partition]
+    assert offsets[0] == planted
+
+
+def test_the_same_seed_writes_the_same_log(tmp_path: Path) -> None:
+    digests = []
+    for number, seed in enumerate((5, 5, 6)):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        write_log(directory, partitions=40, records=1500, brokers=4, seed=seed, snapshot_every=700)
+        digests.append(
+            [(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in sorted(directory.iterdir())]
+        )
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_batches_are_encoded_as_by_the_plain_encoder(tmp_path: Path) -> None:
+    values = [bytes([1]) * n for n in (0, 1, 62, 63, 64, 300, 200)] * 1400
+    writer = LogWriter(tmp_path, 1 << 20)
+    writer.epoch = 7
+    assert writer.encode(123, values) == encode_batch(123, 7, 0, values)
+
+
+def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
+    """Every partition has the broker that leaves, so its fencing has more records than fit into a batch."""
+    write_log(tmp_path, partitions=10_200, records=80_000, brokers=3, seed=1)
+    sizes = [len(values) for _, _, values in written(tmp_path)]
+    assert 10_000 in sizes
+    check_explained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"brokers": 2},
+        {"min_isr": 4},
+        {"min_isr": 0},
+        {"partitions": 0},
+        {"replication_factor": 0},
+        {"brokers": 64},
+    ],
+)
+def test_numbers_that_make_no_cluster_are_refused(tmp_path: Path, wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="brokers"):
+        write_log(tmp_path, **wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("elr", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_larger_logs_are_explained(tmp_path: Path, seed: int, elr: bool) -> None:
+    write_log(tmp_path, partitions=1000, records=150_000, seed=10 + seed, elr=elr, snapshot_every=20_000)
+    check_explained(tmp_path)
