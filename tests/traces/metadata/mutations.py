@@ -94,7 +94,8 @@ _DELTA_AT, _CHECKED = 23, 21
 def encoded(batch: RecordBatch) -> bytes:
     """A batch as bytes. What it holds is encoded once; the checksum covers neither the offset nor the epoch."""
     deltas = tuple(o - batch.base_offset for o in batch.offsets)
-    key = (batch.control, batch.timestamp, deltas, tuple(batch.keys), tuple(batch.values))
+    last = batch.last_offset - batch.base_offset
+    key = (batch.control, batch.timestamp, last, deltas, tuple(batch.keys), tuple(batch.values))
     if key not in _ENCODED:
         if len(_ENCODED) > 20_000:
             _ENCODED.clear()

@@ -28,7 +28,7 @@ from tests.traces.metadata.sensitivity import (
     position,
     table,
 )
-from traces.kafka.metadata_log import open_metadata_log
+from traces.kafka.metadata_log import Gap, open_metadata_log
 from traces.metadata.replay import replay_metadata
 from traces.report import Report
 
@@ -123,6 +123,23 @@ def test_each_change_makes_another_log() -> None:
     log = log_of("minisr-elr")
     for mutation in (*fields(log), *whole_records(log)):
         assert mutation.make() != log, mutation
+
+
+def test_each_changed_log_is_written_as_it_is(tmp_path: Path) -> None:
+    for mutation in whole_records(log_of("down-elr-hard-210").without_snapshots()):
+        made = mutation.make()
+        written = read_anyhow(made.write(tmp_path))
+        assert written == [(b.base_offset, b.last_offset, list(b.offsets), b.values) for b in made.batches]
+
+
+def read_anyhow(folder: Path) -> list[object]:
+    """The batches of a log, with gaps or without."""
+    return [
+        (b.base_offset, b.last_offset, list(b.offsets), b.values)
+        for found in open_metadata_log(folder).batches()
+        if not isinstance(found, Gap)
+        for b in [found[1]]
+    ]
 
 
 def test_sharing_makes_no_difference(tmp_path: Path) -> None:
