@@ -144,6 +144,7 @@ class Beliefs:
         self.rules = rules
         self._interned: dict[tuple[int, frozenset[Tagged]], Belief] = {}
         self._initial: dict[Any, Belief] = {}
+        self._others: dict[tuple[Belief, Any], Belief] = {}
         self._created: dict[tuple[Slots, tuple[Flags, ...]], Observed] = {}
 
     def actions(self, tag: int, slots: int) -> ControllerActions:
@@ -354,7 +355,12 @@ class Beliefs:
 
     def widened(self, belief: Belief, flags: Iterable[Flags]) -> Belief:
         """The same with more brokers, of which these flags are known."""
-        more = [f.to_plain() for f in flags]
+        key = (belief, tuple(flags))
+        if key not in self._others:
+            self._others[key] = self._widened(belief, [f.to_plain() for f in key[1]])
+        return self._others[key]
+
+    def _widened(self, belief: Belief, more: list[dict[str, Any]]) -> Belief:
         slots = belief.slots + len(more)
         states = set()
         for tag, state in belief.states:
@@ -367,6 +373,12 @@ class Beliefs:
         """The same with other slots: ``order`` has the old slots in their new order. What is not in it is dropped."""
         if order == tuple(range(belief.slots)):
             return belief
+        key = (belief, order)
+        if key not in self._others:
+            self._others[key] = self._renumbered(belief, order)
+        return self._others[key]
+
+    def _renumbered(self, belief: Belief, order: Slots) -> Belief:
         new = {slot: position for position, slot in enumerate(order)}
         observed = belief.observed.renamed(new)
         states = set()

@@ -147,7 +147,7 @@ class Situations:
         self.beliefs, self._decode, self._flags = beliefs, decode, flags
         self._interned: dict[tuple[Belief, Brokers], Situation] = {}
         self._brokers: dict[Brokers, Brokers] = {}
-        self._patterns: dict[tuple[Belief, tuple[Any, ...]], _Pattern] = {}
+        self._patterns: dict[tuple[Belief, tuple[Any, ...], tuple[Flags, ...]], _Pattern] = {}
         self._records: dict[bytes, Mapping[str, Any]] = {}
 
     def __len__(self) -> int:
@@ -206,32 +206,43 @@ class Situations:
 
     def _by_pattern(self, situation: Situation, items: Sequence[Item]) -> Step:
         """Explain items, or see that the same was explained for a partition with other brokers."""
-        in_slots = self._in_slots(situation, items)
+        new = self._new_brokers(situation, items)
+        brokers = situation.brokers + new
+        in_slots = self._in_slots(brokers, items)
         if in_slots is None:
             return _Explanation(self, situation, items).step()
-        key = (situation.belief, in_slots)
+        key = (situation.belief, in_slots, tuple([self._flags(b) for b in new]))
         pattern = self._patterns.get(key)
         if pattern is not None:
-            return self._like(pattern, situation)
+            return self._like(pattern, situation, brokers)
         step = _Explanation(self, situation, items).step()
         if all(hop.candidates is None for hop in step.hops):
-            slots = {broker: slot for slot, broker in enumerate(situation.brokers)}
+            slots = {broker: slot for slot, broker in enumerate(brokers)}
             orders = tuple(tuple(slots[b] for b in hop.situation.brokers) for hop in step.hops)
             self._patterns[key] = tuple(zip(step.hops, orders, strict=True))
         return step
 
-    def _like(self, pattern: _Pattern, situation: Situation) -> Step:
-        """The step of a pattern, with the brokers of a situation."""
-        brokers, hops = situation.brokers, []
+    def _like(self, pattern: _Pattern, situation: Situation, brokers: Brokers) -> Step:
+        """The step of a pattern, with these brokers for its slots."""
+        hops = []
         after = situation
         for hop, order in pattern:
             after = self.situation(hop.situation.belief, tuple([brokers[slot] for slot in order]))
             hops.append(Hop(hop.item, after, hop.changes, hop.bumps, hop.cause, hop.findings))
         return Step(situation, after, tuple(hops))
 
-    def _in_slots(self, situation: Situation, items: Sequence[Item]) -> tuple[Any, ...] | None:
-        """Items with slots for brokers; None where a broker is new to the partition, so that it has none."""
-        slots = {broker: slot for slot, broker in enumerate(situation.brokers)}
+    def _new_brokers(self, situation: Situation, items: Sequence[Item]) -> Brokers:
+        """The brokers that a lone change brings into the partition; they get the next slots."""
+        if len(items) > 1 or not isinstance(items[0], Change):
+            return ()
+        record = self.record(items[0].raw)
+        if "replicas" not in record:
+            return ()
+        return tuple(sorted({*_named(record)}.difference(situation.brokers)))
+
+    def _in_slots(self, brokers: Brokers, items: Sequence[Item]) -> tuple[Any, ...] | None:
+        """Items with slots for brokers; None where a broker has none."""
+        slots = {broker: slot for slot, broker in enumerate(brokers)}
         slots[NO_LEADER] = NO_LEADER
         found: list[Any] = []
         try:
@@ -240,21 +251,13 @@ class Situations:
                     record = self.record(item.raw)
                     if "replicas" in record:
                         # What a reassignment writes depends on the order of the brokers' numbers, too.
-                        found.append(
-                            tuple(sorted(range(len(situation.brokers)), key=situation.brokers.__getitem__))
-                        )
+                        found.append(tuple(sorted(range(len(brokers)), key=brokers.__getitem__)))
+                    for name in _FIELDS:
+                        if record.get(name) is not None:
+                            found.append((name, tuple([slots[b] for b in record[name]])))
+                    leader = record.get("leader")
                     found.append(
-                        tuple(
-                            [
-                                (name, tuple([slots[b] for b in record[name]]))
-                                for name in _FIELDS
-                                if record.get(name) is not None
-                            ]
-                        )
-                    )
-                    leader = record.get("leader", -2)
-                    found.append(
-                        (slots[leader] if leader != -2 else leader, record.get("leaderRecoveryState", -1))
+                        (None if leader is None else slots[leader], record.get("leaderRecoveryState"))
                     )
                 elif isinstance(item, BrokerEvent):
                     found.append((item.kind, slots[item.broker], item.flags))
@@ -279,7 +282,7 @@ class Situations:
 
 
 _Pattern = tuple[tuple[Hop, tuple[int, ...]], ...]
-"""The hops of a step, each with the slots before the step in the order in which they are after the hop."""
+"""The hops of a step, each with the slots before the step (new brokers last) in the order after the hop."""
 MAX_RECORDS = 50_000
 """So many different records are kept decoded."""
 
