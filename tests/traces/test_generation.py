@@ -14,6 +14,7 @@ from traces.generation.writing import LogWriter
 from traces.kafka.batches import encode_batch
 from traces.kafka.metadata_log import Gap, open_metadata_log
 from traces.kafka.values import decode, encode
+from traces.metadata import situations
 from traces.metadata.replay import replay_metadata
 from traces.report import Report
 
@@ -141,6 +142,18 @@ def test_batches_are_encoded_as_by_the_plain_encoder(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, 1 << 20)
     writer.epoch = 7
     assert writer.encode(123, values) == encode_batch(123, 7, 0, values)
+
+
+def test_tables_that_begin_anew_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_log(tmp_path, partitions=60, records=2000, brokers=6, seed=1)
+    expected = replayed(tmp_path)
+    for name, limit in (("MAX_SITUATIONS", 300), ("MAX_STEPS", 250), ("MAX_BELIEFS", 200)):
+        with monkeypatch.context() as patched:
+            patched.setattr(situations, name, limit)
+            report = replayed(tmp_path)
+        assert report.figures["situations"] >= expected.figures["situations"]
+        for key in ("records", "changes", "unexplained_count", "findings_count", "profile"):
+            assert getattr(report, key) == getattr(expected, key)
 
 
 def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:

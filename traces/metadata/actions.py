@@ -95,8 +95,8 @@ _AS_INPUT = {"alter_partition": "isr", "reassign": "target"}
 class ControllerActions:
     """The controller with ``slots`` brokers under a set of rules.
 
-    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``leader_epoch`` and
-    ``partition_epoch`` are the places of the partition's among the scalars.
+    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``leader_epoch``,
+    ``partition_epoch`` and ``isr`` (a bit mask) are the places of the partition's among the scalars.
     """
 
     def __init__(self, slots: int, rules: frozenset[str]) -> None:
@@ -123,9 +123,9 @@ class ControllerActions:
         self._compiled: dict[Choice, CompiledAction | None] = {}
         self._functions: dict[Choice, _Functions | None] = {}
         places = {leaf.path: i for i, leaf in enumerate(self.leaves)}
-        self.leader_epoch, self.partition_epoch = (
+        self.leader_epoch, self.partition_epoch, self.isr = (
             next(i for path, i in places.items() if path.endswith(f"partition.{name}"))
-            for name in ("leader_epoch", "partition_epoch")
+            for name in ("leader_epoch", "partition_epoch", "isr")
         )
         self._epochs = [i for i, leaf in enumerate(self.leaves) if leaf.path.endswith("epoch")]
         self._properties = self._trace_properties()

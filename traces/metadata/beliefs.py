@@ -240,8 +240,15 @@ class Beliefs:
         return self._interned[key]
 
     def __len__(self) -> int:
-        """How many beliefs there were so far."""
+        """How many beliefs are kept."""
         return len(self._interned)
+
+    def forget(self) -> None:
+        """Begin all tables anew. Beliefs that are still in use stay what they are."""
+        for belief in self._interned.values():
+            belief._next.clear()
+        for table in (self._interned, self._initial, self._others, self._created):
+            table.clear()
 
     # --- steps --------------------------------------------------------------------------------------
 
@@ -296,6 +303,8 @@ class Beliefs:
         if scalars[actions.partition_epoch] != (event.after is not None):
             return None
         if (scalars[actions.leader_epoch] > 0) != expected.bumped:
+            return None
+        if scalars[actions.isr] != sum([1 << slot for slot in expected.isr]):
             return None
         after = actions.decode(scalars)
         if self.observe(after) != expected:

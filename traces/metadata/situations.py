@@ -22,6 +22,8 @@ from traces.report import Candidate
 Brokers = tuple[int, ...]
 FlagsOf = Callable[[int], Flags]
 RECOVERY = ("RECOVERED", "RECOVERING")
+MAX_SITUATIONS, MAX_STEPS, MAX_BELIEFS = 250_000, 600_000, 100_000
+"""So many are kept; where there are more, the tables begin anew."""
 
 
 class Change(NamedTuple):
@@ -109,8 +111,8 @@ class Step:
 
     def __init__(self, before: Situation, after: Situation, hops: tuple[Hop, ...]) -> None:
         self.after, self.hops = after, hops
-        self.changes = sum(h.changes for h in hops)
-        self.bumps = sum(h.bumps for h in hops)
+        self.changes = sum([h.changes for h in hops])
+        self.bumps = sum([h.bumps for h in hops])
         self.notable = (
             any(h.findings or h.candidates is not None for h in hops)
             or before.under_min_isr != after.under_min_isr
@@ -147,17 +149,30 @@ class Situations:
         self.beliefs, self._decode, self._flags = beliefs, decode, flags
         self._interned: dict[tuple[Belief, Brokers], Situation] = {}
         self._brokers: dict[Brokers, Brokers] = {}
+        self._made = self._steps = 0
         self._patterns: dict[tuple[Belief, tuple[Any, ...], tuple[Flags, ...]], _Pattern] = {}
         self._records: dict[bytes, Mapping[str, Any]] = {}
 
     def __len__(self) -> int:
-        """How many situations there were so far."""
-        return len(self._interned)
+        """How many situations there were so far; one that was forgotten counts again."""
+        return self._made
+
+    def _forget(self) -> None:
+        """Begin all tables anew, so that memory is bounded; what is needed again is explained again."""
+        for situation in self._interned.values():
+            situation.steps.clear()
+        for table in (self._interned, self._brokers, self._patterns, self._records):
+            table.clear()
+        self._steps = 0
+        self.beliefs.forget()
 
     def situation(self, belief: Belief, brokers: Brokers) -> Situation:
         """The one situation with this belief and these brokers."""
         key = (belief, brokers)
         if key not in self._interned:
+            if len(self._interned) >= MAX_SITUATIONS or len(self.beliefs) >= MAX_BELIEFS:
+                self._forget()
+            self._made += 1
             self._interned[key] = Situation(belief, self._brokers.setdefault(brokers, brokers))
         return self._interned[key]
 
@@ -201,6 +216,9 @@ class Situations:
             step = self._by_pattern(situation, items)
             # A broker that is new to the partition comes with flags of its own, which the key does not have.
             if set(step.after.brokers) <= set(situation.brokers):
+                if self._steps >= MAX_STEPS:
+                    self._forget()
+                self._steps += 1
                 situation.steps[key] = step
         return step
 
