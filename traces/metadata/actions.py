@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from invariants.replication.controller import INVARIANTS
 from invariants.replication.observed import CONDITIONS, FINDINGS
@@ -27,8 +26,7 @@ PROPERTIES: tuple[Invariant, ...] = (*INVARIANTS, *FINDINGS, *CONDITIONS)
 """What is asked of every state."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """An action with its parameters, as plain values in which brokers are slots 0, 1, ….
 
     A set is a tuple in ascending order. ``values`` are in the order of the action's parameters.
