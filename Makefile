@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml .constraints.txt
 		$(PYTHON) -m venv --clear $(VENV); \
 	fi
 	@echo "setup: installing the pinned dependencies"
-	@$(BIN)/python -m pip install --quiet -c .constraints.txt -e '.[test,lint]'
+	@$(BIN)/python -m pip install --quiet -c .constraints.txt -e '.[spark,test,lint]'
 	@touch $@
 
 check: setup ## check the protocol: run `highwater check`

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from checker import counterexample, engines, report, scenarios
-from checker.options import run_options, scenario_options
+from checker.options import run_options, scenario_options, spark_options
 from checker.output import JsonOutput
 from checker.problems import InputError
 from checker.progress import Reporter
@@ -37,6 +37,7 @@ from model.language.model import Model
     metavar="DIR",
     help="Where states go that memory has no room for.",
 )
+@spark_options
 @trace_option("the counterexample (the one that is told first)")
 def check(
     names: tuple[str, ...],
@@ -56,6 +57,9 @@ def check(
     limit_states: int | None,
     memory: float | None,
     spill: str | None,
+    spark_master: str | None,
+    checkpoint: str | None,
+    resume: bool,
     trace_out: str | None,
 ) -> Status:
     """Explore every reachable state of each SCENARIO and check its properties.
@@ -68,7 +72,12 @@ def check(
     3 inconclusive (a limit was reached first), 130 interrupted.
     """
     overrides = Overrides.parse(settings, rules, profile, properties, symmetry, deadlock)
-    search = engines.search(engine)
+    if engine == "spark":
+        search = engines.on_spark(spark_master, checkpoint, resume, len(names))
+    elif spark_master or checkpoint or resume:
+        raise InputError("--spark-master, --checkpoint, --resume: these are options of --engine spark")
+    else:
+        search = engines.search(engine)
     if symmetry and engine == "interpreter":
         raise InputError("--symmetry: the interpreter engine does not reduce by symmetry")
     output = JsonOutput(json_file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 NAMES = ("native", "interpreter", "spark")
 DEFAULT = "native"
 
-_MODULES = {"native": "checker.native", "interpreter": "checker.reference"}
+_MODULES = {"native": "checker.native", "interpreter": "checker.reference", "spark": "checker.spark"}
 _WALKS = {"native": "checker.native", "interpreter": "checker.simulation"}
 
 Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]
@@ -27,6 +28,26 @@ def search(name: str) -> Search:
     """The exhaustive search of an engine; InputError where it is not available."""
     function: Search = _load(name, _MODULES, "search")
     return function
+
+
+def on_spark(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> Search:
+    """The exhaustive search of the Spark engine with these options; InputError where they cannot be had.
+
+    A checkpoint is of one scenario. ``master`` None means all cores of this machine.
+    """
+    if checkpoint is not None and scenarios != 1:
+        raise InputError("--checkpoint: name one scenario; a checkpoint is of one search")
+    if resume and checkpoint is None:
+        raise InputError("--resume: name the --checkpoint to go on from")
+    try:
+        function = _load("spark", _MODULES, "search")
+        options = importlib.import_module("checker.spark.options")
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"--engine spark needs the package {missing.name}: pip install 'highwater[spark]'"
+        ) from None
+    chosen = options.SparkOptions(master or options.LOCAL, checkpoint, resume)
+    return functools.partial(function, spark=chosen)
 
 
 def simulate(name: str) -> Simulate:

@@ -57,6 +57,25 @@ def run_options(function: Command) -> Command:
     )
 
 
+def spark_options(function: Command) -> Command:
+    """Where the Spark engine runs, and where it keeps its levels."""
+    return _together(
+        function,
+        click.option(
+            "--spark-master", metavar="URL", help="Spark engine: the cluster's master.  [default: local[*]]"
+        ),
+        click.option(
+            "--checkpoint",
+            type=click.Path(file_okay=False),
+            metavar="DIR",
+            help="Spark engine: keep the levels of the one SCENARIO there.",
+        ),
+        click.option(
+            "--resume", is_flag=True, help="Spark engine: go on from the last level in --checkpoint."
+        ),
+    )
+
+
 def _together(function: Command, *options: Callable[[Command], Command]) -> Command:
     for option in reversed(options):
         function = option(function)

@@ -179,10 +179,13 @@ class TestReport:
 
 
 class TestRequests:
-    def test_spark_is_not_there_yet(self, highwater, counter):
-        run = highwater("check", counter(), "--engine", "spark")
+    @pytest.mark.parametrize(
+        "option", [("--spark-master", "local[1]"), ("--checkpoint", "here"), ("--resume",)]
+    )
+    def test_options_of_spark_are_of_spark(self, highwater, counter, option):
+        run = highwater("check", counter(), *option)
         assert run.status == 2
-        assert run.err == "highwater: --engine spark: search is not available with this engine yet\n"
+        assert "--engine spark" in run.err
 
     def test_the_interpreter_has_no_symmetry(self, highwater, counter):
         run = highwater("check", counter(), "--engine", "interpreter", "--symmetry")

@@ -1,0 +1,83 @@
+"""A model as a short text: what a worker needs to trace it again and to know that it is the same one."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from checker import catalogue
+from checker.problems import InputError
+from checker.search import EngineError
+from model.language.model import Model
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """A protocol by its package, or as the text of a user's own file, and what a scenario sets of it."""
+
+    protocol: str
+    source: str | None
+    parameters: Mapping[str, int]
+    rules: tuple[str, ...]
+    properties: tuple[str, ...]
+    symmetry: bool
+    deadlock: bool
+
+    @classmethod
+    def of(cls, model: Model, symmetry: bool, deadlock: bool) -> ModelRequest:
+        """The request for a model whose protocol comes from a package below ``model`` or from a file."""
+        kind = type(model.protocol)
+        package, source = kind.__module__, None
+        while package.startswith("model.") and getattr(sys.modules[package], "PROTOCOL", None) is not kind:
+            package = package.rpartition(".")[0]
+        if package.startswith("model."):
+            name = package.removeprefix("model.")
+        else:
+            file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+            if file is None:
+                raise EngineError(f"the protocol {kind.__name__} comes from no file that a worker could load")
+            name, source = Path(file).name, Path(file).read_text(encoding="utf-8")
+        return cls(
+            name,
+            source,
+            {key: getattr(model.protocol.p, key) for key in sorted(model.protocol.parameters)},
+            tuple(sorted(model.protocol.rules_on)),
+            tuple(p.name for p in model.properties),
+            symmetry,
+            deadlock,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The request as JSON's types."""
+        return {**asdict(self), "rules": list(self.rules), "properties": list(self.properties)}
+
+    def text(self) -> str:
+        """The request as a text, the same for equal requests."""
+        return json.dumps(self.as_json(), sort_keys=True)
+
+    @classmethod
+    def read(cls, text: str) -> ModelRequest:
+        """From a text."""
+        plain = json.loads(text)
+        return cls(**{**plain, "rules": tuple(plain["rules"]), "properties": tuple(plain["properties"])})
+
+    def model(self) -> Model:
+        """Trace the protocol. Raises InputError where it is not installed here."""
+        if self.source is None:
+            definition = catalogue.load(self.protocol)
+        else:
+            with tempfile.TemporaryDirectory(prefix="highwater-") as directory:
+                file = Path(directory) / self.protocol
+                file.write_text(self.source, encoding="utf-8")
+                definition = catalogue.load_file(file)
+        by_name = {i.name: i for i in definition.invariants}
+        missing = [name for name in self.properties if name not in by_name]
+        if missing:
+            raise InputError(f"{self.protocol} has no property {missing[0]} here")
+        protocol = definition.protocol(self.parameters, self.rules)
+        return Model(protocol, [by_name[name] for name in self.properties])
