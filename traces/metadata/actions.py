@@ -93,8 +93,8 @@ _AS_INPUT = {"alter_partition": "isr", "reassign": "target"}
 class ControllerActions:
     """The controller with ``slots`` brokers under a set of rules.
 
-    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``leader_epoch``,
-    ``partition_epoch`` and ``isr`` (a bit mask) are the places of the partition's among the scalars.
+    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``partition`` is the place of
+    the partition among the scalars.
     """
 
     def __init__(self, slots: int, rules: frozenset[str]) -> None:
@@ -120,14 +120,11 @@ class ControllerActions:
         self._by_name = {a.name: a for a in self.protocol.actions() if a.rule is None or a.rule in rules}
         self._compiled: dict[Choice, CompiledAction | None] = {}
         self._functions: dict[Choice, _Functions | None] = {}
-        places = {leaf.path: i for i, leaf in enumerate(self.leaves)}
-        self.leader_epoch, self.partition_epoch, self.isr = (
-            next(i for path, i in places.items() if path.endswith(f"partition.{name}"))
-            for name in ("leader_epoch", "partition_epoch", "isr")
-        )
+        self.partition = slice(*self._places("partition"))
         self._epochs = [i for i, leaf in enumerate(self.leaves) if leaf.path.endswith("epoch")]
         self._properties = self._trace_properties()
         self._encode = encoder(self.protocol.state)
+        self._encode_partition = encoder(self.protocol.t.partition)
 
     def names(self) -> frozenset[str]:
         """The actions that exist under these rules."""
@@ -182,6 +179,21 @@ class ControllerActions:
         scalars: list[int] = []
         self._encode(plain, scalars)
         return tuple(scalars)
+
+    def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
+        """A partition from plain values, as its part of a state's scalars."""
+        scalars: list[int] = []
+        self._encode_partition(plain, scalars)
+        return tuple(scalars)
+
+    def _places(self, field: str) -> tuple[int, int]:
+        """Where a field of the state begins and ends among its scalars."""
+        start = 0
+        for name, type_ in self.protocol.state.fields.items():
+            if name == field:
+                return start, start + type_.leaf_count
+            start += type_.leaf_count
+        raise KeyError(field)
 
     def decode(self, state: Sequence[int]) -> dict[str, Any]:
         """A state as plain values."""

@@ -30,7 +30,10 @@ NEAREST = 5
 
 @dataclass(frozen=True)
 class Observed:
-    """A partition as the metadata log has it, brokers as slots; ``bumped``: the leader epoch grew in the last step.
+    """A partition as the metadata log has it, brokers as slots.
+
+    ``bumped``: the leader epoch grew in the last step; ``repeated``: fields that its record holds as they were, which
+    no decision writes.
 
     ``last_known`` is the field LastKnownElr, whatever a version keeps in it. Sets are in ascending order.
     """
@@ -44,6 +47,7 @@ class Observed:
     adding: Slots = ()
     removing: Slots = ()
     bumped: bool = False
+    repeated: tuple[str, ...] = ()
 
     def used(self) -> Slots:
         """The slots that occur: the replicas in their order, then the others."""
@@ -119,10 +123,11 @@ class Near:
 class Belief:
     """A set of tagged states, all with the same observed partition and registrations.
 
-    ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only.
+    ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only;
+    ``tags`` the numbers of the sets of rules under which something fits.
     """
 
-    __slots__ = ("_next", "doubtful", "observed", "slots", "states", "violated")
+    __slots__ = ("_next", "doubtful", "observed", "slots", "states", "tags", "violated")
 
     def __init__(
         self,
@@ -134,6 +139,7 @@ class Belief:
     ) -> None:
         self.slots, self.states, self.observed = slots, states, observed
         self.violated, self.doubtful = violated, doubtful
+        self.tags = frozenset(tag for tag, _ in states)
         self._next: dict[Event, tuple[frozenset[Tagged], frozenset[str]]] = {}
 
 
@@ -190,7 +196,7 @@ class Beliefs:
                 for allowed in unclean:
                     plain = {
                         "registrations": registrations,
-                        "partition": self._plain(observed, tag),
+                        "partition": self._by_rules(observed, tag),
                         "min_insync_replicas": _held(setting),
                         "unclean_election": allowed,
                         "first_partition_replicas": first,
@@ -200,9 +206,12 @@ class Beliefs:
                     states.add((tag, actions.encode(plain)))
         return self.belief(slots, frozenset(states), observed)
 
-    def _plain(self, observed: Observed, tag: int) -> dict[str, Any]:
+    def _by_rules(self, observed: Observed, tag: int) -> dict[str, Any]:
         """The partition as the model has it; which of two things LastKnownElr holds goes by the rules."""
-        is_leader = "last_known_leader" in self.rules[tag] and len(observed.last_known) == 1
+        return self._plain(observed, "last_known_leader" in self.rules[tag] and len(observed.last_known) == 1)
+
+    def _plain(self, observed: Observed, is_leader: bool) -> dict[str, Any]:
+        """The partition as the model has it; ``is_leader``: LastKnownElr holds the last known leader."""
         return {
             "replicas": list(observed.replicas),
             "adding": list(observed.adding),
@@ -232,7 +241,7 @@ class Beliefs:
         """The one belief with these states; the observed partition goes with them."""
         key = (slots, states)
         if key not in self._interned:
-            observed = replace(observed, bumped=False)
+            observed = replace(observed, bumped=False, repeated=())
             found = [self.actions(tag, slots).violated(state) for tag, state in states]
             violated = frozenset.intersection(*found) if found else frozenset()
             doubtful = frozenset(chain.from_iterable(found)) - violated
@@ -261,17 +270,35 @@ class Beliefs:
     def _step(self, belief: Belief, event: Event) -> tuple[frozenset[Tagged], frozenset[str]]:
         found: set[Tagged] = set()
         names: set[str] = set()
+        expected = {tag: self._expected(tag, belief, event) for tag in belief.tags}
         for choices in self._rounds(belief, event):
             for tag, state in belief.states:
                 actions = self.actions(tag, belief.slots)
                 for choice in choices:
-                    after = self._take(actions, state, choice, belief, event)
+                    after = self._take(actions, state, choice, event, expected[tag])
                     if after is not None:
                         found.add((tag, after))
                         names.add(choice.action)
             if found:
                 break
         return frozenset(found), frozenset(names)
+
+    def _expected(self, tag: int, belief: Belief, event: Event) -> frozenset[Scalars]:
+        """The partition after an event, as the scalars that it can be: LastKnownElr can hold one of two things."""
+        after = belief.observed if event.after is None else event.after
+        if after.repeated:
+            return frozenset()
+        actions = self.actions(tag, belief.slots)
+        found = set()
+        for is_leader in (False, True) if len(after.last_known) == 1 else (False,):
+            if is_leader or NO_LEADER not in after.last_known:
+                plain = self._plain(after, is_leader)
+                plain["leader_epoch"], plain["partition_epoch"] = (
+                    int(after.bumped),
+                    int(event.after is not None),
+                )
+                found.add(actions.encode_partition(plain))
+        return frozenset(found)
 
     def _rounds(self, belief: Belief, event: Event) -> Iterator[list[Choice]]:
         """The actions that can explain an event: the likely ones, and only if none of them does, the others."""
@@ -280,41 +307,45 @@ class Beliefs:
             yield [Choice("alter_partition", (isr, None)) for isr in _subsets(belief.observed.replicas)]
 
     def _take(
-        self, actions: ControllerActions, state: Scalars, choice: Choice, belief: Belief, event: Event
+        self,
+        actions: ControllerActions,
+        state: Scalars,
+        choice: Choice,
+        event: Event,
+        expected: frozenset[Scalars],
     ) -> Scalars | None:
         """The state after an action that agrees with the event; None where the action does not."""
-        expected = event.after if event.after is not None else belief.observed
         if choice.action in ENVIRONMENT:
-            plain = actions.decode(state)
-            if choice.action == "unregister":
-                plain["registrations"][event.slot] = Flags().to_plain()
-            else:
-                if plain["min_insync_replicas"] != _held(event.min_isr):
-                    return None
-                _set(plain, event)
-            return actions.encode(plain) if event.after is None else None
+            return self._without_rule(actions, state, choice, event)
         if choice.action not in actions.names():
             return None
         compiled = actions.compiled(choice)
         if compiled is None or not compiled.enabled(state):
             return None
         scalars = compiled.after(state)
-        # What is cheap to see comes first: most actions write no record where there is one, or another kind.
-        if scalars[actions.partition_epoch] != (event.after is not None):
+        if scalars[actions.partition] not in expected:
             return None
-        if (scalars[actions.leader_epoch] > 0) != expected.bumped:
-            return None
-        if scalars[actions.isr] != sum([1 << slot for slot in expected.isr]):
-            return None
-        after = actions.decode(scalars)
-        if self.observe(after) != expected:
-            return None
-        if event.kind in BROKER_ACTIONS and _flags(after["registrations"][event.slot]) != event.flags:
-            return None
-        if event.kind == "settings":
-            _set(after, event)
+        if event.kind in BROKER_ACTIONS or event.kind == "settings":
+            after = actions.decode(scalars)
+            if event.kind == "settings":
+                _set(after, event)
+            elif _flags(after["registrations"][event.slot]) != event.flags:
+                return None
             scalars = actions.encode(after)
         return actions.without_epochs(scalars)
+
+    def _without_rule(
+        self, actions: ControllerActions, state: Scalars, choice: Choice, event: Event
+    ) -> Scalars | None:
+        """What happens to the state's surroundings, and changes no partition."""
+        plain = actions.decode(state)
+        if choice.action == "unregister":
+            plain["registrations"][event.slot] = Flags().to_plain()
+        else:
+            if plain["min_insync_replicas"] != _held(event.min_isr):
+                return None
+            _set(plain, event)
+        return actions.encode(plain) if event.after is None else None
 
     def observe(self, plain: Mapping[str, Any]) -> Observed:
         """A state as the metadata log would have it."""
@@ -395,7 +426,7 @@ class Beliefs:
             plain = self.actions(tag, belief.slots).decode(state)
             plain["registrations"] = [plain["registrations"][slot] for slot in order]
             plain["complete"] = sorted(new[s] for s in plain["complete"] if s in new)
-            plain["partition"] = self._plain(observed, tag)
+            plain["partition"] = self._by_rules(observed, tag)
             states.add((tag, self.actions(tag, len(order)).encode(plain)))
         return self.belief(len(order), frozenset(states), observed)
 

@@ -15,16 +15,9 @@ from traces.metadata.beliefs import Beliefs, Flags
 from traces.metadata.findings import finding
 from traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Broker, Image, Partition, Topic
 from traces.metadata.profiles import rule_sets
-from traces.metadata.situations import (
-    BrokerEvent,
-    CannotFollow,
-    Change,
-    Item,
-    Settings,
-    Situation,
-    Situations,
-    Step,
-)
+from traces.metadata.situations import Situations
+from traces.metadata.slots import CannotFollow
+from traces.metadata.steps import BrokerEvent, Change, Item, Settings, Situation, Step
 from traces.observed import PartitionChange, PartitionState
 from traces.report import Candidate, Report, Unexplained
 from traces.rules import RuleSet

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from traces.metadata.actions import MAX_BROKERS
 from traces.metadata.beliefs import Flags
-from traces.metadata.situations import Settings, Situation
+from traces.metadata.steps import Settings, Situation
 from traces.observed import PartitionState
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
