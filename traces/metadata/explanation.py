@@ -26,13 +26,17 @@ ELECTIONS = frozenset({"leader_elected_cleanly", "leader_is_complete"})
 
 @dataclass
 class _Boundary:
-    """What can be between two items: the states that fit, and the brokers of their slots; all agree on the rest."""
+    """What can be between two items: the states that fit, and the brokers of their slots; all agree on the rest.
+
+    ``causes`` are the actions of the last item, ``of_change`` those that explain the last change of the hop.
+    """
 
     slots: int
     states: frozenset[Tagged]
     observed: Observed
     brokers: Brokers
     causes: set[str]
+    of_change: set[str]
     before: tuple[Mapping[str, Any], ...] = ()
     candidates: tuple[Candidate, ...] | None = None
 
@@ -50,7 +54,7 @@ class Explanation:
     def step(self) -> Step:
         """What the items lead to. Raises CannotFollow."""
         start, count = self.start, len(self.items)
-        reached = {0: _boundary(start.belief, start.brokers, set())}
+        reached = {0: _boundary(start.belief, start.brokers, set(), set())}
         jumped: set[int] = set()
         hops: list[Hop] = []
         last, situation = 0, start
@@ -62,6 +66,7 @@ class Explanation:
                 after = self.all.situation(self._belief(here), here.brokers)
                 hops.append(self._hop(last, index, here, situation, after))
                 last, situation = index, after
+                here.of_change = set()
             if index == count:
                 break
             for length, event, record in self._alternatives(index):
@@ -95,7 +100,7 @@ class Explanation:
         """What an item leads to, with the record that belongs to it; None where nothing explains it."""
         if isinstance(item, BrokerEvent) and item.broker not in here.brokers:
             # The partition has lost this broker earlier in the batch, so it is not concerned.
-            return None if record else _boundary(self._belief(here), here.brokers, set())
+            return None if record else _boundary(self._belief(here), here.brokers, set(), here.of_change)
         belief, brokers, events = self._events(here, item, record)
         states: set[Tagged] = set()
         causes: set[str] = set()
@@ -107,11 +112,14 @@ class Explanation:
             return None
         observed = events[0].after or belief.observed
         after = self.beliefs.belief(belief.slots, frozenset(states), observed)
-        return self._in_order(after, brokers, observed, causes)
+        return self._in_order(after, brokers, observed, causes, causes if record else here.of_change)
 
-    def _in_order(self, belief: Belief, brokers: Brokers, observed: Observed, causes: set[str]) -> _Boundary:
+    def _in_order(
+        self, belief: Belief, brokers: Brokers, observed: Observed, causes: set[str], of_change: set[str]
+    ) -> _Boundary:
         order = observed.used()
-        return _boundary(self.beliefs.renumbered(belief, order), tuple(brokers[s] for s in order), causes)
+        ordered = self.beliefs.renumbered(belief, order)
+        return _boundary(ordered, tuple(brokers[s] for s in order), set(causes), set(of_change))
 
     def _events(
         self, here: _Boundary, item: Item, record: Change | None
@@ -178,7 +186,7 @@ class Explanation:
             first,
             {tag for tag, _ in belief.states},
         )
-        boundary = self._in_order(adopted, brokers, after, set())
+        boundary = self._in_order(adopted, brokers, after, set(), set())
         boundary.before = self._states_before(here)
         boundary.candidates = tuple(candidates[:LIMIT_CANDIDATES])
         return boundary
@@ -219,15 +227,15 @@ class Explanation:
             after,
             len(changed),
             bumps,
-            frozenset(here.causes),
+            frozenset(here.of_change if changed else here.causes),
             _findings(before.belief, after.belief, bumps > 0),
             here.before,
             here.candidates,
         )
 
 
-def _boundary(belief: Belief, brokers: Brokers, causes: set[str]) -> _Boundary:
-    return _Boundary(belief.slots, belief.states, belief.observed, brokers, causes)
+def _boundary(belief: Belief, brokers: Brokers, causes: set[str], of_change: set[str]) -> _Boundary:
+    return _Boundary(belief.slots, belief.states, belief.observed, brokers, causes, of_change)
 
 
 def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
@@ -236,6 +244,7 @@ def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
     if known is not found:
         known.states |= found.states
         known.causes |= found.causes
+        known.of_change |= found.of_change
 
 
 def _findings(before: Belief, after: Belief, elected: bool) -> tuple[tuple[str, bool], ...]:

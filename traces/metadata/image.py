@@ -93,13 +93,18 @@ class Image:
         known = 0 if number == 0 or first is None else len(first.situation.belief.observed.replicas)
         return Settings(possible, allowed, min(known, MAX_BROKERS))
 
+    def settings_of(self, partition: Partition) -> Settings:
+        """What the settings of a partition of a topic can be."""
+        assert partition.topic is not None
+        replicas = len(partition.situation.belief.observed.replicas)
+        return self.settings(partition.topic, partition.number, replicas)
+
     def min_isr(self) -> dict[str, int]:
         """The effective min ISR (966.2) of each partition of which the log says it, by name."""
         found = {}
         for partition in self.of_topics():
-            assert partition.topic is not None
             replicas = len(partition.situation.belief.observed.replicas)
-            possible = self.settings(partition.topic, partition.number, replicas).min_isr
+            possible = self.settings_of(partition).min_isr
             if len(possible) == 1:
                 found[partition.name] = min(possible[0], replicas)
         return found

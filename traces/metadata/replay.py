@@ -11,8 +11,9 @@ from pathlib import Path
 from traces.kafka.batches import RecordBatch
 from traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
 from traces.metadata import snapshots
-from traces.metadata.follow import Follower, OnChange, OnSetting, Tracks
-from traces.report import Candidate, Report
+from traces.metadata.follow import Follower, OnSetting, Tracks
+from traces.metadata.telling import OnChange
+from traces.report import Report
 
 COLLECTED_AFTER = (100_000, 20, 100)
 """Thresholds of Python's garbage collector while a log is followed: the tables have no garbage, and are large."""
@@ -117,12 +118,8 @@ def _check(snapshot: Snapshot, follower: Follower, report: Report) -> None:
         if number == snapshots.LIMIT:
             report.notes.append(f"{snapshot.path}: more than {snapshots.LIMIT} differences")
             break
-        follower.unexplained(
-            {"offset": snapshot.end_offset},
-            None,
-            partition,
-            (),
-            (Candidate(f"the snapshot {snapshot.path.name}", {}, (), (), wrong),),
+        follower.telling.wrong(
+            snapshot.end_offset, None, partition, f"the snapshot {snapshot.path.name}", wrong
         )
 
 

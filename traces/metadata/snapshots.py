@@ -8,8 +8,9 @@ from typing import Any
 from traces.errors import TraceError
 from traces.kafka.metadata_log import Snapshot
 from traces.kafka.values import DamagedRecord, MetadataRecord, UnknownRecord, decode
-from traces.metadata.follow import Follower, partition_state
+from traces.metadata.follow import Follower
 from traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
+from traces.metadata.topics import partition_state
 
 LIMIT = 20
 """So many differences of one snapshot are told."""

@@ -65,6 +65,8 @@ _ORDER = {
 }
 LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == batches.BROKER)
 """The decisions whose changes of partitions stand before the record of the broker."""
+TRAILING = frozenset(_ORDER) - LEADING
+"""Those whose changes stand behind it."""
 
 
 @dataclass(frozen=True)
@@ -133,4 +135,15 @@ class Situation:
         return with_brokers(self.belief.observed, self.brokers)
 
 
-__all__ = ["LEADING", "BrokerEvent", "Change", "Hop", "Item", "Settings", "Situation", "Step", "key_of"]
+__all__ = [
+    "LEADING",
+    "TRAILING",
+    "BrokerEvent",
+    "Change",
+    "Hop",
+    "Item",
+    "Settings",
+    "Situation",
+    "Step",
+    "key_of",
+]

@@ -1,0 +1,183 @@
+"""What the records of one batch mean for each partition, collected until all of them are known."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from traces.metadata.image import Partition
+from traces.metadata.steps import LEADING, TRAILING, BrokerEvent, Change, Item, Settings, Step
+
+if TYPE_CHECKING:
+    from traces.metadata.follow import Follower
+
+
+class _Explained(NamedTuple):
+    """A change: its offset, what explains it, the record of the broker that it can belong to, and its partition."""
+
+    offset: int
+    causes: frozenset[str]
+    before: int | None
+    after: int | None
+    partition: Partition
+
+
+class Pending:
+    """Collects items by partition; ``flush`` follows each partition through its own.
+
+    It also sees to what holds across partitions: the records of one decision stand together, and those between a
+    registration's broker epoch and its record belong to it (B8).
+    """
+
+    def __init__(self, follower: Follower, time: int) -> None:
+        self._follower, self._time = follower, time
+        self._items: dict[Partition, list[tuple[Item, int]]] = {}
+        self._first: int | None = None
+        self._registrations: list[tuple[int, int]] = []
+        self._stops: list[int] = []
+        self._brokers: dict[int, str] = {}
+        self._settings_only = True
+
+    def add(self, partition: Partition, item: Item, offset: int) -> None:
+        """An item that concerns a partition."""
+        found = self._items.get(partition)
+        if found is None:
+            self._items[partition] = [(item, offset)]
+        else:
+            found.append((item, offset))
+        if self._first is None:
+            self._first = offset
+        if item.__class__ is not Change:
+            self._first = offset + 1
+        if item.__class__ is not Settings:
+            self._settings_only = False
+
+    def other(self, offset: int) -> None:
+        """A record that is no change of a partition; decisions about partitions do not reach across it."""
+        self._stops.append(offset)
+
+    def broker(self, event: BrokerEvent, offset: int) -> None:
+        """Something that happened to a broker, for all partitions that have it."""
+        items, pair = self._items, (event, offset)
+        for partition in self._follower.image.replicas.get(event.broker, ()):
+            found = items.get(partition)
+            if found is None:
+                items[partition] = [pair]
+            else:
+                found.append(pair)
+        self._brokers[offset] = event.kind
+        self._first = offset + 1
+        self._settings_only = False
+
+    def first_of_decision(self, offset: int) -> int:
+        """The least offset at which the decision can begin whose broker record stands at an offset."""
+        return offset if self._first is None else self._first
+
+    def registration(self, epoch: int, offset: int) -> None:
+        """The changes from ``epoch`` to ``offset`` belong to one registration."""
+        self._registrations.append((epoch, offset))
+
+    def before_settings(self) -> None:
+        """A setting comes: what stands before it was decided with the former one."""
+        if not self._settings_only:
+            self.flush()
+
+    def flush(self) -> None:
+        """Follow each partition through what was collected."""
+        items, self._items = self._items, {}
+        self._first, self._settings_only = None, True
+        follower, changes, watched = self._follower, 0, bool(self._brokers)
+        explained: list[_Explained] = []
+        for partition, pairs in items.items():
+            situation = partition.situation
+            if len(pairs) == 1:
+                item = pairs[0][0]
+                step = situation.steps.get(item.raw if item.__class__ is Change else item)
+            else:
+                step = situation.steps.get(tuple([pair[0] for pair in pairs]))
+            if (
+                step is None
+                or step.notable
+                or partition.state is not None
+                or step.after.brokers is not situation.brokers
+            ):
+                events, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+                step = follower.go_on(partition, events, offsets, self._time)
+            else:
+                changes += step.changes
+                partition.situation = step.after
+                partition.partition_epoch += step.changes
+                partition.leader_epoch += step.bumps
+            if watched and step is not None and step.changes:
+                explained += _explained(partition, step, pairs)
+        follower.report.changes += changes
+        if explained:
+            explained.sort(key=lambda e: e.offset)
+            self._whole(explained)
+            self._registered(explained)
+        self._registrations, self._stops, self._brokers = [], [], {}
+
+    # --- across partitions ----------------------------------------------------------------------------
+
+    def _whole(self, explained: Sequence[_Explained]) -> None:
+        """The changes of one decision, and the record of its broker, stand beside each other."""
+        runs: dict[int, list[_Explained]] = {}
+        for change in explained:
+            runs.setdefault(bisect_left(self._stops, change.offset), []).append(change)
+        for place, run in runs.items():
+            before = self._stops[place - 1] if place else None
+            after = self._stops[place] if place < len(self._stops) else None
+            self._reaches(run[::-1], after, LEADING)
+            self._reaches(run, before, TRAILING)
+
+    def _reaches(self, run: Sequence[_Explained], stop: int | None, kinds: frozenset[str]) -> None:
+        """Seen from the record of the broker outwards: what is of its decision comes before all else."""
+        kind = None if stop is None else self._brokers.get(stop)
+        ended = False
+        for change in run:
+            belongs_to = change.after if kinds is LEADING else change.before
+            if len(change.causes) == 1 and change.causes <= kinds and (ended or belongs_to != stop):
+                (cause,) = change.causes
+                self._wrong(
+                    change,
+                    cause,
+                    "offset",
+                    "beside the record of the broker, or others of the decision",
+                    "elsewhere",
+                )
+            ended = ended or kind not in change.causes
+
+    def _registered(self, explained: Sequence[_Explained]) -> None:
+        """A registration's epoch says where its decision begins: what is in it must be of it, and nothing else."""
+        if not self._registrations:
+            return
+        for change in explained:
+            if not change.causes:
+                continue
+            within = any(epoch <= change.offset < end for epoch, end in self._registrations)
+            if ("register" not in change.causes) if within else change.causes == {"register"}:
+                self._wrong(
+                    change, "register", "brokerEpoch", "the offset of the decision's first record", "another"
+                )
+
+    def _wrong(self, change: _Explained, what: str, field: str, expected: str, found: str) -> None:
+        self._follower.telling.wrong(
+            change.offset, self._time, change.partition.name, what, {field: (expected, found)}
+        )
+
+
+def _explained(partition: Partition, step: Step, pairs: Sequence[tuple[Item, int]]) -> list[_Explained]:
+    """The changes of a step, each with the records of brokers that stand beside it in the partition's items."""
+    found = []
+    for hop in step.hops:
+        if hop.changes:
+            at = hop.item
+            before = pairs[at - 1][1] if at and isinstance(pairs[at - 1][0], BrokerEvent) else None
+            following = pairs[at + 1] if at + 1 < len(pairs) else None
+            after = following[1] if following and isinstance(following[0], BrokerEvent) else None
+            found.append(_Explained(pairs[at][1], hop.causes, before, after, partition))
+    return found
+
+
+__all__ = ["Pending"]

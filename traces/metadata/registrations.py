@@ -1,0 +1,141 @@
+"""Records about brokers: registrations, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from traces.metadata.beliefs import Flags
+from traces.metadata.image import Broker, Partition
+from traces.metadata.pending import Pending
+from traces.metadata.steps import Settings
+from traces.observed import PartitionState
+
+if TYPE_CHECKING:
+    from traces.metadata.follow import Follower, Found
+
+LOG_DIRS_VERSION = 2
+"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; before, one without
+flags would say nothing, and none is written."""
+_WHOLE = Settings((1,), (False,))
+
+
+def register(follower: Follower, pending: Pending, found: Found) -> None:
+    """A broker registers. The broker epoch is the offset of the first record of the decision, and grows (B8)."""
+    data = found.data
+    broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]
+    flags = Flags(True, data["fenced"], data.get("inControlledShutdown", False))
+    known = follower.image.brokers.get(broker)
+    if follower.is_loading:
+        _store(follower, broker, epoch, incarnation, flags)
+        return
+    if known is not None and known.incarnation == incarnation:
+        _same_incarnation(follower, known, flags, found)
+        return
+    first = pending.first_of_decision(found.offset)
+    if not first <= epoch <= found.offset or (known is not None and epoch <= known.epoch):
+        said = f"{found.offset}" if first == found.offset else f"{first} to {found.offset}"
+        if known is not None:
+            said += f", and above {known.epoch}"
+        _wrong(follower, found, "register", {"brokerEpoch": (said, epoch)})
+    pending.registration(epoch, found.offset)
+    if known is None:
+        known = _store(follower, broker, epoch, incarnation, Flags())
+    known.epoch, known.incarnation, known.flags = epoch, incarnation, flags
+    pending.broker(follower.event("register", broker, flags), found.offset)
+
+
+def _store(follower: Follower, broker: int, epoch: int, incarnation: str, flags: Flags) -> Broker:
+    """A broker that is new, with the stand-in that its registration is followed by."""
+    found = follower.image.brokers[broker] = Broker(epoch, incarnation, flags)
+    situation = follower.situations().initial(PartitionState((broker,), ()), _WHOLE)
+    found.partition = Partition(None, 0, situation)
+    follower.image.place(found.partition, None)
+    return found
+
+
+def _same_incarnation(follower: Follower, known: Broker, flags: Flags, found: Found) -> None:
+    """The same incarnation again: it keeps its epoch and its flags."""
+    epoch = found.data["brokerEpoch"]
+    wrong: dict[str, tuple[Any, Any]] = {}
+    if epoch != known.epoch:
+        wrong["brokerEpoch"] = (known.epoch, epoch)
+    if flags != known.flags:
+        wrong["registration"] = (known.flags.to_plain(), flags.to_plain())
+    if wrong:
+        _wrong(follower, found, "register the same incarnation", wrong)
+        known.epoch, known.flags = epoch, flags
+
+
+def change(follower: Follower, pending: Pending, found: Found) -> None:
+    """A registration's flags change."""
+    fenced, shutdown = found.data.get("fenced", 0), found.data.get("inControlledShutdown", 0)
+    if not fenced and not shutdown:
+        if found.version < LOG_DIRS_VERSION:
+            _wrong(follower, found, "change a registration", {"record": ("none", "written")})
+        else:
+            follower.telling.skipped("BROKER_REGISTRATION_CHANGE_RECORD of log directories")
+    known = _known(follower, found, found.data["brokerId"], found.data["brokerEpoch"])
+    if known is not None:
+        _flags(follower, pending, found, found.data["brokerId"], known, fenced, shutdown)
+
+
+def fence(follower: Follower, pending: Pending, found: Found) -> None:
+    """A broker is fenced, or unfenced, in the form that old versions write."""
+    known = _known(follower, found, found.data["id"], found.data["epoch"])
+    if known is not None:
+        fenced = 1 if found.type == "FENCE_BROKER_RECORD" else -1
+        _flags(follower, pending, found, found.data["id"], known, fenced, 0)
+
+
+def _known(follower: Follower, found: Found, broker: int, epoch: int) -> Broker | None:
+    """The broker that a record is about, which has to name the epoch that is registered."""
+    known = follower.image.brokers.get(broker)
+    if known is None or known.epoch != epoch:
+        registered = "not registered" if known is None else known.epoch
+        _wrong(follower, found, "change a registration", {"brokerEpoch": (registered, epoch)})
+    return known
+
+
+def _flags(
+    follower: Follower, pending: Pending, found: Found, broker: int, known: Broker, fenced: int, shutdown: int
+) -> None:
+    if shutdown:
+        known.flags = replace(known.flags, in_controlled_shutdown=shutdown > 0)
+        pending.broker(follower.event("start_controlled_shutdown", broker, known.flags), found.offset)
+    if fenced:
+        known.flags = replace(known.flags, fenced=fenced > 0)
+        kind = "fence" if fenced > 0 else "unfence"
+        pending.broker(follower.event(kind, broker, known.flags), found.offset)
+
+
+def unregister(follower: Follower, pending: Pending, found: Found) -> None:
+    """An operator removes a broker; one that is not fenced is fenced first."""
+    broker = found.data["brokerId"]
+    known = _known(follower, found, broker, found.data["brokerEpoch"])
+    if known is None:
+        return
+    if not known.flags.fenced:
+        pending.broker(follower.event("fence", broker, replace(known.flags, fenced=True)), found.offset)
+    pending.broker(follower.event("unregister", broker, Flags()), found.offset)
+    pending.flush()
+    del follower.image.brokers[broker]
+    if known.partition is not None:
+        follower.image.remove(known.partition)
+
+
+def _wrong(follower: Follower, found: Found, what: str, differences: dict[str, tuple[Any, Any]]) -> None:
+    broker = found.data.get("brokerId", found.data.get("id"))
+    follower.telling.wrong(found.offset, found.time, None, what, differences, broker=broker)
+
+
+HANDLERS: dict[str, Callable[[Follower, Pending, Found], None]] = {
+    "REGISTER_BROKER_RECORD": register,
+    "BROKER_REGISTRATION_CHANGE_RECORD": change,
+    "FENCE_BROKER_RECORD": fence,
+    "UNFENCE_BROKER_RECORD": fence,
+    "UNREGISTER_BROKER_RECORD": unregister,
+}
+
+__all__ = ["HANDLERS", "change", "fence", "register", "unregister"]

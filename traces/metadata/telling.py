@@ -1,0 +1,118 @@
+"""Telling what was found of a partition: changes, findings, what is not explained, and how long conditions lasted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from traces.metadata.findings import finding
+from traces.metadata.image import Image, Partition
+from traces.metadata.steps import Situation, Step
+from traces.observed import PartitionChange, PartitionState
+from traces.report import Candidate, Report, Unexplained
+
+OnChange = Callable[[PartitionChange], None]
+
+
+class Telling:
+    """Writes into a report. ``on_change`` is told the changes of the partitions whose state is kept."""
+
+    def __init__(self, report: Report, image: Image, on_change: OnChange | None) -> None:
+        self.report, self._image, self._on_change = report, image, on_change
+
+    def skipped(self, what: str, number: int = 1) -> None:
+        """Count records that are not followed."""
+        if number:
+            self.report.skipped[what] = self.report.skipped.get(what, 0) + number
+
+    def unexplained(
+        self,
+        position: Mapping[str, int],
+        time: int | None,
+        partition: str | None,
+        candidates: Sequence[Candidate],
+        before: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Report something that nothing explains."""
+        self.report.add(Unexplained(position, time, partition, {"states": list(before)}, tuple(candidates)))
+
+    def wrong(
+        self,
+        offset: int,
+        time: int | None,
+        partition: str | None,
+        what: str,
+        differences: Mapping[str, tuple[Any, Any]] | None = None,
+        **parameters: Any,
+    ) -> None:
+        """Report a record that only one thing could explain, which differs from it."""
+        candidate = Candidate(what, parameters, (), (), differences or {})
+        self.unexplained({"offset": offset}, time, partition, (candidate,))
+
+    def step(self, partition: Partition, step: Step, offsets: Sequence[int], time: int) -> None:
+        """Tell of a step, hop by hop, while the partition's epochs go on."""
+        for hop in step.hops:
+            partition.partition_epoch += hop.changes
+            partition.leader_epoch += hop.bumps
+            is_told = partition.state is not None and hop.changes > 0
+            if hop.candidates is None and not hop.findings and not is_told:
+                continue
+            offset = offsets[hop.item]
+            state = replace(
+                hop.state, leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch
+            )
+            if hop.candidates is not None:
+                self.unexplained({"offset": offset}, time, partition.name or None, hop.candidates, hop.before)
+            for name, certain in hop.findings if partition.topic is not None else ():
+                self.report.find(finding(name, certain, partition.name, state, offset, time))
+            if is_told:
+                before, partition.state = partition.state, state
+                self.change(partition, offset, time, before, state, hop.cause)
+
+    def change(
+        self,
+        partition: Partition,
+        offset: int,
+        time: int,
+        before: PartitionState | None,
+        after: PartitionState | None,
+        cause: str | None,
+    ) -> None:
+        """Tell of one change."""
+        if self._on_change is None or partition.topic is None:
+            return
+        min_isr, unclean = None, None
+        if after is not None:
+            settings = self._image.settings(partition.topic, partition.number, len(after.replicas))
+            min_isr = min(settings.min_isr[0], len(after.replicas)) if len(settings.min_isr) == 1 else None
+            unclean = settings.unclean[0] if len(settings.unclean) == 1 else None
+        name, number = partition.topic.name, partition.number
+        self._on_change(PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean))
+
+    def conditions(self, partition: Partition, situation: Situation, time: int) -> None:
+        """Note since when a partition is under min ISR, or without a leader; or for how long it was."""
+        if partition.topic is None:
+            return
+        if situation.under_min_isr != (partition.under_min_isr_since is not None):
+            self._measured("under min ISR", partition.under_min_isr_since, time)
+            partition.under_min_isr_since = time if situation.under_min_isr else None
+        if situation.leaderless != (partition.leaderless_since is not None):
+            self._measured("without a leader", partition.leaderless_since, time)
+            partition.leaderless_since = time if situation.leaderless else None
+
+    def close(self, partition: Partition, time: int) -> None:
+        """The last that is seen of a partition."""
+        self._measured("under min ISR", partition.under_min_isr_since, time)
+        self._measured("without a leader", partition.leaderless_since, time)
+
+    def _measured(self, condition: str, since: int | None, time: int) -> None:
+        if since is None:
+            return
+        figures, length = self.report.figures, max(0, time - since)
+        figures[f"times {condition}"] = figures.get(f"times {condition}", 0) + 1
+        figures[f"ms {condition}"] = figures.get(f"ms {condition}", 0) + length
+        figures[f"longest ms {condition}"] = max(figures.get(f"longest ms {condition}", 0), length)
+
+
+__all__ = ["OnChange", "Telling"]

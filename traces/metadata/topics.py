@@ -1,0 +1,133 @@
+"""Records about topics, their partitions and their settings, and about features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Partition, Topic
+from traces.metadata.pending import Pending
+from traces.metadata.slots import CannotFollow
+from traces.observed import PartitionState
+
+if TYPE_CHECKING:
+    from traces.metadata.follow import Follower, Found
+
+
+def create(follower: Follower, pending: Pending, found: Found) -> None:
+    """A topic is created."""
+    pending.flush()
+    topic = Topic(found.data["name"])
+    if topic.name in follower.image.names:
+        follower.telling.wrong(found.offset, found.time, topic.name, "create a topic that exists")
+    follower.image.names[topic.name] = follower.image.topics[found.data["topicId"]] = topic
+
+
+def remove(follower: Follower, pending: Pending, found: Found) -> None:
+    """A topic is deleted, with its partitions and its settings."""
+    pending.flush()
+    image, telling, identity = follower.image, follower.telling, found.data["topicId"]
+    topic = image.topics.pop(identity, None)
+    if topic is None:
+        telling.wrong(found.offset, found.time, None, "delete a topic that does not exist", topicId=identity)
+        return
+    image.names.pop(topic.name, None)
+    image.configs.pop((TOPIC, topic.name), None)
+    for partition in topic.partitions.values():
+        if image.partitions.pop(partition.key, None) is None:
+            continue
+        telling.close(partition, found.time)
+        image.remove(partition)
+        if partition.state is not None:
+            telling.change(partition, found.offset, found.time, partition.state, None, "delete the topic")
+
+
+def create_partition(follower: Follower, pending: Pending, found: Found) -> None:
+    """A partition is created; in a snapshot, it is taken as it is."""
+    pending.flush()
+    data, image, telling = found.data, follower.image, follower.telling
+    topic, number = image.topics.get(data["topicId"]), data["partitionId"]
+    name = None if topic is None else f"{topic.name}-{number}"
+    if topic is None or found.partition_key in image.partitions:
+        what = "a topic that does not exist" if topic is None else "a topic that has it"
+        telling.wrong(
+            found.offset, found.time, name, f"create a partition of {what}", topicId=data["topicId"]
+        )
+        return
+    situations, state = follower.situations(), partition_state(data)
+    try:
+        situation = situations.initial(state, image.settings(topic, number, len(state.replicas)))
+        wrong = {} if follower.is_loading else situations.wrong_creation(state)
+    except CannotFollow as why:
+        follower.lost(f"{topic.name}-{number}", found.offset, found.time, str(why))
+        return
+    partition = Partition(topic, number, situation, found.partition_key)
+    partition.leader_epoch, partition.partition_epoch = state.leader_epoch, state.partition_epoch
+    if wrong:
+        telling.wrong(found.offset, found.time, name, "create", wrong)
+    image.partitions[partition.key] = topic.partitions[number] = partition
+    image.place(partition, None)
+    telling.report.partitions = max(telling.report.partitions, len(image.partitions))
+    telling.conditions(partition, situation, found.time)
+    if follower.tracks(partition.name):
+        partition.state = state
+        cause = "snapshot" if follower.is_loading else "create"
+        telling.change(partition, found.offset, found.time, None, state, cause)
+
+
+def configure(follower: Follower, pending: Pending, found: Found) -> None:
+    """A setting of a topic, or the default of all: min.insync.replicas and unclean.leader.election.enable."""
+    data, image = found.data, follower.image
+    resource = (data["resourceType"], data["resourceName"])
+    pending.before_settings()
+    if data["name"] not in (MIN_ISR, UNCLEAN) or resource[0] not in (TOPIC, BROKER):
+        follower.telling.skipped("CONFIG_RECORD of another setting")
+        return
+    configs = image.configs.setdefault(resource, {})
+    if data.get("value") is None:
+        configs.pop(data["name"], None)
+    else:
+        configs[data["name"]] = data["value"]
+    if follower.on_setting is not None:
+        pending.flush()
+        follower.on_setting(resource[1] if resource[0] == TOPIC else None)
+    topics = list(image.names.values())
+    if resource[0] == TOPIC:
+        topics = [t for t in topics if t.name == resource[1]]
+    for topic in topics:
+        for partition in topic.partitions.values():
+            pending.add(partition, image.settings_of(partition), found.offset)
+
+
+def feature(follower: Follower, pending: Pending, found: Found) -> None:
+    """A feature's level; it can call for other rules."""
+    pending.flush()
+    follower.image.features[found.data["name"]] = found.data["featureLevel"]
+
+
+def partition_state(data: Mapping[str, Any]) -> PartitionState:
+    """The partition that a PartitionRecord holds."""
+    recovery = data.get("leaderRecoveryState", 0)
+    return PartitionState(
+        tuple(data["replicas"]),
+        tuple(data["isr"]),
+        tuple(data.get("eligibleLeaderReplicas") or ()),
+        tuple(data.get("lastKnownElr") or ()),
+        None if data["leader"] < 0 else data["leader"],
+        data["leaderEpoch"],
+        data["partitionEpoch"],
+        "RECOVERING" if recovery == 1 else "RECOVERED",
+        tuple(data["addingReplicas"]),
+        tuple(data["removingReplicas"]),
+    )
+
+
+HANDLERS: dict[str, Callable[[Follower, Pending, Found], None]] = {
+    "TOPIC_RECORD": create,
+    "REMOVE_TOPIC_RECORD": remove,
+    "PARTITION_RECORD": create_partition,
+    "CONFIG_RECORD": configure,
+    "FEATURE_LEVEL_RECORD": feature,
+}
+
+__all__ = ["HANDLERS", "configure", "create", "create_partition", "feature", "partition_state", "remove"]
