@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import checker
@@ -19,3 +24,24 @@ def package(directory: Path) -> Path:
             for file in sorted((ROOT / name).rglob("*.py")):
                 archive.write(file, file.relative_to(ROOT).as_posix())
     return path
+
+
+@cache
+def sources() -> str:
+    """A digest of the packages that decide what a search does, wherever Python imports them from."""
+    digest = hashlib.sha256()
+    for name in ("model", "invariants", "checker"):
+        for path, file in _files(resources.files(name), name):
+            digest.update(path.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        below = f"{path}/{entry.name}"
+        if below.startswith("checker/") and below.split("/")[1] not in ("native", "spark"):
+            continue
+        if entry.is_dir():
+            yield from _files(entry, below)
+        elif entry.name.endswith(".py"):
+            yield below, entry

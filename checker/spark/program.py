@@ -17,6 +17,8 @@ from checker.native.runtime import BATCH, SLACK
 from checker.native.symmetry import canonical, refuse_asymmetry
 from checker.native.table import FULL, Table, TableFullError
 from checker.search import EngineError
+from checker.spark.package import sources
+from checker.spark.request import ModelRequest
 from checker.spark.runtime import FIELDS, RowRuntime
 from model.language.interpreter import BoundError
 from model.language.model import Model
@@ -34,7 +36,8 @@ class RowProgram:
     instances in the same order, and the same fingerprints.
     """
 
-    def __init__(self, model: Model, symmetry: bool = False, *, ask: bool = True) -> None:
+    def __init__(self, model: Model, request: ModelRequest, *, ask: bool = True) -> None:
+        symmetry = request.symmetry
         self.model = model
         self.layout = Layout(model.leaves)
         self.width = WORDS + self.layout.words
@@ -51,7 +54,7 @@ class RowProgram:
             text += canonical(model, self.layout)
         runtime = RowRuntime(self.layout.words, self.instances, "canonical" if symmetry else "fingerprint")
         text += runtime.text()
-        self.content = hashlib.sha256(text.encode()).hexdigest()
+        self.content = self._content(request)
         self._machine = Machine(text)
         self.expand = self._machine.function("expand", 1)
         self.admit = self._machine.function("admit", 1)
@@ -62,6 +65,19 @@ class RowProgram:
         self._action_of = np.array(
             [self.action_numbers[i.action.name] for i in model.instances], dtype=np.int64
         )
+
+    def _content(self, request: ModelRequest) -> str:
+        # Not of the code's text: the order of nodes in it depends on what a process traced before.
+        model = self.model
+        said = [
+            *(repr(slot) for slot in self.layout.slots),
+            *(str(instance) for instance in model.instances),
+            *model.bounds,
+            *(p.name for p in model.properties),
+            request.text(),
+            sources(),
+        ]
+        return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
     def table(self, maximum_bytes: int) -> BucketTable:
         """An empty fingerprint table."""
@@ -167,27 +183,33 @@ class Buffers:
             yield self._taken(table)
 
     def merge(self, table: BucketTable, rows: Words, shift: int) -> Iterator[Words]:
-        """Rows that a bucket's table does not hold yet, in the order of their fingerprints."""
+        """Rows that a bucket's table does not hold yet, in the order of their fingerprints.
+
+        At the end the table holds them.
+        """
         order = np.argsort(np.ascontiguousarray(rows[:, 0]))
         self["rows"], self["order"], self["total"] = rows.ctypes.data, order.ctypes.data, len(rows)
         self["shift"], self["start"] = shift, 0
+        found: list[Words] = []
         while self["start"] < len(rows):
             self["end"] = min(len(rows), self["start"] + OUTPUT)
-            self._begin(table, OUTPUT)
+            self._begin(table, 0)
             self.program.merge(self.context.ctypes.data)
-            yield self._taken(table)
+            kept = self.out_rows[: self["out_count"]]
+            found.append(kept[:, 0].copy())
+            yield kept
+        self.remember(table, np.concatenate(found) if found else rows[:, 0], shift)
 
     def remember(self, table: BucketTable, fingerprints: Words, shift: int) -> None:
         """Put fingerprints that a bucket's table does not hold into it."""
         fingerprints = np.ascontiguousarray(fingerprints)
         self["rows"], self["shift"] = fingerprints.ctypes.data, shift
-        for start in range(0, len(fingerprints), OUTPUT):
-            end = min(start + OUTPUT, len(fingerprints))
-            self._begin(table, end - start)
-            self["start"], self["end"] = start, end
-            self.program.remember(self.context.ctypes.data)
-            self._refuse_full()
-            table.taken += end - start
+        # Room for all at once: in order, they fill the table's start before its end.
+        self._begin(table, len(fingerprints))
+        self["start"], self["end"] = 0, len(fingerprints)
+        self.program.remember(self.context.ctypes.data)
+        self._refuse_full()
+        table.taken += len(fingerprints)
 
     def _begin(self, table: BucketTable, more: int) -> None:
         table.make_room(more)

@@ -50,7 +50,7 @@ def search(
     if spark.resume and spark.checkpoint is None:
         raise InputError("--resume: name the --checkpoint to go on with")
     request = ModelRequest.of(model, options.symmetry, options.deadlock)
-    program = RowProgram(model, options.symmetry)
+    program = RowProgram(model, request)
     with _directory(spark) as directory:
         checkpoint = Checkpoint(directory)
         before = _before(checkpoint, request, program) if spark.resume else None

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from checker.problems import InputError
 from checker.spark.package import package
+from checker.spark.partition import partition_keys
 
 _CONFIGURATION = {
     "spark.app.name": "highwater",
@@ -93,23 +94,14 @@ class Session:
         so on the executor that has the bucket's fingerprints already.
         """
         if shift not in self._homes:
-            from pyspark.sql import functions
-
             count = 1 << shift
-            numbers = self.sql.range(0, 64 * count, 1, 1)
-            partition = functions.expr(f"pmod(hash(id), {count})").alias("bucket")
-            rows = numbers.select("id", partition).groupBy("bucket").agg(functions.min("id")).collect()
-            keys = [-1] * count
-            for bucket, key in rows:
-                keys[bucket] = key
-            if min(keys) < 0:
-                raise InputError(f"Spark's partitioner leaves a bucket of {count} without a key")
+            keys = partition_keys(count)
             frame = self.sql.createDataFrame(
                 [(key, bucket) for bucket, key in enumerate(keys)], "key long, bucket long"
             )
             held = frame.repartition(count, "key").cache()
             held.count()
-            self._homes[shift] = (held, tuple(keys))
+            self._homes[shift] = (held, keys)
         return self._homes[shift]
 
     def stop(self) -> None:

@@ -8,6 +8,7 @@ a failed or repeated task counted is never seen.
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import time
@@ -58,7 +59,7 @@ def program(run: Run) -> RowProgram:
     found = _programs.get(run.content)
     if found is None:
         request = ModelRequest.read(run.request)
-        found = RowProgram(request.model(), request.symmetry, ask=False)
+        found = RowProgram(request.model(), request, ask=False)
         if found.content != run.content:
             raise EngineError(
                 "a worker has another version of the checker or of the protocol than the driver"
@@ -67,6 +68,9 @@ def program(run: Run) -> RowProgram:
             _programs.popitem(last=False)
         _visited.forget(run.name)
         _programs[run.content] = found
+        # Spark collects garbage after each task; a traced model is large, and stays.
+        gc.collect()
+        gc.freeze()
     _programs.move_to_end(run.content)
     return found
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from checker import counterexample, native
+from checker.problems import InputError
 from checker.search import SearchResult
-from model.language.interpreter import Interpreter
 from tests.spark.conftest import scenario
 
 COUNTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
@@ -18,25 +20,74 @@ def same_counts(found: SearchResult, expected: SearchResult) -> None:
     }
 
 
-def test_a_search_with_levels_of_the_driver_and_of_the_cluster(on_spark):
+def test_levels_of_the_driver_and_of_the_cluster(on_spark):
     model, options = scenario("truncation/kip-279")
-    found = on_spark(model, options, small=4_500)
+    found, expected = on_spark(model, options, small=8_500), native.search(model, options)
     assert (found.distinct_states, found.depth) == (60_106, 22)
-    same_counts(found, native.search(model, options))
-    counterexample.follow_all(model, found.violations)
-
-
-def test_small_levels_find_the_same_counterexample_as_the_native_search(on_spark):
-    model, options = scenario("truncation/kip-101")
-    found, expected = on_spark(model, options), native.search(model, options)
     same_counts(found, expected)
+    counterexample.follow_all(model, found.violations)
+    # Every level before the violation was the driver's, so it is the native search's own run.
     assert found.violations == expected.violations != []
 
 
-def test_a_counterexample_across_levels_of_the_cluster_is_a_run(on_spark):
-    model, options = scenario("truncation/kip-101", "max_records=1")
-    found = on_spark(model, options, small=100, stop_at_first=True)
-    assert found.violations
-    interpreter = Interpreter(model)
-    for violation in found.violations:
-        counterexample.follow(model, interpreter, violation)
+def test_a_counterexample_of_the_cluster_is_a_shortest_run(on_spark):
+    model, options = scenario("truncation/kip-101")
+    expected = native.search(model, options)
+    (depth,) = {v.depth for v in expected.violations}
+    found = on_spark(model, options, small=3_000, stop_at_first=True)
+    assert found.stopped_by == "violation"
+    assert [v.depth for v in counterexample.follow_all(model, found.violations)] == [depth]
+
+
+def test_a_search_goes_on_from_the_last_committed_level(on_spark, tmp_path):
+    model, options = scenario("truncation/kip-320", "max_records=1")
+    expected = native.search(model, options)
+    place = tmp_path / "levels"
+    first = on_spark(model, options, checkpoint=place, limit_states=expected.distinct_states // 2)
+    assert first.stopped_by == "states"
+    assert first.distinct_states < expected.distinct_states
+    # As if it had been killed while a level was being committed: its files are there, its manifest is not.
+    last = sorted(place.glob("level-*.json"))[-1]
+    last.rename(last.with_suffix(".tmp"))
+    left = place / f"level-{int(last.stem[-5:]):05}" / "part-all-left.parquet"
+    left.write_bytes(b"cut off")
+    found = on_spark(model, options, checkpoint=place, resume=True, small=800)
+    same_counts(found, expected)
+    assert not left.exists()
+    # And once more, when there is nothing left to do.
+    same_counts(on_spark(model, options, checkpoint=place, resume=True), expected)
+
+
+def test_only_the_same_search_goes_on(on_spark, tmp_path):
+    model, options = scenario("truncation/kip-320", "max_records=1")
+    place = tmp_path / "levels"
+    on_spark(model, options, checkpoint=place, limit_states=10)
+    with pytest.raises(InputError, match="holds a checkpoint already"):
+        on_spark(model, options, checkpoint=place)
+    other, _ = scenario("truncation/kip-320", "max_records=2")
+    with pytest.raises(InputError, match="other parameters: max_records was 1, is 2"):
+        on_spark(other, options, checkpoint=place, resume=True)
+    with pytest.raises(InputError, match="other deadlock"):
+        on_spark(model, options, checkpoint=place, resume=True, deadlock=True)
+    with pytest.raises(InputError, match="other rules"):
+        on_spark(scenario("truncation/kip-279", "max_records=1")[0], options, checkpoint=place, resume=True)
+    with pytest.raises(InputError, match="no checkpoint there"):
+        on_spark(model, options, checkpoint=tmp_path / "elsewhere", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("run.json", "{}", "not a checkpoint's"),
+        ("run.json", "[1]", "not a checkpoint's"),
+        ("run.json", '{"format": 99}', "another version"),
+        ("level-00001.json", "{", "level-00001.json is damaged"),
+        ("level-00001.json", '{"level": 1, "count": 3, "parts": [], "totals": {}}', "is damaged"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(on_spark, tmp_path, file, text, said):
+    model, options = scenario("truncation/kip-320", "max_records=1")
+    on_spark(model, options, checkpoint=tmp_path / "levels", limit_states=100)
+    (tmp_path / "levels" / file).write_text(text)
+    with pytest.raises(InputError, match=said):
+        on_spark(model, options, checkpoint=tmp_path / "levels", resume=True)
