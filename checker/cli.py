@@ -18,6 +18,7 @@ from checker.status import Status
 _COMMANDS = {
     "check": ("checker.check_command", "Explore scenarios exhaustively."),
     "simulate": ("checker.simulate_command", "Random walks, for what is too large to explore."),
+    "prove": ("checker.prove_command", "Ask a solver: to a depth, or by induction."),
     "replay": ("checker.replay_command", "Whether the protocol explains what a system did."),
     "list": ("checker.list_command", "Scenarios, protocols, rules, invariants, actions."),
     "show": ("checker.show_command", "One of these in full."),

@@ -1,0 +1,140 @@
+"""Bounded check: for each depth, whether a run from an initial state ends in a violation there.
+
+Each depth is asked after the one before it, so the first run found for a property is a shortest one. What was
+shown for a depth is kept as a constraint: the solver need not find it a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import z3
+
+from checker.search import DEADLOCK, SearchResult
+from checker.solver.limits import Limits, Stopped
+from checker.solver.steps import steps
+from checker.solver.terms import Numbers
+from checker.solver.unrolling import Unrolling
+from model.language.interpreter import BoundError, Interpreter
+from model.language.model import Model
+
+LOGIC = "QF_BV"
+
+
+@dataclass(frozen=True)
+class DepthDone:
+    """What was found at a depth: the properties violated there for the first time, how many hold, the seconds."""
+
+    depth: int
+    violated: tuple[str, ...]
+    holding: int
+    seconds: float
+
+
+@dataclass
+class BoundedResult(SearchResult):
+    """What a bounded check found. ``stopped_by`` "depth" means that all depths that were asked for are done."""
+
+    depths: list[DepthDone] = field(default_factory=list)
+
+
+def check(
+    model: Model,
+    depth: int,
+    *,
+    deadlock: bool = False,
+    stop_at_first: bool = False,
+    limits: Limits | None = None,
+    grouped: bool = False,
+    integers: bool = False,
+    progress: Callable[[DepthDone], None] | None = None,
+) -> BoundedResult:
+    """Check all properties of a model in every state that at most ``depth - 1`` steps lead to.
+
+    With ``grouped`` the parameters of an action are chosen by the solver, else each instance is a choice of its
+    own; ``integers`` makes numbers mathematical ones. Neither changes the result; both were measured to be slower.
+    Raises BoundError, as the interpreter does, where a step leaves a type without a declared bound.
+    """
+    limits = limits or Limits()
+    result = BoundedResult(stopped_by="depth")
+    started = limits.used
+    try:
+        _deepen(model, depth, result, deadlock, stop_at_first, limits, grouped, integers, progress)
+    except Stopped as stopped:
+        result.stopped_by = stopped.why
+    except KeyboardInterrupt:
+        result.stopped_by = "interrupted"
+    result.seconds = limits.used - started
+    return result
+
+
+def _deepen(
+    model: Model,
+    depth: int,
+    result: BoundedResult,
+    deadlock: bool,
+    stop_at_first: bool,
+    limits: Limits,
+    grouped: bool,
+    integers: bool,
+    progress: Callable[[DepthDone], None] | None,
+) -> None:
+    interpreter = Interpreter(model)
+    solver = z3.Solver() if integers else z3.SolverFor(LOGIC)
+    runs = Unrolling(model, steps(model, grouped=grouped), Numbers(integers))
+    solver.add(runs.start())
+    left = [p.name for p in model.properties] + [DEADLOCK] * deadlock
+    while True:
+        before = limits.used
+        found: list[str] = []
+        while left:
+            broken = z3.Bool(f"violated@{runs.depth}#{len(found)}")
+            solver.add(z3.Implies(broken, z3.Not(z3.And([_holds(runs, name) for name in left]))))
+            if not limits.check(solver, broken):
+                break
+            solution = solver.model()
+            state = runs.scalars(solution, runs.depth)
+            violated = set(interpreter.violated(state))
+            if deadlock and not any(True for _ in interpreter.steps(state)):
+                violated.add(DEADLOCK)
+            new = [name for name in left if name in violated]
+            if not new:
+                raise AssertionError("the solver's state violates nothing: its terms are not the graph's")
+            result.violations += [runs.run(solution, name) for name in new]
+            found += new
+            left = [name for name in left if name not in violated]
+        _errors(runs, solver, interpreter, limits)
+        solver.add([_holds(runs, name) for name in left])
+        result.depth = runs.depth
+        result.depths.append(DepthDone(runs.depth, tuple(found), len(left), limits.used - before))
+        if progress:
+            progress(result.depths[-1])
+        if result.violations and (stop_at_first or not left):
+            result.stopped_by = "violation"
+            return
+        if runs.depth >= depth:
+            return
+        solver.add(runs.extend())
+        if not limits.check(solver):
+            result.stopped_by = None  # no run is longer: every state was looked at
+            return
+
+
+def _holds(runs: Unrolling, name: str) -> z3.BoolRef:
+    if name == DEADLOCK:
+        return z3.Not(runs.no_step(runs.depth))
+    return runs.holds(runs.depth)[name]
+
+
+def _errors(runs: Unrolling, solver: z3.Solver, interpreter: Interpreter, limits: Limits) -> None:
+    """Ask for a step that leaves a type without a declared bound, and let the interpreter say which it is."""
+    term = runs.leaves_a_type(runs.depth)
+    if term is None:
+        return
+    wrong = z3.Bool(f"error@{runs.depth}")
+    solver.add(z3.Implies(wrong, term))
+    if limits.check(solver, wrong):
+        for _ in interpreter.steps(runs.scalars(solver.model(), runs.depth)):
+            pass
+        raise BoundError("the solver found a step that leaves a type, and the interpreter does not")

@@ -1,0 +1,320 @@
+"""The expression graph as Z3 terms. Every other module of this package asks here, so nothing is stated twice.
+
+A bool is a Bool and a set a bit-vector with a bit for each index. An int is a bit-vector just wide enough for
+its interval, two's complement where it can be negative; one whose interval is wider than ``WIDE`` bits (epochs
+in a proof for all epochs), and what is computed from such, is a mathematical integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import z3
+
+from model.language.graph import BITS, BOOL, INT, Node
+from model.language.types import Leaf
+
+WIDE = 48
+"""Numbers that need more bits than this are Ints: bit-vectors would be slow, and nothing is cut off."""
+
+Term = Any
+"""A Z3 expression. The bindings are not typed."""
+
+
+def bits_of(low: int, high: int) -> int:
+    """The width of the bit-vector for an interval; with a sign bit where it has negative numbers."""
+    width = max(low.bit_length(), high.bit_length(), 1)
+    return width + 1 if low < 0 else width
+
+
+def is_wide(low: int, high: int) -> bool:
+    """Whether an interval is one for which mathematical integers stand."""
+    return bits_of(low, high) > WIDE
+
+
+class Numbers:
+    """How ints are represented; ``integers`` makes all of them mathematical ones."""
+
+    def __init__(self, integers: bool = False) -> None:
+        self.integers = integers
+        self._kinds: dict[int, bool] = {}
+
+    def is_integer(self, node: Node) -> bool:
+        """Whether an int node is a mathematical integer: it is wide, or made from one."""
+        if self.integers:
+            return True
+        known = self._kinds.get(node.id)
+        if known is None:
+            known = is_wide(node.low, node.high) or (
+                node.op in ("add", "sub", "min", "max", "select")
+                and any(a.sort == INT and self.is_integer(a) for a in node.args)
+            )
+            self._kinds[node.id] = known
+        return known
+
+    def variable(self, name: str, leaf: Leaf) -> Term:
+        """A fresh constant for a scalar."""
+        if leaf.sort == BOOL:
+            return z3.Bool(name)
+        if leaf.sort == BITS:
+            return z3.BitVec(name, max(leaf.high.bit_length(), 1))
+        if self.integers or is_wide(leaf.low, leaf.high):
+            return z3.Int(name)
+        return z3.BitVec(name, bits_of(leaf.low, leaf.high))
+
+    def literal(self, value: int, leaf: Leaf) -> Term:
+        """A plain scalar as a term."""
+        if leaf.sort == BOOL:
+            return z3.BoolVal(bool(value))
+        if leaf.sort == BITS:
+            return z3.BitVecVal(value, max(leaf.high.bit_length(), 1))
+        if self.integers or is_wide(leaf.low, leaf.high):
+            return z3.IntVal(value)
+        return z3.BitVecVal(value, bits_of(leaf.low, leaf.high))
+
+    def in_type(self, term: Term, leaf: Leaf) -> list[Term]:
+        """The conditions under which a scalar is a value of its type; none where its sort leaves no other."""
+        if leaf.sort == BOOL:
+            return []
+        if z3.is_int(term):
+            return [z3.IntVal(leaf.low) <= term, term <= z3.IntVal(leaf.high)]
+        width, found = term.size(), []
+        lowest, highest = (-(1 << width - 1), (1 << width - 1) - 1) if leaf.low < 0 else (0, (1 << width) - 1)
+        if leaf.low > lowest:
+            low = z3.BitVecVal(leaf.low, width)
+            found.append(low <= term if leaf.low < 0 else z3.ULE(low, term))
+        if leaf.high < highest:
+            high = z3.BitVecVal(leaf.high, width)
+            found.append(term <= high if leaf.low < 0 else z3.ULE(term, high))
+        return found
+
+    def value(self, model: Any, term: Term, leaf: Leaf) -> int:
+        """A scalar's value in a solver's model, as the interpreter has it."""
+        found = model.eval(term, model_completion=True)
+        if leaf.sort == BOOL:
+            return int(z3.is_true(found))
+        if leaf.sort == INT and leaf.low < 0 and z3.is_bv(term):
+            return int(found.as_signed_long())
+        return int(found.as_long())
+
+
+class Translator:
+    """Translates nodes over given inputs: the terms of the scalars, in the order of the model's leaves.
+
+    A node is translated once, whoever asks. What comes out of a node has the sort that ``Numbers`` gives it.
+    """
+
+    def __init__(self, numbers: Numbers, inputs: Sequence[Term]) -> None:
+        self.numbers = numbers
+        self.inputs = inputs
+        self._terms: dict[int, Term] = {}
+
+    def __call__(self, node: Node) -> Term:
+        """The term of a node."""
+        known = self._terms.get(node.id)
+        if known is not None:
+            return known
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            if top.id in self._terms:
+                stack.pop()
+                continue
+            missing = [a for a in top.args if a.id not in self._terms]
+            if missing:
+                stack.extend(missing)
+                continue
+            self._terms[top.id] = self._translate(top)
+            stack.pop()
+        return self._terms[node.id]
+
+    def scalar(self, node: Node, leaf: Leaf) -> Term:
+        """The term of a node that is written into a leaf, in the leaf's own sort and width."""
+        term = self(node)
+        if leaf.sort == BITS:
+            return _resize(term, max(leaf.high.bit_length(), 1), False)
+        if leaf.sort == BOOL:
+            return term
+        if self.numbers.integers or is_wide(leaf.low, leaf.high):
+            return self._integer(node)
+        if z3.is_int(term):
+            return _from_integer(term, leaf)
+        return _resize(term, bits_of(leaf.low, leaf.high), node.low < 0)
+
+    def _translate(self, node: Node) -> Term:
+        if node.op == "const":
+            return self._constant(node)
+        if node.op == "input":
+            return self.inputs[node.value]
+        return _OPERATIONS[node.op](self, node, *node.args)
+
+    def _constant(self, node: Node) -> Term:
+        if node.sort == BOOL:
+            return z3.BoolVal(bool(node.value))
+        if node.sort == BITS:
+            return z3.BitVecVal(node.value, max(node.high.bit_length(), 1))
+        if self.numbers.is_integer(node):
+            return z3.IntVal(node.value)
+        return z3.BitVecVal(node.value, bits_of(node.low, node.high))
+
+    # --- sorts and widths ---------------------------------------------------------------------------
+
+    def _integer(self, node: Node) -> Term:
+        """An int node as a mathematical integer."""
+        term = self(node)
+        if z3.is_int(term):
+            return term
+        if node.is_const:
+            return z3.IntVal(node.value)
+        if node.high - node.low < 64:  # a choice between constants costs less than the theories' conversion
+            result = z3.IntVal(node.high)
+            for value in range(node.high - 1, node.low - 1, -1):
+                result = z3.If(term == z3.BitVecVal(value, term.size()), z3.IntVal(value), result)
+            return result
+        return z3.BV2Int(term, node.low < 0)
+
+    def _numbers(self, *nodes: Node) -> tuple[bool, list[Term]]:
+        """Int nodes in one sort and width that hold them all; and whether it is a signed one."""
+        if any(self.numbers.is_integer(n) for n in nodes):
+            return True, [self._integer(n) for n in nodes]
+        low, high = min(n.low for n in nodes), max(n.high for n in nodes)
+        width = bits_of(low, high)
+        return low < 0, [_resize(self(n), width, n.low < 0) for n in nodes]
+
+    def _into(self, result: Node, nodes: Sequence[Node]) -> list[Term]:
+        """Operands in the sort and width of the node that they are an outcome of."""
+        if result.sort == BOOL:
+            return [self(n) for n in nodes]
+        if result.sort == BITS:
+            width = max(result.high.bit_length(), 1)
+            return [_resize(self(n), width, False) for n in nodes]
+        if self.numbers.is_integer(result):
+            return [self._integer(n) for n in nodes]
+        width = bits_of(result.low, result.high)
+        return [_resize(self(n), width, n.low < 0) for n in nodes]
+
+    def is_value(self, node: Node, value: int) -> Term:
+        """Whether an int node has this value."""
+        if not node.low <= value <= node.high:
+            return z3.BoolVal(False)
+        term = self(node)
+        return term == (z3.IntVal(value) if z3.is_int(term) else z3.BitVecVal(value, term.size()))
+
+    # --- operations ---------------------------------------------------------------------------------
+
+    def _not(self, node: Node, a: Node) -> Term:
+        return z3.Not(self(a))
+
+    def _and(self, node: Node, a: Node, b: Node) -> Term:
+        return z3.And(self(a), self(b))
+
+    def _or(self, node: Node, a: Node, b: Node) -> Term:
+        return z3.Or(self(a), self(b))
+
+    def _eq(self, node: Node, a: Node, b: Node) -> Term:
+        if a.sort == BOOL:
+            return self(a) == self(b)
+        if a.sort == INT:
+            if b.is_const:
+                return self.is_value(a, b.value)
+            _, (x, y) = self._numbers(a, b)
+            return x == y
+        x, y = self._sets(a, b)
+        return x == y
+
+    def _lt(self, node: Node, a: Node, b: Node) -> Term:
+        return _less(*self._numbers(a, b))
+
+    def _add(self, node: Node, a: Node, b: Node) -> Term:
+        x, y = self._into(node, (a, b))
+        return x + y
+
+    def _sub(self, node: Node, a: Node, b: Node) -> Term:
+        x, y = self._into(node, (a, b))
+        return x - y
+
+    def _min(self, node: Node, a: Node, b: Node) -> Term:
+        return z3.If(self._lt(node, a, b), *self._into(node, (a, b)))
+
+    def _max(self, node: Node, a: Node, b: Node) -> Term:
+        return z3.If(self._lt(node, a, b), *self._into(node, (b, a)))
+
+    def _select(self, node: Node, condition: Node, yes: Node, no: Node) -> Term:
+        return z3.If(self(condition), *self._into(node, (yes, no)))
+
+    def _sets(self, *nodes: Node) -> list[Term]:
+        width = max(max(n.high.bit_length() for n in nodes), 1)
+        return [_resize(self(n), width, False) for n in nodes]
+
+    def _union(self, node: Node, a: Node, b: Node) -> Term:
+        x, y = self._into(node, (a, b))
+        return x | y
+
+    def _intersection(self, node: Node, a: Node, b: Node) -> Term:
+        x, y = self._sets(a, b)
+        return _resize(x & y, max(node.high.bit_length(), 1), False)
+
+    def _difference(self, node: Node, a: Node, b: Node) -> Term:
+        x, y = self._sets(a, b)
+        return _resize(x & ~y, max(node.high.bit_length(), 1), False)
+
+    def _singleton(self, node: Node, index: Node) -> Term:
+        flags = [self.is_value(index, i) for i in range(max(node.high.bit_length(), 1))]
+        bits = [z3.If(flag, z3.BitVecVal(1, 1), z3.BitVecVal(0, 1)) for flag in reversed(flags)]
+        return bits[0] if len(bits) == 1 else z3.Concat(*bits)
+
+    def _member(self, node: Node, index: Node, bits: Node) -> Term:
+        term = self(bits)
+        width = bits.high.bit_length()
+        if index.is_const:
+            return _bit(term, index.value)
+        return z3.Or([z3.And(self.is_value(index, i), _bit(term, i)) for i in range(width)])
+
+    def _count(self, node: Node, bits: Node) -> Term:
+        term, width = self(bits), bits.high.bit_length()
+        if self.numbers.is_integer(node):
+            return z3.Sum([z3.If(_bit(term, i), z3.IntVal(1), z3.IntVal(0)) for i in range(width)])
+        size = bits_of(node.low, node.high)
+        total = _resize(z3.Extract(0, 0, term), size, False)
+        for i in range(1, width):
+            total = total + _resize(z3.Extract(i, i, term), size, False)
+        return total
+
+
+_OPERATIONS: dict[str, Callable[..., Term]] = {
+    name: getattr(Translator, f"_{name}")
+    for name in (
+        "not", "and", "or", "eq", "lt", "add", "sub", "min", "max", "select", "union", "intersection",
+        "difference", "singleton", "member", "count",
+    )
+}  # fmt: skip
+
+
+def _bit(term: Term, number: int) -> Term:
+    return z3.Extract(number, number, term) == z3.BitVecVal(1, 1)
+
+
+def _less(signed: bool, terms: list[Term]) -> Term:
+    x, y = terms
+    return x < y if signed else z3.ULT(x, y)
+
+
+def _resize(term: Term, width: int, signed: bool) -> Term:
+    """A bit-vector in another width. What is cut off is known to say nothing: the value fits its interval."""
+    size = term.size()
+    if size == width:
+        return term
+    if size > width:
+        return z3.Extract(width - 1, 0, term)
+    return z3.SignExt(width - size, term) if signed else z3.ZeroExt(width - size, term)
+
+
+def _from_integer(term: Term, leaf: Leaf) -> Term:
+    width = bits_of(leaf.low, leaf.high)
+    if leaf.high - leaf.low >= 64:
+        return z3.Int2BV(term, width)
+    result = z3.BitVecVal(leaf.high, width)
+    for value in range(leaf.high - 1, leaf.low - 1, -1):
+        result = z3.If(term == z3.IntVal(value), z3.BitVecVal(value, width), result)
+    return result

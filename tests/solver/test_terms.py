@@ -1,0 +1,170 @@
+"""Z3's terms and the interpreter give the same value to every guard, check, next scalar and property."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+import z3
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checker.solver.steps import OpenStep, instance_number, steps
+from checker.solver.terms import Numbers, Translator
+from model.language import Model, graph
+from model.language.errors import LanguageError
+from model.language.interpreter import compile_nodes
+from model.language.model import Scalars
+from model.language.types import Leaf
+from tests import models
+from tests.native import test_agreement as agreement
+
+PLAIN, INTEGERS = Numbers(), Numbers(integers=True)
+
+
+class Asked:
+    """Nodes as terms over constants, to be evaluated on plain scalars."""
+
+    def __init__(self, leaves: Sequence[Leaf], numbers: Numbers, nodes: Sequence[graph.Node]) -> None:
+        self.leaves, self.numbers, self.nodes = leaves, numbers, nodes
+        self.inputs = [numbers.variable(f"{leaf.path}#{i}", leaf) for i, leaf in enumerate(leaves)]
+        self.translate = Translator(numbers, self.inputs)
+        self.terms = [self.translate(node) for node in nodes]
+        self.all = z3.Function("all", *(t.sort() for t in self.terms), z3.BoolSort())(*self.terms)
+
+    def __call__(self, scalars: Scalars) -> list[int]:
+        literals = [self.numbers.literal(v, leaf) for v, leaf in zip(scalars, self.leaves, strict=True)]
+        values = z3.simplify(z3.substitute(self.all, *zip(self.inputs, literals, strict=True)))
+        return [self._plain(node, value) for node, value in zip(self.nodes, values.children(), strict=True)]
+
+    def _plain(self, node: graph.Node, value: z3.ExprRef) -> int:
+        if node.sort == graph.BOOL:
+            assert z3.is_true(value) or z3.is_false(value)
+            return int(z3.is_true(value))
+        signed = node.sort == graph.INT and node.low < 0 and z3.is_bv(value)
+        return int(value.as_signed_long() if signed else value.as_long())
+
+
+def everything_of(model: Model) -> list[graph.Node]:
+    """What an engine asks of a model, each node once."""
+    nodes = [n for p in model.properties for n in (p.node, p.premise)]
+    for instance in model.instances:
+        nodes += [g.node for g in instance.guards] + [c.node for c in instance.checks]
+        nodes += [w.node for w in instance.writes.values()]
+    return list({n.id: n for n in nodes}.values())
+
+
+def disagreements(model: Model, count: int, numbers: Numbers) -> list[Scalars]:
+    """Those of so many random states, half of them reachable, whose values differ."""
+    nodes = everything_of(model)
+    asked, evaluate = Asked(model.leaves, numbers, nodes), compile_nodes(nodes)
+    states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
+    return [state for state in states if asked(state) != [int(v) for v in evaluate(state)]]
+
+
+def by_cost(name: str) -> object:
+    quick = name in ("replication/controller/small", "replication/standard-messages", "truncation/kip-320")
+    return pytest.param(name, marks=() if quick else (pytest.mark.slow,))
+
+
+@pytest.mark.parametrize("name", [by_cost(name) for name in models.scenario_names()])
+def test_terms_agree_on_every_scenario(name: str) -> None:
+    assert disagreements(models.scenario_model(name), 20, PLAIN) == []
+
+
+@pytest.mark.parametrize("numbers", [PLAIN, INTEGERS], ids=["bit-vectors", "integers"])
+@pytest.mark.parametrize("nodes", [2, 3, 5])
+def test_terms_agree_on_every_type_and_operation(nodes: int, numbers: Numbers) -> None:
+    assert disagreements(models.everything(nodes=nodes), 150, numbers) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_terms_agree_on_random_expressions(data: st.DataObject) -> None:
+    agreement._Random.draw = data.draw
+    model = Model(agreement._Random(), [agreement.drawn])
+    for numbers in (PLAIN, INTEGERS):
+        assert disagreements(model, 10, numbers) == []
+
+
+def test_the_comparison_finds_a_wrong_operation() -> None:
+    """Each operation is planted wrong in its turn: the comparison above is not blind to any."""
+    model = models.everything(nodes=3)
+    used = {n.op for n in graph.reachable(everything_of(model))}
+    from checker.solver import terms
+
+    # `less` for `lt` would be no other where the constants are never equal: here they are.
+    other = {
+        "not": lambda t, node, a: t(a),
+        "and": terms._OPERATIONS["or"],
+        "or": terms._OPERATIONS["and"],
+        "eq": lambda t, node, a, b: z3.Not(terms.Translator._eq(t, node, a, b)),
+        "lt": lambda t, node, a, b: z3.Not(terms.Translator._lt(t, node, a, b)),
+        "add": terms._OPERATIONS["sub"],
+        "sub": terms._OPERATIONS["add"],
+        "min": terms._OPERATIONS["max"],
+        "max": terms._OPERATIONS["min"],
+        "select": lambda t, node, c, a, b: terms.Translator._select(t, node, c, b, a),
+        "union": lambda t, node, a, b: t._into(node, (a, b))[0],
+        "intersection": lambda t, node, a, b: terms._resize(t(a), node.high.bit_length(), False),
+        "difference": lambda t, node, a, b: terms._resize(t(a), node.high.bit_length(), False),
+        "singleton": lambda t, node, a: z3.BitVecVal(1, node.high.bit_length()),
+        "member": lambda t, node, a, b: z3.Not(terms.Translator._member(t, node, a, b)),
+        "count": lambda t, node, a: terms.Translator._count(t, node, a) + 1,
+    }
+    right = dict(terms._OPERATIONS)
+    assert used - {"const", "input"} <= set(other)
+    for name in sorted(used & set(other)):
+        terms._OPERATIONS[name] = other[name]
+        try:
+            assert disagreements(model, 60, PLAIN), f"{name} is wrong and nothing shows it"
+        finally:
+            terms._OPERATIONS.update(right)
+
+
+def open_disagreements(model: Model, count: int) -> list[tuple[str, Scalars]]:
+    """Steps with open parameters that are not the instance with these parameters; random states and parameters."""
+    rng = random.Random(0)
+    states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
+    wrong = []
+    for step in steps(model, grouped=True):
+        if not step.leaves:
+            continue
+        leaves = list(step.instance.writes)
+        ask_open = compile_nodes([step.chosen, *_asked(step, leaves)])
+        for state in states:
+            chosen = tuple(rng.randint(leaf.low, leaf.high) for leaf in step.leaves)
+            padding = (0,) * (step.start - len(model.leaves))
+            possible, enabled, stays, *after = ask_open((*state, *padding, *chosen))
+            if not possible:
+                continue
+            try:
+                instance = model.instances[instance_number(model, step, chosen)]
+            except LanguageError:
+                if enabled:
+                    wrong.append((step.name, state))
+                continue
+            plain = compile_nodes(_asked(OpenStep(instance), leaves, model))(state)
+            if (enabled, stays) != plain[:2] or (enabled and stays and tuple(after) != plain[2:]):
+                wrong.append((step.name, state))
+    return wrong
+
+
+def _asked(step: OpenStep, leaves: Sequence[int], model: Model | None = None) -> list[graph.Node]:
+    instance = step.instance
+    writes = instance.writes
+    stays = graph.not_(graph.any_(c.node for c in instance.checks))
+    assert model is None or set(writes) <= set(leaves)
+    nodes = [writes[i].node if i in writes else model.inputs[i] for i in leaves]  # type: ignore[union-attr]
+    return [instance.enabled, stays, *nodes]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["replication/controller/small", "replication/controller/reassignment", "replication/standard-messages"],
+)
+def test_open_parameters_stand_for_all_instances(name: str) -> None:
+    model = models.scenario_model(name)
+    assert any(step.leaves for step in steps(model, grouped=True))
+    assert open_disagreements(model, 60) == []
