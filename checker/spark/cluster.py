@@ -12,7 +12,7 @@ import json
 import math
 import resource
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ from checker.spark.program import RowProgram
 from checker.spark.session import Session, cause
 
 _REFRESH = 0.2
+_ATTEMPTS = 3
+"""Jobs for one level, beside the attempts that Spark gives each task."""
 _EXPANDING = "key long, report string, rows binary"
 _MERGING = "report string"
 
@@ -81,32 +83,36 @@ class Cluster:
             self._table_bytes,
         )
         count = self._run.buckets
-        blocks = home.mapInArrow(lambda batches: worker.expand(task, batches), _EXPANDING)
+        spent = self._session.context.accumulator({}, Seconds())
+        blocks = home.mapInArrow(lambda batches: worker.expand(task, batches, spent.add), _EXPANDING)
         arrived = blocks.repartition(count, "key").join(home.hint("shuffle_hash"), "key")
         merged = arrived.mapInArrow(lambda batches: worker.merge(task, batches), _MERGING)
         group = f"highwater-{self._run.name}-{level.number}"
-        future = self._pool.submit(self._collect, group, f"level {level.number + 2}", merged)
-        cancelled = False
-        while not future.done():
-            wait([future], timeout=_REFRESH)
-            if stopped() and not cancelled:
-                cancelled = True
-                self._session.context.cancelJobGroup(group)
-        if cancelled:
-            future.exception()
-            return None
-        return self._found(level, self._reports(future))
+        for attempt in range(1, _ATTEMPTS + 1):
+            future = self._pool.submit(self._collect, group, f"level {level.number + 2}", merged)
+            cancelled = False
+            while not future.done():
+                wait([future], timeout=_REFRESH)
+                if stopped() and not cancelled:
+                    cancelled = True
+                    self._session.context.cancelJobGroup(group)
+            wrong = future.exception()
+            if cancelled:
+                return None
+            if wrong is None:
+                break
+            # Nothing of a level that is not committed counts, so it can be done again as a whole.
+            if attempt == _ATTEMPTS or not _may_pass(wrong):
+                raise EngineError(f"Spark gave up on a level: {cause(wrong)}") from None
+        self.work.add({"half": "expand", "seconds": spent.value})
+        return self._found(level, self._reports(future.result()))
 
     def _collect(self, group: str, description: str, frame: Any) -> list[str]:
         self._session.context.setJobGroup(group, description, interruptOnCancel=True)
         return [row.report for row in frame.collect()]
 
-    def _reports(self, future: Future[list[str]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def _reports(self, texts: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The reports of both halves in the order of buckets; EngineError where one is missing or double."""
-        try:
-            texts = future.result()
-        except Exception as wrong:
-            raise EngineError(f"Spark gave up on a level: {cause(wrong)}") from None
         halves: dict[str, dict[int, dict[str, Any]]] = {"expand": {}, "merge": {}}
         for text in texts:
             report = json.loads(text)
@@ -152,6 +158,25 @@ class Cluster:
             places,
             min(stuck, default=None),
         )
+
+
+class Seconds:
+    """Adds up seconds by name, for Spark's accumulators (its AccumulatorParam, without its import)."""
+
+    def zero(self, value: dict[str, float]) -> dict[str, float]:
+        """Nothing yet."""
+        return {}
+
+    def addInPlace(self, value: dict[str, float], more: dict[str, float]) -> dict[str, float]:
+        """Both together."""
+        for key, spent in more.items():
+            value[key] = value.get(key, 0.0) + spent
+        return value
+
+
+def _may_pass(wrong: BaseException) -> bool:
+    """Whether an error is of the cluster and not of the program: a lost executor, blocks that are gone."""
+    return type(wrong).__name__ != "PythonException" and "SparkException" in str(wrong)
 
 
 def _sum(lists: Any) -> list[int]:

@@ -43,7 +43,12 @@ class Session:
         self.master = master
         self._directory = tempfile.TemporaryDirectory(prefix="highwater-spark-")
         self._log = (Path(self._directory.name) / "spark.log").open("ab")
-        self.sql = self._start()
+        try:
+            self.sql = self._start()
+        except BaseException:
+            self._log.close()
+            self._directory.cleanup()
+            raise
         self.context = self.sql.sparkContext
         self._homes: dict[int, tuple[Any, tuple[int, ...]]] = {}
 
@@ -146,6 +151,9 @@ def cause(wrong: BaseException) -> str:
     causes = re.findall(r"^Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", text, re.MULTILINE)
     if causes:
         return str(causes[-1]).strip()
+    aborted = re.search(r"SparkException: (?:Job aborted due to stage failure: )?(.+)$", text, re.MULTILINE)
+    if aborted:
+        return aborted[1].strip()
     python = re.findall(r"^(?:[\w.]+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
     if python:
         return str(python[-1]).strip()

@@ -1,0 +1,218 @@
+"""What is killed, what is missing, what is full: whole commands, on clusters of this machine. All slow."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
+if shutil.which("java") is None:
+    pytest.skip("Java is not installed", allow_module_level=True)
+
+LARGE = ("truncation/kip-320", "--set", "replicas=4", "--set", "max_leader_epoch=2", "--set", "max_records=1")
+STATES, DEPTH = 6_035_513, 29
+CLUSTER = "local-cluster[2,1,3072]"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "checker", "check", *map(str, arguments), "--engine", "spark"]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **changes}
+
+
+def result(file: Path) -> dict[str, Any]:
+    (one,) = json.loads(file.read_text())
+    assert (one["distinct_states"], one["depth"], one["verdict"]) == (STATES, DEPTH, "holds")
+    return one
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    file = tmp_path_factory.mktemp("native") / "result.json"
+    subprocess.run(
+        [sys.executable, "-m", "checker", "check", *LARGE, "--quiet", "--json", file],
+        env=environment(),
+        check=True,
+        capture_output=True,
+    )
+    return result(file)
+
+
+def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for key in ("generated_states", "cut", "actions", "premises", "violations"):
+        assert found[key] == expected[key], key
+
+
+def wait_for(what: Callable[[], object], process: subprocess.Popen[str], seconds: float = 300) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        if process.poll() is not None:
+            pytest.fail(f"it ended too soon: {process.communicate()}")
+        assert time.monotonic() < end, "nothing happens"
+        time.sleep(0.02)
+
+
+def start(*arguments: object, **changes: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*arguments),
+        env=environment(**changes),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def descendants(pid: int) -> Iterator[tuple[int, str]]:
+    """Processes below one, with their command lines."""
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            try:
+                line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            yield child, line
+            yield from descendants(child)
+
+
+def test_a_killed_driver_goes_on(tmp_path, counts):
+    levels, file = tmp_path / "levels", tmp_path / "result.json"
+    process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels)
+    # The cluster's levels are 11 to 21; a file of the one after is there, its manifest is not.
+    wait_for(lambda: any((levels / "level-00016").glob("*.parquet")), process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (levels / "level-00016.json").exists()
+    rest = command(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels, "--resume", "--json", file)
+    subprocess.run(rest, env=environment(), check=True, capture_output=True)
+    same(result(file), counts)
+
+
+def test_a_killed_executor_costs_a_retry(tmp_path, counts):
+    levels, file = tmp_path / "levels", tmp_path / "result.json"
+    process = start(*LARGE, "--spark-master", CLUSTER, "--checkpoint", levels, "--json", file)
+    wait_for(lambda: any((levels / "level-00016").glob("*.parquet")), process)
+    executors = [p for p, line in descendants(process.pid) if "CoarseGrainedExecutorBackend" in line]
+    assert len(executors) == 2
+    os.kill(executors[0], signal.SIGKILL)
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    assert "Exception" not in said
+    same(result(file), counts)
+
+
+def test_an_interrupted_search_says_what_it_found(tmp_path):
+    levels, file = tmp_path / "levels", tmp_path / "result.json"
+    process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels, "--json", file)
+    wait_for(lambda: (levels / "level-00014.json").exists(), process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    (one,) = json.loads(file.read_text())
+    assert one["stopped_by"] == "interrupted"
+    last = json.loads(sorted(levels.glob("level-*.json"))[-1].read_text())
+    assert one["distinct_states"] == last["totals"]["distinct_states"] < STATES
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """A Python with the libraries but without this project, as an executor's machine has it."""
+    site = tmp_path / "site"
+    site.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "highwater" not in entry.name.lower() and entry.suffix != ".pth":
+            (site / entry.name).symlink_to(entry)
+    python = tmp_path / "python"
+    base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" exec "{base}" "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[str]:
+    """A master and two workers of one core each."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    base = [str(home / "bin" / "spark-class")]
+    deploy = "org.apache.spark.deploy"
+    master = f"spark://127.0.0.1:{port}"
+    lines = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    for number in (1, 2):
+        place = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(tmp_path / f"work-{number}")]
+        lines.append([f"{deploy}.worker.Worker", "--cores", "1", "--memory", "2g", *place, master])
+    plain = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    running = []
+    with (tmp_path / "standalone.log").open("wb") as log:
+        for line in lines:
+            running.append(
+                subprocess.Popen(
+                    base + line,
+                    env={**plain, "SPARK_HOME": str(home)},
+                    stdout=log,
+                    stderr=log,
+                    cwd=tmp_path,
+                    start_new_session=True,
+                )
+            )
+            time.sleep(3)
+        yield master
+        for process in reversed(running):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=60)
+
+
+def test_a_standalone_cluster_gets_the_package(tmp_path, counts, standalone, bare_python):
+    absent = subprocess.run([bare_python, "-c", "import checker"], capture_output=True, cwd=tmp_path)
+    assert b"No module named 'checker'" in absent.stderr
+    file = tmp_path / "result.json"
+    process = start(
+        *LARGE,
+        "--spark-master",
+        standalone,
+        "--checkpoint",
+        tmp_path / "levels",
+        "--json",
+        file,
+        PYSPARK_PYTHON=str(bare_python),
+    )
+    _, said = process.communicate(timeout=900)
+    assert process.returncode == 0, said
+    same(result(file), counts)
+
+
+def test_a_full_disk_is_one_line(tmp_path):
+    """A file system of 12 MiB, where one may be mounted."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(place)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        line = command(*LARGE, "--spark-master", "local[2]", "--checkpoint", place / "levels", "--quiet")
+        done = subprocess.run(line, env=environment(), capture_output=True, text=True)
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert done.stderr.count("\n") == 1
