@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from checker import counterexample, native, scenarios
@@ -13,11 +15,16 @@ STANDARD = sorted(name for name, (_, standard) in scenarios.titles().items() if 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STANDARD)
-def test_a_standard_scenario(on_spark, name):
+def test_a_standard_scenario(on_spark, tmp_path, name):
     model, options = scenario(name)
     expected = native.search(model, options)
-    # The largest levels are the cluster's: those of a size that is left to it by the usual limit, or a few.
-    small = min(200_000, max(500, expected.distinct_states // 12))
-    found = on_spark(model, options, small=small)
+    alone = on_spark(model, options, checkpoint=tmp_path / "levels", small=1 << 40)
+    same_counts(alone, expected)
+    manifests = [json.loads(p.read_text()) for p in sorted((tmp_path / "levels").glob("level-*.json"))]
+    sizes = sorted((m["count"] for m in manifests), reverse=True)
+    assert sum(sizes) == expected.distinct_states
+    # The two largest levels are the cluster's, and what follows is the driver's again.
+    found = on_spark(model, options, small=sizes[1])
     same_counts(found, expected)
+    assert found.spilled_bytes > 0
     counterexample.follow_all(model, found.violations)
