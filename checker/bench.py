@@ -144,7 +144,7 @@ def replay_log(directory: Path) -> dict[str, Any]:
         "records": report.records,
         "changes": report.changes,
         "unexplained": report.unexplained_count,
-        "situations": report.figures["situations"],
+        "beliefs": report.figures["beliefs"],
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
@@ -172,7 +172,7 @@ def replay_rows(repeat: int) -> list[str]:
         rates = _spread([r["records"] / r["seconds"] for r in runs], "{:,.0f}")
         rows.append(
             f"| {written.records:,} | {size / 1e6:.0f} MB | {written.records / written.batches:.1f} | "
-            f"{runs[0]['changes']:,} | {runs[0]['situations']:,} | {rates} | "
+            f"{runs[0]['changes']:,} | {runs[0]['beliefs']:,} | {rates} | "
             f"{_spread([r['processor_seconds'] for r in runs], '{:.1f} s')} | "
             f"{_spread([r['peak'] / (1 << 20) for r in runs], '{:.0f} MiB')} |"
         )
@@ -193,7 +193,7 @@ def replay_section(rows: list[str]) -> str:
             "",
             "To reach: 200,000 records a second, and memory below 1 GiB that does not grow with the log's length.",
             "",
-            "| records | size | records a batch | partition changes | situations | records a second | processor time | "
+            "| records | size | records a batch | partition changes | beliefs | records a second | processor time | "
             "peak memory |",
             "| ---: | ---: | ---: | ---: | ---: | --- | --- | --- |",
             *rows,

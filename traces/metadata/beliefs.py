@@ -124,10 +124,13 @@ class Belief:
     """A set of tagged states, all with the same observed partition and registrations.
 
     ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only;
-    ``tags`` the numbers of the sets of rules under which something fits.
+    ``tags`` the numbers of the sets of rules under which something fits. ``steps`` is for who looks up what was
+    explained already.
     """
 
-    __slots__ = ("_next", "doubtful", "observed", "slots", "states", "tags", "violated")
+    __slots__ = (
+        "_next", "doubtful", "leaderless", "observed", "slots", "states", "steps", "tags", "under_min_isr", "violated",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -140,6 +143,8 @@ class Belief:
         self.slots, self.states, self.observed = slots, states, observed
         self.violated, self.doubtful = violated, doubtful
         self.tags = frozenset(tag for tag, _ in states)
+        self.under_min_isr, self.leaderless = "has_min_isr" in violated, "has_leader" in violated
+        self.steps: dict[Any, Any] = {}
         self._next: dict[Event, tuple[frozenset[Tagged], frozenset[str]]] = {}
 
 
@@ -256,6 +261,7 @@ class Beliefs:
         """Begin all tables anew. Beliefs that are still in use stay what they are."""
         for belief in self._interned.values():
             belief._next.clear()
+            belief.steps.clear()
         for table in (self._interned, self._initial, self._others, self._created):
             table.clear()
 

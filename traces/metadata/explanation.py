@@ -10,7 +10,7 @@ from invariants.replication.observed import CONDITIONS
 from traces.metadata.actions import MAX_BROKERS
 from traces.metadata.beliefs import Belief, Event, Observed, Tagged
 from traces.metadata.slots import TOO_MANY, Brokers, CannotFollow, candidate, merged, named, with_brokers
-from traces.metadata.steps import LEADING, BrokerEvent, Change, Hop, Item, Settings, Situation, Step
+from traces.metadata.steps import LEADING, BrokerEvent, Change, Hop, Item, Settings, Step
 from traces.report import Candidate
 
 if TYPE_CHECKING:
@@ -48,24 +48,29 @@ class Explanation:
     it, or it is a decision of its own. What can be is carried along from the boundary of one item to the next.
     """
 
-    def __init__(self, situations: Situations, situation: Situation, items: Sequence[Item]) -> None:
-        self.all, self.beliefs, self.start, self.items = situations, situations.beliefs, situation, items
+    def __init__(
+        self, situations: Situations, belief: Belief, brokers: Brokers, items: Sequence[Item]
+    ) -> None:
+        self.all, self.beliefs, self.items = situations, situations.beliefs, items
+        self.belief, self.brokers = belief, brokers
+        self.all_brokers = brokers
+        """The brokers before the items, and after them those that the items bring in."""
 
     def step(self) -> Step:
         """What the items lead to. Raises CannotFollow."""
-        start, count = self.start, len(self.items)
-        reached = {0: _boundary(start.belief, start.brokers, set(), set())}
+        count = len(self.items)
+        reached = {0: _boundary(self.belief, self.brokers, set(), set())}
         jumped: set[int] = set()
         hops: list[Hop] = []
-        last, situation = 0, start
+        last, before = 0, self.belief
         for index in range(count + 1):
             here = reached.get(index)
             if here is None:
                 continue
             if index and index not in jumped:
-                after = self.all.situation(self._belief(here), here.brokers)
-                hops.append(self._hop(last, index, here, situation, after))
-                last, situation = index, after
+                after = self._belief(here)
+                hops.append(self._hop(last, index, here, before, after))
+                last, before = index, after
                 here.of_change = set()
             if index == count:
                 break
@@ -76,7 +81,7 @@ class Explanation:
                     _join(reached, index + length, found)
             if max(reached) == index:
                 reached[index + 1] = self._adopt(here, index)
-        return Step(start, situation, tuple(hops))
+        return Step(self.belief, tuple(hops))
 
     def _alternatives(self, index: int) -> list[tuple[int, Item, Change | None]]:
         """What the item at an index can be: how many items it takes, the item, the record that belongs to it."""
@@ -135,6 +140,7 @@ class Explanation:
             raise CannotFollow(TOO_MANY)
         if new:
             belief, brokers = self.beliefs.widened(belief, [self.all.flags(b) for b in new]), brokers + new
+            self.all_brokers += tuple(b for b in new if b not in self.all_brokers)
         if written and "replicas" in written:
             # A reassignment writes some brokers in the order of their numbers: slots have to go by that, too.
             order = tuple(sorted(range(len(brokers)), key=lambda slot: brokers[slot]))
@@ -215,7 +221,7 @@ class Explanation:
 
     # --- what follows -----------------------------------------------------------------------------------
 
-    def _hop(self, first: int, end: int, here: _Boundary, before: Situation, after: Situation) -> Hop:
+    def _hop(self, first: int, end: int, here: _Boundary, before: Belief, after: Belief) -> Hop:
         changed = [i for i in range(first, end) if isinstance(self.items[i], Change)]
         bumps = 0
         for i in changed:
@@ -225,10 +231,11 @@ class Explanation:
         return Hop(
             changed[-1] if changed else end - 1,
             after,
+            tuple(self.all_brokers.index(broker) for broker in here.brokers),
             len(changed),
             bumps,
             frozenset(here.of_change if changed else here.causes),
-            _findings(before.belief, after.belief, bumps > 0),
+            _findings(before, after, bumps > 0),
             here.before,
             here.candidates,
         )

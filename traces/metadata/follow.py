@@ -12,13 +12,13 @@ from traces.errors import TraceError
 from traces.kafka.batches import RecordBatch
 from traces.kafka.values import TYPES, DamagedRecord, UnknownRecord, api_key, decode
 from traces.metadata import registrations, topics
-from traces.metadata.beliefs import Beliefs, Flags
+from traces.metadata.beliefs import Belief, Beliefs, Flags
 from traces.metadata.image import Image, Partition
 from traces.metadata.pending import Pending
 from traces.metadata.profiles import rule_sets
 from traces.metadata.situations import Situations
 from traces.metadata.slots import CannotFollow
-from traces.metadata.steps import BrokerEvent, Change, Item, Situation, Step
+from traces.metadata.steps import BrokerEvent, Change, Item, Step
 from traces.metadata.telling import OnChange, Telling
 from traces.report import Candidate, Report
 from traces.rules import RuleSet
@@ -125,18 +125,12 @@ class Follower:
                 self._unknown_partition(batch.offsets[position], time, value)
                 continue
             written = value[_FRAME] + value[_REST]
-            situation = partition.situation
-            step = situation.steps.get(written)
-            if (
-                step is None
-                or step.notable
-                or partition.state is not None
-                or step.after.brokers is not situation.brokers
-            ):
-                self.go_on(partition, [Change(written)], [batch.offsets[position]], time)
+            step = partition.belief.steps.get(partition.roster.items.get(written))
+            if step is None or not step.is_plain or partition.state is not None:
+                self.go_on(partition, [Change(written)], [batch.offsets[position]], time, step)
                 continue
             changes += step.changes
-            partition.situation = step.after
+            partition.belief = step.after
             partition.partition_epoch += step.changes
             partition.leader_epoch += step.bumps
         self.report.changes += changes
@@ -185,7 +179,8 @@ class Follower:
             self.telling.close(partition, self._last_time)
         found = self._rule_sets[min(self._surviving)]
         self.report.profile, self.report.rules = found.profile, tuple(sorted(found.rules))
-        self.report.figures["situations"] = len(self._situations)
+        self.report.figures["beliefs"] = len(self._situations.beliefs)
+        self.report.figures["steps explained"] = self._situations.explained
         self.report.figures["brokers"] = len(self.image.brokers)
 
     # --- records --------------------------------------------------------------------------------------
@@ -260,12 +255,20 @@ class Follower:
     # --- partitions -----------------------------------------------------------------------------------
 
     def go_on(
-        self, partition: Partition, items: Sequence[Item], offsets: Sequence[int], time: int
+        self,
+        partition: Partition,
+        items: Sequence[Item],
+        offsets: Sequence[int],
+        time: int,
+        known: Step | None = None,
     ) -> Step | None:
-        """Take a partition through items; None where it cannot be followed any further. Raises TraceError."""
-        before = partition.situation
+        """Take a partition through items, by a step that is known already or is found; None where it cannot follow.
+
+        Raises TraceError.
+        """
+        before, roster = partition.belief, partition.roster
         try:
-            step = self._situations.step(before, items)
+            step, brokers = (known, roster.brokers) if known else self._situations.step(before, roster, items)
         except CannotFollow as why:
             self.lost(partition.name, offsets[-1], time, str(why))
             self.image.remove(partition)
@@ -273,14 +276,16 @@ class Follower:
             return None
         except (UnknownRecord, DamagedRecord) as wrong:
             raise self._damaged(offsets[-1], str(wrong)) from None
-        partition.situation = step.after
-        if step.after.belief.tags != before.belief.tags:
-            self._agree(partition, step.after, offsets[-1], time)
-        if before.brokers != step.after.brokers:
-            self.image.place(partition, before)
+        partition.belief = step.after
+        if step.after.tags != before.tags:
+            self._agree(partition, offsets[-1], time)
+        last = tuple([brokers[slot] for slot in step.hops[-1].order])
+        if last != roster.brokers:
+            partition.roster = self._situations.roster(last)
+            self.image.place(partition, roster.brokers)
             self._first_of_topic(partition, before, offsets[-1], time)
         self.report.changes += step.changes
-        self.telling.step(partition, step, offsets, time)
+        self.telling.step(partition, step, brokers, offsets, time)
         self.telling.conditions(partition, step.after, time)
         return step
 
@@ -288,11 +293,11 @@ class Follower:
         """A partition that cannot be followed any further."""
         self.telling.unexplained({"offset": offset}, time, name, (Candidate("any", {}, (why,)),))
 
-    def _first_of_topic(self, partition: Partition, before: Situation, offset: int, time: int) -> None:
+    def _first_of_topic(self, partition: Partition, before: Belief, offset: int, time: int) -> None:
         """Where the first partition's number of replicas changes, min ISR can change for the topic's others."""
-        replicas = len(partition.situation.belief.observed.replicas)
+        replicas = len(partition.belief.observed.replicas)
         topic = partition.topic
-        if topic is None or partition.number or replicas == len(before.belief.observed.replicas):
+        if topic is None or partition.number or replicas == len(before.observed.replicas):
             return
         for other in topic.partitions.values():
             if other is not partition:
@@ -312,21 +317,22 @@ class Follower:
             self._situations = self._with_rules(sets)
             stand_ins = [b.partition for b in self.image.brokers.values() if b.partition is not None]
             for partition in (*self.image.of_topics(), *stand_ins):
-                partition.situation = self._situations.adopted(partition.situation)
+                partition.belief = self._situations.adopted(partition.belief)
         return self._situations
 
-    def _agree(self, partition: Partition, situation: Situation, offset: int, time: int) -> None:
+    def _agree(self, partition: Partition, offset: int, time: int) -> None:
         """One set of rules has to explain all partitions; where the last one ceases to, that is not explained."""
-        left = self._surviving & situation.belief.tags
+        tags = partition.belief.tags
+        left = self._surviving & tags
         if not left:
             self.telling.wrong(
                 offset,
                 time,
                 partition.name or None,
                 "one set of rules for all partitions",
-                {"profile": (self._profiles(self._surviving), self._profiles(situation.belief.tags))},
+                {"profile": (self._profiles(self._surviving), self._profiles(tags))},
             )
-        self._surviving = left or situation.belief.tags
+        self._surviving = left or tags
 
     def _profiles(self, tags: Set[int]) -> list[str]:
         return [self._rule_sets[tag].profile for tag in sorted(tags)]

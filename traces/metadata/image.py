@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from traces.metadata.actions import MAX_BROKERS
-from traces.metadata.beliefs import Flags
-from traces.metadata.steps import Settings, Situation
+from traces.metadata.beliefs import Belief, Flags
+from traces.metadata.slots import Brokers, with_brokers
+from traces.metadata.steps import Roster, Settings
 from traces.observed import PartitionState
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
@@ -16,7 +17,7 @@ TOPIC, BROKER = 2, 4
 
 
 class Partition:
-    """A partition: its situation, and what differs between partitions in the same one.
+    """A partition: what is believed of it, the brokers that the slots stand for, and its epochs.
 
     ``key`` are the bytes that name it in a record.
     ``topic`` is None for the stand-in with which a broker's own registration is followed. ``state`` is kept
@@ -24,16 +25,28 @@ class Partition:
     """
 
     __slots__ = (
-        "key", "leader_epoch", "leaderless_since", "number", "partition_epoch", "situation", "state", "topic",
+        "belief", "key", "leader_epoch", "leaderless_since", "number", "partition_epoch", "roster", "state", "topic",
         "under_min_isr_since",
     )  # fmt: skip
 
-    def __init__(self, topic: Topic | None, number: int, situation: Situation, key: bytes = b"") -> None:
-        self.topic, self.number, self.situation, self.key = topic, number, situation, key
+    def __init__(
+        self, topic: Topic | None, number: int, belief: Belief, roster: Roster, key: bytes = b""
+    ) -> None:
+        self.topic, self.number, self.key = topic, number, key
+        self.belief, self.roster = belief, roster
         self.leader_epoch = self.partition_epoch = 0
         self.state: PartitionState | None = None
         self.under_min_isr_since: int | None = None
         self.leaderless_since: int | None = None
+
+    @property
+    def observed(self) -> PartitionState:
+        """As the metadata log has it; members in the order of the replicas."""
+        return replace(
+            with_brokers(self.belief.observed, self.roster.brokers),
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+        )
 
     @property
     def name(self) -> str:
@@ -90,29 +103,28 @@ class Image:
         if unclean is not None and unclean.lower() in ("true", "false"):
             allowed = (unclean.lower() == "true",)
         first = topic.partitions.get(0)
-        known = 0 if number == 0 or first is None else len(first.situation.belief.observed.replicas)
+        known = 0 if number == 0 or first is None else len(first.belief.observed.replicas)
         return Settings(possible, allowed, min(known, MAX_BROKERS))
 
     def settings_of(self, partition: Partition) -> Settings:
         """What the settings of a partition of a topic can be."""
         assert partition.topic is not None
-        replicas = len(partition.situation.belief.observed.replicas)
+        replicas = len(partition.belief.observed.replicas)
         return self.settings(partition.topic, partition.number, replicas)
 
     def min_isr(self) -> dict[str, int]:
         """The effective min ISR (966.2) of each partition of which the log says it, by name."""
         found = {}
         for partition in self.of_topics():
-            replicas = len(partition.situation.belief.observed.replicas)
+            replicas = len(partition.belief.observed.replicas)
             possible = self.settings_of(partition).min_isr
             if len(possible) == 1:
                 found[partition.name] = min(possible[0], replicas)
         return found
 
-    def place(self, partition: Partition, before: Situation | None) -> None:
-        """Keep the index by broker, after a partition has come to its situation."""
-        old = set() if before is None else set(before.brokers)
-        new = set(partition.situation.brokers)
+    def place(self, partition: Partition, before: Brokers) -> None:
+        """Keep the index by broker, after a partition has come to other brokers than those before."""
+        old, new = set(before), set(partition.roster.brokers)
         for broker in old - new:
             self.replicas[broker].pop(partition, None)
         for broker in new - old:
@@ -120,7 +132,7 @@ class Image:
 
     def remove(self, partition: Partition) -> None:
         """Take a partition out of the index by broker."""
-        for broker in partition.situation.brokers:
+        for broker in partition.roster.brokers:
             self.replicas.get(broker, {}).pop(partition, None)
 
     def of_topics(self) -> Iterator[Partition]:

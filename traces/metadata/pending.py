@@ -36,7 +36,7 @@ class Pending:
         self._first: int | None = None
         self._registrations: list[tuple[int, int]] = []
         self._stops: list[int] = []
-        self._brokers: dict[int, str] = {}
+        self._brokers: list[tuple[BrokerEvent, int]] = []
         self._settings_only = True
 
     def add(self, partition: Partition, item: Item, offset: int) -> None:
@@ -59,14 +59,7 @@ class Pending:
 
     def broker(self, event: BrokerEvent, offset: int) -> None:
         """Something that happened to a broker, for all partitions that have it."""
-        items, pair = self._items, (event, offset)
-        for partition in self._follower.image.replicas.get(event.broker, ()):
-            found = items.get(partition)
-            if found is None:
-                items[partition] = [pair]
-            else:
-                found.append(pair)
-        self._brokers[offset] = event.kind
+        self._brokers.append((event, offset))
         self._first = offset + 1
         self._settings_only = False
 
@@ -88,25 +81,23 @@ class Pending:
         items, self._items = self._items, {}
         self._first, self._settings_only = None, True
         follower, changes, watched = self._follower, 0, bool(self._brokers)
+        self._with_brokers(items)
         explained: list[_Explained] = []
         for partition, pairs in items.items():
-            situation = partition.situation
+            said = partition.roster.items
             if len(pairs) == 1:
                 item = pairs[0][0]
-                step = situation.steps.get(item.raw if item.__class__ is Change else item)
+                step = partition.belief.steps.get(said.get(item.raw if item.__class__ is Change else item))
             else:
-                step = situation.steps.get(tuple([pair[0] for pair in pairs]))
-            if (
-                step is None
-                or step.notable
-                or partition.state is not None
-                or step.after.brokers is not situation.brokers
-            ):
+                step = partition.belief.steps.get(
+                    tuple([said.get(i.raw if i.__class__ is Change else i) for i, _ in pairs])
+                )
+            if step is None or not step.is_plain or partition.state is not None:
                 events, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-                step = follower.go_on(partition, events, offsets, self._time)
+                step = follower.go_on(partition, events, offsets, self._time, step)
             else:
                 changes += step.changes
-                partition.situation = step.after
+                partition.belief = step.after
                 partition.partition_epoch += step.changes
                 partition.leader_epoch += step.bumps
             if watched and step is not None and step.changes:
@@ -116,7 +107,31 @@ class Pending:
             explained.sort(key=lambda e: e.offset)
             self._whole(explained)
             self._registered(explained)
-        self._registrations, self._stops, self._brokers = [], [], {}
+        self._registrations, self._stops, self._brokers = [], [], []
+
+    def _with_brokers(self, items: dict[Partition, list[tuple[Item, int]]]) -> None:
+        """Put what happened to brokers among the items of the partitions that have them, by offset.
+
+        Where one thing happened to one broker, most partitions have nothing but that, and follow it at once.
+        """
+        follower = self._follower
+        alone = len(self._brokers) == 1
+        for event, offset in self._brokers:
+            for partition in list(follower.image.replicas.get(event.broker, ())):
+                found = items.get(partition)
+                if found is not None:
+                    found.append((event, offset))
+                elif alone:
+                    step = partition.belief.steps.get(partition.roster.items.get(event))
+                    if step is None or not step.is_plain or step.changes:
+                        follower.go_on(partition, [event], [offset], self._time, step)
+                    else:
+                        partition.belief = step.after
+                else:
+                    items[partition] = [(event, offset)]
+        if self._brokers:
+            for pairs in items.values():
+                pairs.sort(key=_offset)
 
     # --- across partitions ----------------------------------------------------------------------------
 
@@ -133,7 +148,7 @@ class Pending:
 
     def _reaches(self, run: Sequence[_Explained], stop: int | None, kinds: frozenset[str]) -> None:
         """Seen from the record of the broker outwards: what is of its decision comes before all else."""
-        kind = None if stop is None else self._brokers.get(stop)
+        kind = next((event.kind for event, offset in self._brokers if offset == stop), None)
         ended = False
         for change in run:
             belongs_to = change.after if kinds is LEADING else change.before
@@ -165,6 +180,10 @@ class Pending:
         self._follower.telling.wrong(
             change.offset, self._time, change.partition.name, what, {field: (expected, found)}
         )
+
+
+def _offset(pair: tuple[Item, int]) -> int:
+    return pair[1]
 
 
 def _explained(partition: Partition, step: Step, pairs: Sequence[tuple[Item, int]]) -> list[_Explained]:

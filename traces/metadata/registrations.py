@@ -49,9 +49,10 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
 def _store(follower: Follower, broker: int, epoch: int, incarnation: str, flags: Flags) -> Broker:
     """A broker that is new, with the stand-in that its registration is followed by."""
     found = follower.image.brokers[broker] = Broker(epoch, incarnation, flags)
-    situation = follower.situations().initial(PartitionState((broker,), ()), _WHOLE)
-    found.partition = Partition(None, 0, situation)
-    follower.image.place(found.partition, None)
+    found.partition = Partition(
+        None, 0, *follower.situations().initial(PartitionState((broker,), ()), _WHOLE)
+    )
+    follower.image.place(found.partition, ())
     return found
 
 

@@ -1,4 +1,9 @@
-"""Situations: what each observation makes of what is believed of a partition, explained once and then looked up."""
+"""What each observation makes of what is believed of a partition: explained once, and then looked up.
+
+A partition's situation is a belief, and a roster of the brokers that its slots stand for. An item is said in slots
+once for each roster; what it makes of a belief is found once for each belief. Both tables are small, however many
+partitions and records there are.
+"""
 
 from __future__ import annotations
 
@@ -10,58 +15,54 @@ from model.replication.controller.types import NO_LEADER
 from traces.metadata.beliefs import Belief, Beliefs, Flags
 from traces.metadata.explanation import Explanation
 from traces.metadata.slots import FIELDS, Brokers, in_slots, named, with_brokers
-from traces.metadata.steps import BrokerEvent, Change, Hop, Item, Settings, Situation, Step, key_of
+from traces.metadata.steps import BrokerEvent, Change, InSlots, Item, Roster, Settings, Step
 from traces.observed import PartitionState
 
 FlagsOf = Callable[[int], Flags]
-MAX_SITUATIONS, MAX_STEPS, MAX_BELIEFS = 250_000, 600_000, 100_000
+MAX_STEPS, MAX_BELIEFS, MAX_ITEMS = 600_000, 100_000, 1_000_000
 """So many are kept; where there are more, the tables begin anew."""
 MAX_RECORDS = 50_000
 """So many different records are kept decoded."""
-_Pattern = tuple[tuple[Hop, tuple[int, ...]], ...]
-"""The hops of a step, each with the slots before the step (new brokers last) in the order after the hop."""
 
 
 class Situations:
-    """All situations of one replay."""
+    """The tables of one replay."""
 
     def __init__(
         self, beliefs: Beliefs, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
     ) -> None:
         self.beliefs, self._decode, self._flags = beliefs, decode, flags
-        self._interned: dict[tuple[Belief, Brokers], Situation] = {}
-        self._brokers: dict[Brokers, Brokers] = {}
-        self._made = self._steps = 0
-        self._patterns: dict[tuple[Belief, tuple[Any, ...], tuple[Flags, ...]], _Pattern] = {}
+        self._rosters: dict[Brokers, Roster] = {}
+        self._in_slots: dict[Any, InSlots] = {}
         self._records: dict[bytes, Mapping[str, Any]] = {}
-
-    def __len__(self) -> int:
-        """How many situations there were so far; one that was forgotten counts again."""
-        return self._made
+        self._items = self._steps = 0
+        self.explained = 0
 
     def _forget(self) -> None:
         """Begin all tables anew, so that memory is bounded; what is needed again is explained again."""
-        for situation in self._interned.values():
-            situation.steps.clear()
-        for table in (self._interned, self._brokers, self._patterns, self._records):
+        for roster in self._rosters.values():
+            roster.items.clear()
+        for table in (self._rosters, self._in_slots, self._records):
             table.clear()
-        self._steps = 0
+        self._items = self._steps = 0
         self.beliefs.forget()
 
-    def situation(self, belief: Belief, brokers: Brokers) -> Situation:
-        """The one situation with this belief and these brokers."""
-        key = (belief, brokers)
-        if key not in self._interned:
-            if len(self._interned) >= MAX_SITUATIONS or len(self.beliefs) >= MAX_BELIEFS:
-                self._forget()
-            self._made += 1
-            self._interned[key] = Situation(belief, self._brokers.setdefault(brokers, brokers))
-        return self._interned[key]
+    def roster(self, brokers: Brokers) -> Roster:
+        """The one roster of these brokers."""
+        found = self._rosters.get(brokers)
+        if found is None:
+            found = self._rosters[brokers] = Roster(brokers)
+        return found
+
+    # --- what a partition begins with -------------------------------------------------------------------
 
     def initial(
         self, state: PartitionState, settings: Settings, tags: Iterable[int] | None = None
-    ) -> Situation:
-        """What is believed of a partition of which only its state and what its settings can be are known."""
+    ) -> tuple[Belief, Roster]:
+        """What is believed of a partition of which only its state and what its settings can be are known.
+
+        Raises CannotFollow.
+        """
         observed, brokers = in_slots(state)
         belief = self.beliefs.initial(
             observed,
@@ -71,14 +72,13 @@ class Situations:
             settings.first,
             tags,
         )
-        return self.situation(belief, brokers)
+        return belief, self.roster(brokers)
 
-    def adopted(self, situation: Situation) -> Situation:
-        """A situation of other rules under these: every set of rules comes into question again."""
-        old = situation.belief
+    def adopted(self, belief: Belief) -> Belief:
+        """A belief of other rules under these: every set of rules comes into question again."""
         tags = range(len(self.beliefs.rules))
-        states = frozenset((tag, state) for tag in tags for _, state in old.states)
-        return self.situation(self.beliefs.belief(old.slots, states, old.observed), situation.brokers)
+        states = frozenset((tag, state) for tag in tags for _, state in belief.states)
+        return self.beliefs.belief(belief.slots, states, belief.observed)
 
     def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
         """What of a new partition is not as it is created: its active replicas are the ISR, the first one leads."""
@@ -87,85 +87,85 @@ class Situations:
         wrong = differences(with_brokers(created, brokers).to_json(), state.to_json())
         return {name: pair for name, pair in wrong.items() if name != "isr" or set(pair[0]) != set(pair[1])}
 
-    def step(self, situation: Situation, items: Sequence[Item]) -> Step:
+    # --- steps ------------------------------------------------------------------------------------------
+
+    def step(self, belief: Belief, roster: Roster, items: Sequence[Item]) -> tuple[Step, Brokers]:
         """What follows from what was observed, in this order and in one batch of the log.
 
-        Raises CannotFollow.
+        Also the brokers of the slots that the step's hops speak of. Raises CannotFollow.
         """
-        key = key_of(items)
-        step = situation.steps.get(key)
+        if len(self.beliefs) >= MAX_BELIEFS or self._steps >= MAX_STEPS or self._items >= MAX_ITEMS:
+            self._forget()
+        brokers = roster.brokers
+        new = self._new_brokers(roster, items)
+        if new:
+            brokers += new
+            flags = tuple([self._flags(b) for b in new])
+            keys: list[InSlots | None] = [self._said(self._content(Roster(brokers), items[0]), flags)]
+        else:
+            keys = [self._item(roster, item) for item in items]
+        # A broker that comes into the partition among other items has flags of its own, which no key has.
+        key: Any = None if None in keys else keys[0] if len(keys) == 1 else tuple(keys)
+        step = belief.steps.get(key)
         if step is None:
-            step = self._by_pattern(situation, items)
-            # A broker that is new to the partition comes with flags of its own, which the key does not have.
-            if set(step.after.brokers) <= set(situation.brokers):
-                if self._steps >= MAX_STEPS:
-                    self._forget()
+            self.explained += 1
+            explanation = Explanation(self, belief, roster.brokers, items)
+            step, brokers = explanation.step(), explanation.all_brokers
+            if key is not None and step.is_explained:
                 self._steps += 1
-                situation.steps[key] = step
-        return step
+                belief.steps[key] = step
+        return step, brokers
 
-    def _by_pattern(self, situation: Situation, items: Sequence[Item]) -> Step:
-        """Explain items, or see that the same was explained for a partition with other brokers."""
-        new = self._new_brokers(situation, items)
-        brokers = situation.brokers + new
-        by_slots = self._by_slots(brokers, items)
-        if by_slots is None:
-            return Explanation(self, situation, items).step()
-        key = (situation.belief, by_slots, tuple([self._flags(b) for b in new]))
-        pattern = self._patterns.get(key)
-        if pattern is not None:
-            return self._like(pattern, situation, brokers)
-        step = Explanation(self, situation, items).step()
-        if all(hop.candidates is None for hop in step.hops):
-            slots = {broker: slot for slot, broker in enumerate(brokers)}
-            orders = tuple(tuple(slots[b] for b in hop.situation.brokers) for hop in step.hops)
-            self._patterns[key] = tuple(zip(step.hops, orders, strict=True))
-        return step
+    def _item(self, roster: Roster, item: Item) -> InSlots | None:
+        """An item in slots; None where it names a broker that has no slot."""
+        name = item.raw if isinstance(item, Change) else item
+        found = roster.items.get(name)
+        if found is None:
+            found = self._said(self._content(roster, item))
+            if found is not None:
+                self._items += 1
+                roster.items[name] = found
+        return found
 
-    def _like(self, pattern: _Pattern, situation: Situation, brokers: Brokers) -> Step:
-        """The step of a pattern, with these brokers for its slots."""
-        hops = []
-        after = situation
-        for hop, order in pattern:
-            after = self.situation(hop.situation.belief, tuple([brokers[slot] for slot in order]))
-            hops.append(Hop(hop.item, after, hop.changes, hop.bumps, hop.causes, hop.findings))
-        return Step(situation, after, tuple(hops))
-
-    def _new_brokers(self, situation: Situation, items: Sequence[Item]) -> Brokers:
-        """The brokers that a lone change brings into the partition; they get the next slots."""
-        if len(items) > 1 or not isinstance(items[0], Change):
-            return ()
-        record = self.record(items[0].raw)
-        if "replicas" not in record:
-            return ()
-        return tuple(sorted({*named(record)}.difference(situation.brokers)))
-
-    def _by_slots(self, brokers: Brokers, items: Sequence[Item]) -> tuple[Any, ...] | None:
-        """Items with slots for brokers; None where a broker has none."""
-        slots = {broker: slot for slot, broker in enumerate(brokers)}
-        slots[NO_LEADER] = NO_LEADER
-        found: list[Any] = []
-        try:
-            for item in items:
-                if isinstance(item, Change):
-                    record = self.record(item.raw)
-                    if "replicas" in record:
-                        # What a reassignment writes depends on the order of the brokers' numbers, too.
-                        found.append(tuple(sorted(range(len(brokers)), key=brokers.__getitem__)))
-                    for name in FIELDS:
-                        if record.get(name) is not None:
-                            found.append((name, tuple([slots[b] for b in record[name]])))
-                    leader = record.get("leader")
-                    found.append(
-                        (None if leader is None else slots[leader], record.get("leaderRecoveryState"))
-                    )
-                elif isinstance(item, BrokerEvent):
-                    found.append((item.kind, slots[item.broker], item.flags))
-                else:
-                    found.append(item)
-        except KeyError:
+    def _said(self, content: Any, *more: Any) -> InSlots | None:
+        """The one object that stands for a content."""
+        if content is None:
             return None
-        return tuple(found)
+        key = (content, more)
+        found = self._in_slots.get(key)
+        if found is None:
+            found = self._in_slots[key] = InSlots()
+        return found
+
+    def _new_brokers(self, roster: Roster, items: Sequence[Item]) -> Brokers:
+        """The brokers that a lone change brings into the partition; they get the next slots."""
+        item = items[0]
+        if len(items) > 1 or not isinstance(item, Change) or item.raw in roster.items:
+            return ()
+        return tuple(sorted({*named(self.record(item.raw))}.difference(roster.brokers)))
+
+    def _content(self, roster: Roster, item: Item) -> Any:
+        """What an item says, with slots for brokers; None where a broker has none."""
+        slots = roster.slots
+        if isinstance(item, Settings):
+            return item
+        if isinstance(item, BrokerEvent):
+            return (item.kind, slots[item.broker], item.flags) if item.broker in slots else None
+        record = self.record(item.raw)
+        said: list[Any] = []
+        if not slots.keys() >= {*named(record)}:
+            return None
+        if "replicas" in record:
+            # What a reassignment writes depends on the order of the brokers' numbers, too.
+            said.append(tuple(sorted(slots.values(), key=roster.brokers.__getitem__)))
+        for name in FIELDS:
+            if record.get(name) is not None:
+                said.append((name, tuple([slots.get(b, NO_LEADER) for b in record[name]])))
+        leader = record.get("leader")
+        said.append(
+            (None if leader is None else slots.get(leader, NO_LEADER), record.get("leaderRecoveryState"))
+        )
+        return tuple(said)
 
     def flags(self, broker: int) -> Flags:
         """What is known of a broker's registration now."""
@@ -181,4 +181,4 @@ class Situations:
         return found
 
 
-__all__ = ["MAX_BELIEFS", "MAX_SITUATIONS", "MAX_STEPS", "FlagsOf", "Situations"]
+__all__ = ["MAX_BELIEFS", "MAX_ITEMS", "MAX_STEPS", "FlagsOf", "Situations"]

@@ -85,8 +85,7 @@ def _partition(image: Image, topic: str, data: dict[str, Any]) -> dict[str, tupl
     if partition is None:
         return {"partition": ("does not exist", "in the snapshot")}
     theirs = partition_state(data).to_json()
-    ours = partition.situation.state.to_json()
-    ours |= {"leaderEpoch": partition.leader_epoch, "partitionEpoch": partition.partition_epoch}
+    ours = partition.observed.to_json()
     wrong = {}
     for name, value in ours.items():
         ordered = name == "replicas" or not isinstance(value, list)

@@ -1,19 +1,14 @@
-"""What is observed of a partition, item by item, and the steps from one situation to the next.
-
-A situation is a belief and the brokers that its slots stand for. Every partition in the same situation goes on in
-the same way.
-"""
+"""What is observed of a partition, item by item, and the steps from one belief to the next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from model.replication.controller import batches
-from traces.metadata.beliefs import Belief, Flags
-from traces.metadata.slots import Brokers, with_brokers
-from traces.observed import PartitionState
+from traces.metadata.beliefs import Belief, Flags, Slots
+from traces.metadata.slots import Brokers
 from traces.report import Candidate
 
 
@@ -49,14 +44,6 @@ class Settings(NamedTuple):
 Item = Change | BrokerEvent | Settings
 
 
-def key_of(items: Sequence[Item]) -> Any:
-    """What a step is looked up by: a lone change by its bytes."""
-    if len(items) > 1:
-        return tuple(items)
-    item = items[0]
-    return item.raw if item.__class__ is Change else item
-
-
 _ORDER = {
     "fence": batches.FENCING,
     "unfence": batches.UNFENCING,
@@ -71,15 +58,17 @@ TRAILING = frozenset(_ORDER) - LEADING
 
 @dataclass(frozen=True)
 class Hop:
-    """A part of a step: up to which item it goes, and the situation then.
+    """A part of a step: up to which item it goes, and the belief then.
 
-    ``changes`` is 1 where a record of the partition is in it, ``bumps`` 1 where it ends the leader epoch.
-    ``findings`` are properties that do not hold any more, each with whether that is certain. ``before`` and
-    ``candidates`` are there where nothing explains the item.
+    ``order`` has the slots before the step (after them those of brokers that are new to the partition) in the order
+    in which they are then. ``changes`` is 1 where a record of the partition is in it, ``bumps`` 1 where it ends the
+    leader epoch. ``findings`` are properties that do not hold any more, each with whether that is certain.
+    ``before`` and ``candidates`` are there where nothing explains the item.
     """
 
     item: int
-    situation: Situation
+    belief: Belief
+    order: Slots
     changes: int = 0
     bumps: int = 0
     causes: frozenset[str] = frozenset()
@@ -92,58 +81,51 @@ class Hop:
         """The actions that explain it, in words; None where none does."""
         return " or ".join(sorted(self.causes)) or None
 
-    @property
-    def state(self) -> PartitionState:
-        """What is observed then, without epochs."""
-        return self.situation.state
-
 
 class Step:
-    """What one or more observations make of a situation; ``notable`` where there is more to do than to go on."""
+    """What one or more items make of a belief.
 
-    __slots__ = ("after", "bumps", "changes", "hops", "notable")
-
-    def __init__(self, before: Situation, after: Situation, hops: tuple[Hop, ...]) -> None:
-        self.after, self.hops = after, hops
-        self.changes = sum([h.changes for h in hops])
-        self.bumps = sum([h.bumps for h in hops])
-        self.notable = (
-            any(h.findings or h.candidates is not None for h in hops)
-            or before.under_min_isr != after.under_min_isr
-            or before.leaderless != after.leaderless
-            or before.belief.tags != after.belief.tags
-        )
-
-
-class Situation:
-    """A belief, and the brokers that its slots stand for. ``steps`` holds what was explained already (``key_of``).
-
-    Situations of one replay with the same brokers have the same tuple of them.
+    ``is_plain`` where there is nothing to do but to go on: no finding, nothing unexplained, the same brokers.
     """
 
-    __slots__ = ("belief", "brokers", "leaderless", "steps", "under_min_isr")
+    __slots__ = ("after", "bumps", "changes", "hops", "is_plain")
 
-    def __init__(self, belief: Belief, brokers: Brokers) -> None:
-        self.belief, self.brokers = belief, brokers
-        self.under_min_isr = "has_min_isr" in belief.violated
-        self.leaderless = "has_leader" in belief.violated
-        self.steps: dict[Any, Step] = {}
+    def __init__(self, before: Belief, hops: tuple[Hop, ...]) -> None:
+        self.hops = hops
+        self.after = after = hops[-1].belief
+        self.changes = sum([h.changes for h in hops])
+        self.bumps = sum([h.bumps for h in hops])
+        self.is_plain = (
+            all(not h.findings and h.candidates is None for h in hops)
+            and before.under_min_isr == after.under_min_isr
+            and before.leaderless == after.leaderless
+            and before.tags == after.tags
+            and hops[-1].order == tuple(range(before.slots))
+        )
 
     @property
-    def state(self) -> PartitionState:
-        """What is observed of the partition, without its epochs; members in the order of the replicas."""
-        return with_brokers(self.belief.observed, self.brokers)
+    def is_explained(self) -> bool:
+        """Whether every item is explained."""
+        return all(h.candidates is None for h in self.hops)
+
+
+class Roster:
+    """The brokers that the slots of a belief stand for; ``items`` has what was said of them already, in slots."""
+
+    __slots__ = ("brokers", "items", "slots")
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
+        self.slots = {broker: slot for slot, broker in enumerate(brokers)}
+        self.items: dict[Any, InSlots] = {}
+
+
+class InSlots:
+    """An item with slots for brokers. Two are the same only where they are the same object, to be looked up fast."""
+
+    __slots__ = ()
 
 
 __all__ = [
-    "LEADING",
-    "TRAILING",
-    "BrokerEvent",
-    "Change",
-    "Hop",
-    "Item",
-    "Settings",
-    "Situation",
-    "Step",
-    "key_of",
-]
+    "LEADING", "TRAILING", "BrokerEvent", "Change", "Hop", "InSlots", "Item", "Roster", "Settings", "Step",
+]  # fmt: skip

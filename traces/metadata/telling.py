@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from traces.metadata.beliefs import Belief
 from traces.metadata.findings import finding
 from traces.metadata.image import Image, Partition
-from traces.metadata.steps import Situation, Step
+from traces.metadata.slots import Brokers, with_brokers
+from traces.metadata.steps import Step
 from traces.observed import PartitionChange, PartitionState
 from traces.report import Candidate, Report, Unexplained
 
@@ -50,8 +52,10 @@ class Telling:
         candidate = Candidate(what, parameters, (), (), differences or {})
         self.unexplained({"offset": offset}, time, partition, (candidate,))
 
-    def step(self, partition: Partition, step: Step, offsets: Sequence[int], time: int) -> None:
-        """Tell of a step, hop by hop, while the partition's epochs go on."""
+    def step(
+        self, partition: Partition, step: Step, brokers: Brokers, offsets: Sequence[int], time: int
+    ) -> None:
+        """Tell of a step, hop by hop, while the partition's epochs go on; ``brokers`` are those of the hops' slots."""
         for hop in step.hops:
             partition.partition_epoch += hop.changes
             partition.leader_epoch += hop.bumps
@@ -60,7 +64,9 @@ class Telling:
                 continue
             offset = offsets[hop.item]
             state = replace(
-                hop.state, leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch
+                with_brokers(hop.belief.observed, tuple([brokers[slot] for slot in hop.order])),
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch,
             )
             if hop.candidates is not None:
                 self.unexplained({"offset": offset}, time, partition.name or None, hop.candidates, hop.before)
@@ -90,16 +96,16 @@ class Telling:
         name, number = partition.topic.name, partition.number
         self._on_change(PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean))
 
-    def conditions(self, partition: Partition, situation: Situation, time: int) -> None:
+    def conditions(self, partition: Partition, belief: Belief, time: int) -> None:
         """Note since when a partition is under min ISR, or without a leader; or for how long it was."""
         if partition.topic is None:
             return
-        if situation.under_min_isr != (partition.under_min_isr_since is not None):
+        if belief.under_min_isr != (partition.under_min_isr_since is not None):
             self._measured("under min ISR", partition.under_min_isr_since, time)
-            partition.under_min_isr_since = time if situation.under_min_isr else None
-        if situation.leaderless != (partition.leaderless_since is not None):
+            partition.under_min_isr_since = time if belief.under_min_isr else None
+        if belief.leaderless != (partition.leaderless_since is not None):
             self._measured("without a leader", partition.leaderless_since, time)
-            partition.leaderless_since = time if situation.leaderless else None
+            partition.leaderless_since = time if belief.leaderless else None
 
     def close(self, partition: Partition, time: int) -> None:
         """The last that is seen of a partition."""

@@ -56,19 +56,19 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
         return
     situations, state = follower.situations(), partition_state(data)
     try:
-        situation = situations.initial(state, image.settings(topic, number, len(state.replicas)))
+        belief, roster = situations.initial(state, image.settings(topic, number, len(state.replicas)))
         wrong = {} if follower.is_loading else situations.wrong_creation(state)
     except CannotFollow as why:
         follower.lost(f"{topic.name}-{number}", found.offset, found.time, str(why))
         return
-    partition = Partition(topic, number, situation, found.partition_key)
+    partition = Partition(topic, number, belief, roster, found.partition_key)
     partition.leader_epoch, partition.partition_epoch = state.leader_epoch, state.partition_epoch
     if wrong:
         telling.wrong(found.offset, found.time, name, "create", wrong)
     image.partitions[partition.key] = topic.partitions[number] = partition
-    image.place(partition, None)
+    image.place(partition, ())
     telling.report.partitions = max(telling.report.partitions, len(image.partitions))
-    telling.conditions(partition, situation, found.time)
+    telling.conditions(partition, belief, found.time)
     if follower.tracks(partition.name):
         partition.state = state
         cause = "snapshot" if follower.is_loading else "create"
