@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import click
 
@@ -27,6 +28,19 @@ DEPTH = 10
 @click.option(
     "--induction", is_flag=True, help="Ask whether every action keeps the invariants, from any state."
 )
+@click.option(
+    "--helpers/--no-helpers",
+    "use_helpers",
+    default=True,
+    help="Whether the protocol's helper invariants and properties of steps are proved with the others.",
+)
+@click.option(
+    "--epochs",
+    type=click.Choice(("bounded", "unbounded")),
+    default="bounded",
+    show_default=True,
+    help="Whether the scenario bounds epochs and offsets, or they may be any numbers.",
+)
 @scenario_options
 @click.option("--first", is_flag=True, help="Stop with the depth of the first violation.")
 @click.option(
@@ -45,6 +59,8 @@ def prove(
     name: str,
     depth: int | None,
     induction: bool,
+    use_helpers: bool,
+    epochs: str,
     settings: tuple[str, ...],
     rules: tuple[str, ...],
     profile: str | None,
@@ -62,19 +78,71 @@ def prove(
     With --depth: is there a run of at most K states to one that violates a property? The shortest is shown. With
     --induction: does every action keep every invariant, whatever the state before it?
 
-    Exit status: 0 as promised, 1 a property is violated or an invariant is not kept, 2 bad request,
+    Exit status: 0 as promised, 1 a property is violated or not kept, 2 bad request,
     3 inconclusive (a limit was reached first), 130 interrupted.
     """
     if induction and depth is not None:
         raise InputError("--depth and --induction are two questions: ask one")
-    if induction:
-        raise InputError("--induction is not available yet")
+    if induction and first:
+        raise InputError("--first goes with --depth: by induction every verdict is asked for")
+    if deadlock and induction:
+        raise InputError("--deadlock goes with --depth: it is no invariant")
+    if not use_helpers and not induction:
+        raise InputError("--no-helpers goes with --induction")
     request = Request.of(
         scenarios.find(name), Overrides.parse(settings, rules, profile, properties, None, deadlock)
     ).without_symmetry()
     output = JsonOutput(json_file)
     memory_bytes = None if memory is None else int(memory * 2**30)
+    if epochs == "unbounded":
+        request = _unbounded(request)
+    if induction:
+        return _induction(request, use_helpers, limit_seconds, memory_bytes, output, verbose, quiet)
     return _bounded(request, depth or DEPTH, first, limit_seconds, memory_bytes, output, verbose, quiet)
+
+
+def _unbounded(request: Request) -> Request:
+    """The request with the parameters that bound its numbers set beyond any field of a real system."""
+    from checker.solver.unbounded import unbounded
+
+    scenario = request.scenario
+    protocol, parameters = unbounded(scenario.protocol, request.parameters)
+    definition = replace(scenario.definition, protocol=protocol)
+    return replace(
+        request, scenario=replace(scenario, definition=definition), parameters=parameters, as_written=False
+    )
+
+
+def _induction(
+    request: Request,
+    use_helpers: bool,
+    limit_seconds: float | None,
+    memory_bytes: int | None,
+    output: JsonOutput,
+    verbose: bool,
+    quiet: bool,
+) -> Status:
+    from checker.solver import induction
+    from checker.solver.helpers import Helpers, helpers
+    from checker.solver.induction_results import InductionOutcome
+    from checker.solver.limits import Limits
+
+    def progress(action: str, seconds: float) -> None:
+        if not quiet:
+            print(f"{request.scenario.name}: {action} ({seconds:.2f} s)", file=sys.stderr, flush=True)
+
+    definition = request.scenario.definition
+    helping = helpers(definition) if use_helpers else Helpers()
+    own = [i for i in helping.invariants if i.rule is None or request.rules[i.rule]]
+    model = replace(request, invariants=(*request.invariants, *own)).model()
+    known = (*definition.invariants, *helpers(definition).invariants)
+    limits = Limits(limit_seconds, memory_bytes)
+    result = induction.prove(model, helping.steps, known=known, limits=limits, progress=progress)
+    outcome = InductionOutcome(request, model, result, tuple(i.name for i in own), helping.steps)
+    for line in outcome.lines(failures=not quiet, full=verbose):
+        output.say(line)
+    output.write([outcome.as_json()])
+    return outcome.status
 
 
 def _bounded(

@@ -14,7 +14,7 @@ import z3
 from checker.search import DEADLOCK, SearchResult
 from checker.solver.limits import Limits, Stopped
 from checker.solver.steps import steps
-from checker.solver.terms import Numbers
+from checker.solver.terms import Numbers, is_wide
 from checker.solver.unrolling import Unrolling
 from model.language.interpreter import BoundError, Interpreter
 from model.language.model import Model
@@ -81,7 +81,8 @@ def _deepen(
     progress: Callable[[DepthDone], None] | None,
 ) -> None:
     interpreter = Interpreter(model)
-    solver = z3.Solver() if integers else z3.SolverFor(LOGIC)
+    mixed = integers or any(is_wide(leaf.low, leaf.high) for leaf in model.leaves)
+    solver = z3.Solver() if mixed else z3.SolverFor(LOGIC)
     runs = Unrolling(model, steps(model, grouped=grouped), Numbers(integers))
     solver.add(runs.start())
     left = [p.name for p in model.properties] + [DEADLOCK] * deadlock

@@ -1,0 +1,53 @@
+"""A protocol whose numbers end nowhere: the parameters that bound them are set beyond any field of a real system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from model.language.errors import LanguageError
+from model.language.protocol import Parameter, Protocol
+from model.language.types import Array, IntType, Option, Seq, Struct, Type
+
+BEYOND = 1 << 80
+"""The bound in a proof for all epochs and offsets. Kafka's are 32 and 64 bits wide."""
+
+
+def unbounded(
+    protocol: type[Protocol], parameters: Mapping[str, int]
+) -> tuple[type[Protocol], dict[str, int]]:
+    """The protocol with wider ranges for the parameters that bound its numbers, and those parameters set.
+
+    A parameter bounds numbers where it names the bound of a number of the state and of no sequence: a sequence has
+    a place for each element, so its length stays bounded. LanguageError where there is no such parameter.
+    """
+    sized = protocol(parameters)
+    bounds = list(_bounds(sized.state))
+    sequences = {name for name, kind in bounds if kind is Seq}
+    names = sorted({name for name, kind in bounds if kind is IntType} - sequences)
+    names = [name for name in names if name in protocol.parameters]
+    if not names:
+        raise LanguageError(f"{protocol.name} bounds no number by a parameter: there is nothing to unbound")
+    wider = {name: replace(p, high=BEYOND) if name in names else p for name, p in protocol.parameters.items()}
+    kind = type(protocol.__name__, (protocol,), {"parameters": wider})
+    return kind, {**parameters, **dict.fromkeys(names, BEYOND)}
+
+
+def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
+    """The names of the bounds in a type, with the type that each bounds."""
+    if isinstance(type_, IntType) and type_.bound:
+        yield type_.bound, IntType
+    elif isinstance(type_, Option):
+        yield from _bounds(type_.content_type)
+    elif isinstance(type_, Array):
+        yield from _bounds(type_.element)
+    elif isinstance(type_, Struct):
+        for field in type_.fields.values():
+            yield from _bounds(field)
+    elif isinstance(type_, Seq):
+        if type_.bound:
+            yield type_.bound, Seq
+        yield from _bounds(type_.element)
+
+
+__all__ = ["BEYOND", "Parameter", "unbounded"]

@@ -1,0 +1,48 @@
+"""Properties of steps: what must hold between the state before a step and the one after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from model.language import values
+from model.language.errors import LanguageError
+from model.language.graph import Node
+from model.language.protocol import Protocol
+from model.language.tracing import State, tracing
+
+
+@dataclass(frozen=True)
+class StepProperty:
+    """A property of every step: a function of (protocol, state before, state after) to a symbolic bool."""
+
+    name: str
+    function: Callable[[Any, Any, Any], Any]
+    source: str
+
+    @property
+    def meaning(self) -> str:
+        """The docstring's first paragraph: what must hold and why it matters."""
+        return " ".join((self.function.__doc__ or "").strip().split("\n\n")[0].split())
+
+    def trace(self, protocol: Protocol, before: Sequence[Node], after: Sequence[Node]) -> Node:
+        """The property as a node, over the scalars of both states."""
+        with tracing() as trace:
+            states = State(protocol.state, list(before)), State(protocol.state, list(after))
+            node = values.as_bool(self.function(protocol, *states)).node
+            if trace.writes or trace.guards:
+                raise LanguageError(f"step property {self.name} writes or requires something; it only looks")
+        return node
+
+
+def step_property(source: str, /) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
+    """Mark a function of (protocol, state before, state after) as a property of steps."""
+
+    def mark(function: Callable[[Any, Any, Any], Any]) -> StepProperty:
+        return StepProperty(function.__name__, function, source)
+
+    return mark
+
+
+__all__ = ["StepProperty", "step_property"]

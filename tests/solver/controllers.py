@@ -1,0 +1,46 @@
+"""The controller's protocol for proofs: nothing that an operator can do is left out, and epochs end nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from checker import catalogue
+from checker.solver import induction
+from checker.solver.helpers import Helpers, helpers
+from checker.solver.induction import InductionResult
+from checker.solver.unbounded import unbounded
+from model.language import Model
+
+DEFINITION = catalogue.load("replication.controller")
+HELPERS: Helpers = helpers(DEFINITION)
+
+
+def controller(brokers: int, off: Collection[str] = (), profile: str = "kip_966", **parameters: int) -> Model:
+    """The controller with all of the operator's actions, any min ISR that the replicas can have, and more."""
+    chosen = {
+        "brokers": brokers,
+        "replication_factor": brokers,
+        "max_min_isr": brokers + 1,
+        "reassignments": 1,
+        "unclean_election": 2,
+        "leads_elsewhere": 1,
+        **parameters,
+    }
+    protocol, chosen = unbounded(DEFINITION.protocol, chosen)
+    rules = set(protocol.profiles[profile].rules)
+    assert set(off) <= rules, "only a rule that is on can be switched off"
+    invariants = (*DEFINITION.invariants, *HELPERS.invariants)
+    return Model(protocol(chosen, rules - set(off)), invariants)
+
+
+def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:
+    """The proof with the helpers."""
+    return induction.prove(model, HELPERS.steps, actions=actions)
+
+
+def broken(result: InductionResult) -> dict[str, set[str]]:
+    """Property to the actions that do not keep it."""
+    found: dict[str, set[str]] = {}
+    for verdict in result.failures:
+        found.setdefault(verdict.property, set()).add(verdict.action)
+    return found

@@ -1,0 +1,242 @@
+"""The controller's rules are inductive, and a rule that is switched off breaks the proofs that rest on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker.solver import induction
+from checker.solver.induction import INITIAL, WITHIN_TYPES
+from checker.solver.limits import Limits
+from model.language import Bool, Int, Model, Protocol, Seq, State, Struct, action, invariant, require
+from model.language.interpreter import Interpreter
+from tests import zoo
+from tests.solver.controllers import HELPERS, broken, controller, prove
+
+# What takes a replica out of the ISR or elects: everything that decides on a change of the partition.
+SHRINKS = {"fence", "start_controlled_shutdown", "register"}
+ELECTS = {"unfence", "elect_leader", "maybe_balance_leader"}
+REASSIGNS = {"reassign", "cancel_reassignment"}
+CHANGES = {"alter_partition"} | SHRINKS | ELECTS
+
+HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
+    # 841.2. The one way into the ISR that goes by the leader's word.
+    ("ineligible_replica_check",): {
+        "isr_is_active": {"alter_partition"},
+        "only_active_brokers_join_the_isr": {"alter_partition"},
+    },
+    # 903.4. A replica that lost its log joins by a fetch of its former self.
+    ("member_epoch_check",): {"electable_are_complete": {"alter_partition"}},
+    # An ISR without its leader; or an empty one, so that a leader from the ELR finds another remembered.
+    ("valid_isr_check",): {
+        "leader_in_isr": {"alter_partition"},
+        "last_known_leader_only_without_leader": {"alter_partition"},
+    },
+    # 966.5. A broker that lost its log stays where it was, and is fenced there.
+    ("unclean_registration",): {
+        "leader_is_active": {"register"},
+        "isr_is_active": {"register"},
+        "electable_are_complete": {"register"},
+    },
+    # 966.4. Who leaves the ISR under min ISR is eligible no more; a reassignment can elect, and so be the first that
+    # counts again who is left.
+    ("eligible_leader_replicas",): {
+        "enough_hold_what_is_committed": CHANGES,
+        "recovery_quorum_keeps_min_isr_members": CHANGES | {"reassign"},
+    },
+    # A leader from the ELR is an ISR of one, and with min ISR 1 that empties the ELR.
+    ("elr_follows_election",): {
+        name: ELECTS | {"register", "reassign"}
+        for name in ("elr_only_under_min_isr", "electable_are_complete", "last_known_elr_is_not_electable")
+    },
+    # 966.3. The last member is not written out of the ISR: it is in the ELR too, with the log that it lost.
+    ("isr_may_become_empty",): {
+        "isr_and_elr_disjoint": SHRINKS,
+        "elr_only_under_min_isr": SHRINKS,
+        "electable_are_complete": {"register"},
+    },
+    # 966.8. With the lower min ISR records are committed that the ELR lacks.
+    ("min_isr_change_empties_elr",): {
+        name: {"change_min_isr"}
+        for name in ("elr_only_under_min_isr", "electable_are_complete", "last_known_elr_is_not_electable")
+    },
+    # 966.10. An ELR member that lost its log is forgotten.
+    ("last_known_elr",): {"recovery_quorum_keeps_min_isr_members": {"register"}},
+    # 966.11. "No leader" is written over the leader that was remembered.
+    ("last_known_leader_kept",): {"last_known_leader_is_a_broker": SHRINKS},
+    # 966.9. Whatever can complete a reassignment can leave fewer than min ISR of its own accord.
+    ("reassignment_needs_min_isr",): {
+        "enough_hold_what_is_committed": CHANGES,
+        "last_known_elr_is_not_electable": CHANGES | REASSIGNS,
+    },
+    # Alone it breaks nothing (below): with min ISR members left the ELR is empty. Without that rule it matters.
+    ("elr_within_replicas", "reassignment_needs_min_isr"): dict.fromkeys(
+        (
+            "elr_within_replicas",
+            "elr_only_under_min_isr",
+            "electable_are_complete",
+            "last_known_elr_is_not_electable",
+        ),
+        CHANGES | REASSIGNS,
+    ),
+    # B8. Any change can complete a reassignment, and then a replica is gone.
+    ("reassignment_bumps_leader_epoch",): {"removed_replica_ends_the_leader_epoch": CHANGES | REASSIGNS},
+}
+"""Rules off to the properties that are not kept then, and by which actions. Worked out from what each rule is about."""
+
+HARMLESS = {
+    # Requests of another epoch or sender: here the leader asks with what is current.
+    "sender_epoch_check", "leader_epoch_check", "sender_is_leader_check", "partition_epoch_check",
+    # A leader here always says that it has recovered.
+    "recovery_state_check",
+    # Which of several that may lead: any would do.
+    "leader_stays", "replica_order",
+    # Whether a leader is found soon: no matter of safety.
+    "election_on_unfencing",
+    # Sessions are not in this protocol.
+    "live_session_check",
+    # With unclean recovery nobody is elected uncleanly any more (966.13), the last known leader included.
+    "unclean_election_recovers", "last_known_leader", "last_known_leader_unfenced",
+    # A clean restart counts as unclean, which is said of it (``diminished``).
+    "clean_registration",
+    # With min ISR members left after a reassignment the ELR is empty.
+    "elr_within_replicas",
+}  # fmt: skip
+"""Rules that no proof here rests on, as these properties or this protocol do not concern them."""
+
+OTHER_PHASE = {"unclean_recovery"}
+"""Off it is another protocol, KIP-966's first phase, with unclean elections in place of recovery."""
+
+QUICK = {("member_epoch_check",), ("last_known_elr",)}
+
+
+def test_the_rules_are_inductive_for_three_brokers() -> None:
+    result = prove(controller(3))
+    assert result.failures == []
+    assert result.proved
+    assert result.never == []
+    actions = {v.action for v in result.verdicts}
+    assert len(actions) == 13  # with the initial states; the one that the profile leaves out has no instance
+    for name in ("leader_epoch_never_falls", "isr_and_elr_disjoint", "brokers_are_registered", WITHIN_TYPES):
+        assert {v.action for v in result.verdicts if v.property == name} >= actions - {INITIAL}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("brokers", [4, 5])
+def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
+    result = prove(controller(brokers))
+    assert result.proved
+    assert result.never == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("brokers", [3, 4, 5])
+def test_every_replication_factor_and_min_isr(brokers: int) -> None:
+    """States have any; these parameters are in the initial states, and in what a reassignment asks for."""
+    for factor in range(1, brokers + 1):
+        for min_isr in range(1, brokers + 1):
+            model = controller(brokers, replication_factor=factor, min_isr=min_isr)
+            interpreter = Interpreter(model)
+            assert [interpreter.violated(s) for s in model.initial] == [[]]
+        assert prove(model, ["reassign"]).proved
+
+
+def test_every_rule_is_in_the_table() -> None:
+    switched = {rule for rules in HOLES for rule in rules}
+    on = controller(1).protocol.profiles["kip_966"].rules
+    assert switched | HARMLESS | OTHER_PHASE == on
+
+
+@pytest.mark.parametrize(
+    "off",
+    [pytest.param(off, id="+".join(off), marks=() if off in QUICK else (pytest.mark.slow,)) for off in HOLES],
+)
+def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(off: tuple[str, ...]) -> None:
+    result = prove(controller(3, off))
+    assert broken(result) == HOLES[off]
+    assert result.stopped_by is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", sorted(HARMLESS))
+def test_other_rules_break_no_proof(rule: str) -> None:
+    assert prove(controller(3, [rule])).proved
+
+
+def test_a_failure_names_the_invariant_that_would_exclude_it() -> None:
+    model = controller(3)
+    model.properties = [p for p in model.properties if p.name != "brokers_are_registered"]
+    result = induction.prove(model, known=HELPERS.invariants, actions=["unfence"])
+    assert set(broken(result)) == {"leader_is_active", "isr_is_active"}
+    interpreter = Interpreter(model)
+    for verdict in result.failures:
+        failure = verdict.failure
+        assert failure is not None
+        assert failure.instance is not None
+        assert failure.excluded_by == ("brokers_are_registered",)
+        assert interpreter.violated(failure.before) == []
+        assert failure.after in interpreter.successors(failure.before)
+        assert verdict.property in interpreter.violated(failure.after or ())
+
+
+def test_limits_are_results() -> None:
+    result = induction.prove(controller(3), HELPERS.steps, limits=Limits(seconds=0.3))
+    assert result.stopped_by == "seconds"
+    assert not result.proved
+    assert not result.failures
+    assert induction.prove(controller(1), limits=Limits(memory_bytes=1 << 20)).stopped_by == "memory"
+
+
+class _Overflowing(Protocol):
+    name = "overflowing"
+
+    def define(self) -> Struct:
+        return Struct("State", low=Int(0, 3), high=Int(0, 3), log=Seq(Bool, 2))
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"low": 1, "high": 2, "log": []}]
+
+    @action()
+    def raise_low(self, s: State) -> None:
+        require("there is room", s.low < s.high)
+        s.next.low = s.low + 1
+
+    @action()
+    def write(self, s: State) -> None:
+        s.next.log = s.log.append(s.low < s.high)
+
+    @action()
+    def never(self, s: State) -> None:
+        require("out of order", s.low > s.high)
+        s.next.low = 0
+
+
+@invariant("test")
+def in_order(m: _Overflowing, s: State) -> object:
+    return s.low <= s.high
+
+
+@invariant("test")
+def never_three(m: _Overflowing, s: State) -> object:
+    return s.low < 3
+
+
+@invariant("test")
+def starts_at_two(m: _Overflowing, s: State) -> object:
+    return s.low >= 2
+
+
+def test_types_initial_states_and_actions_that_never_happen() -> None:
+    result = induction.prove(Model(_Overflowing(), [in_order, never_three]), known=[in_order])
+    assert broken(result) == {WITHIN_TYPES: {"write"}, "never_three": {"raise_low"}}
+    assert result.never == ["never"]
+    leaves = next(v.failure for v in result.failures if v.property == WITHIN_TYPES)
+    assert leaves is not None
+    assert leaves.after is None
+    wrong = induction.prove(Model(_Overflowing(), [starts_at_two]))
+    assert broken(wrong)["starts_at_two"] >= {INITIAL}
+
+
+def test_a_model_within_bit_vectors_only() -> None:
+    model = Model(zoo.Counters({"counters": 2, "top": 2}), [zoo.never_all_at_top, zoo.first_leads])
+    result = induction.prove(model)
+    assert broken(result) == {"never_all_at_top": {"up"}}
