@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -184,10 +183,8 @@ def _sum(lists: Any) -> list[int]:
 
 
 def shift_for(cores: int) -> int:
-    """The bits that number the buckets: at least four for each core, so that uneven ones even out."""
-    return max(3, math.ceil(math.log2(4 * cores)))
+    """The bits that number the buckets.
 
-
-def resident_bytes() -> int:
-    """The most memory that this process had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    A few for each core even out; a level costs a block for each pair of buckets, so on many cores it is one.
+    """
+    return max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

@@ -1,0 +1,57 @@
+"""Models of other kinds in the cluster's levels: symmetry, deadlocks, a user's own file, types that are left. Slow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from checker import counterexample, native
+from checker.spark.cluster import shift_for
+from model.language.interpreter import BoundError
+from tests.checker.conftest import COUNTER
+from tests.spark.conftest import scenario
+from tests.spark.test_search import same_counts
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def own(tmp_path):
+    def write(text: str) -> str:
+        (tmp_path / "counter.py").write_text(COUNTER)
+        (tmp_path / "counter.toml").write_text(f'protocol = "counter.py"\nprofile = "plain"\n{text}')
+        return str(tmp_path / "counter.toml")
+
+    return write
+
+
+def test_symmetry(on_spark):
+    model, options = scenario("truncation/kip-320")
+    options = replace(options, symmetry=True)
+    expected = native.search(model, options)
+    assert expected.distinct_states < native.search(model, replace(options, symmetry=False)).distinct_states
+    same_counts(on_spark(model, options, small=expected.distinct_states // 12), expected)
+
+
+def test_a_protocol_of_ones_own_with_a_violation_and_a_deadlock(on_spark, own):
+    model, options = scenario(own("deadlock = true\n[parameters]\ntop = 8\n"))
+    expected = native.search(model, options)
+    assert {v.property for v in expected.violations} == {"below_seven", "deadlock"}
+    found = on_spark(model, options, small=1)
+    same_counts(found, expected)
+    assert found.violations == expected.violations
+    counterexample.follow_all(model, found.violations)
+
+
+def test_a_step_that_leaves_a_type_is_told_as_by_the_native_search(on_spark, own):
+    model, options = scenario(own("[parameters]\ntop = 9\nsize = 4\n"))
+    with pytest.raises(BoundError) as expected:
+        native.search(model, options)
+    with pytest.raises(BoundError) as found:
+        on_spark(model, options, small=1)
+    assert str(found.value) == str(expected.value)
+
+
+def test_more_cores_have_more_buckets():
+    assert [1 << shift_for(cores) for cores in (1, 2, 4, 64, 100, 400)] == [8, 8, 16, 256, 256, 512]
