@@ -10,6 +10,7 @@ import z3
 
 from checker.results import Outcome
 from checker.solver.bounded import BoundedResult
+from checker.solver.limits import peak_memory
 from checker.status import Status
 
 ENGINE = "z3"
@@ -60,7 +61,9 @@ class BoundedOutcome(Outcome):
             said[uncounted] = None
         for absent in ("cut", "actions", "premises", "collision_probability", "spilled_bytes"):
             del said[absent]
+        said["question"] = "depth"
         said["asked_depth"] = self.asked
+        said["peak_memory_bytes"] = peak_memory()
         said["depths"] = [
             {
                 "depth": d.depth,

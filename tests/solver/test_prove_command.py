@@ -1,0 +1,167 @@
+"""`highwater prove`: its verdicts, exit statuses and JSON."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import checker
+from tests.checker.schema import problems
+
+SCHEMA = json.loads((Path(checker.__file__).parent / "proof.schema.json").read_text())
+DEFECT = "replication/defect-fenced-both"
+CONTROLLER = "replication/controller/unclean-recovery"
+
+
+def test_a_promised_violation_is_found_at_the_explorers_depth(highwater, tmp_path):
+    explored = highwater("check", DEFECT, "--json", "-")
+    target = tmp_path / "result.json"
+    run = highwater("prove", DEFECT, "--depth", 8, "--json", target)
+    results = json.loads(target.read_text())
+    (expected,), (result,) = explored.results, results
+    assert run.status == 0
+    assert problems(results, SCHEMA) == []
+    assert (result["verdict"], result["promised"], result["complete"]) == ("violated", True, False)
+    assert result["engine"] == "z3"
+    assert [v["depth"] for v in result["violations"]] == [v["depth"] for v in expected["violations"]]
+    assert [d["depth"] for d in result["depths"]] == list(range(1, result["depth"] + 1))
+    assert result["depths"][-1]["violated"] == ["isr_members_are_eligible"]
+    assert "isr_members_are_eligible (841.2, 903.4) is violated at depth 6, after 5 steps." in run.out
+    assert "depth 5: 1 hold" in run.err
+    assert "The state that violates" not in highwater("prove", DEFECT, "--depth", 8, "--quiet").out
+
+
+def test_with_the_rules_on_nothing_is_found(highwater):
+    run = highwater("prove", DEFECT, "--rule", "ineligible_replica_check=on", "--depth", 7, "--json", "-")
+    (result,) = run.results
+    assert (run.status, result["verdict"], result["stopped_by"]) == (0, "holds", "depth")
+    assert (result["depth"], result["asked_depth"], result["complete"]) == (7, 7, False)
+
+
+def test_a_promise_beyond_the_depth_stays_open(highwater):
+    run = highwater("prove", DEFECT, "--depth", 3)
+    assert run.status == 0
+    assert "promised to be violated, and not within this depth: isr_members_are_eligible" in run.out
+
+
+def test_an_unpromised_violation_a_deadlock_and_the_end(highwater, counter):
+    path = counter()
+    assert highwater("prove", path, "--depth", 9).status == 0
+    assert "as no run is longer than 6 states" in highwater("prove", path, "--depth", 9).out
+    run = highwater("prove", path, "--depth", 9, "--deadlock", "--json", "-")
+    assert run.status == 1
+    assert run.results[0]["violations"][0]["depth"] == 6
+    run = highwater("prove", path, "--set", "top=9", "--depth", 12, "--json", "-")
+    assert run.status == 1
+    assert run.results[0]["violations"][0]["property"] == "below_seven"
+    assert run.results[0]["violations"][0]["depth"] == 8
+
+
+def test_limits_are_inconclusive(highwater):
+    for limit in (("--limit-seconds", 0.5), ("--memory", 0.01)):
+        run = highwater("prove", "truncation/kip-101", "--depth", 90, *limit, "--json", "-")
+        (result,) = run.results
+        assert run.status == 3
+        assert result["verdict"] == "inconclusive"
+        assert result["stopped_by"] == limit[0].removeprefix("--limit-").removeprefix("--")
+        assert result["depth"] < 90
+        assert problems(run.results, SCHEMA) == []
+        run = highwater("prove", CONTROLLER, "--induction", limit[0], float(limit[1]) / 10, "--json", "-")
+        assert run.status == 3
+        assert run.results[0]["verdict"] == "inconclusive"
+    assert (
+        "inconclusive, as depth 90 was asked for"
+        in highwater("prove", "truncation/kip-101", "--depth", 90, "--limit-seconds", 0.2).out
+    )
+
+
+def test_induction_for_all_epochs(highwater):
+    run = highwater("prove", CONTROLLER, "--induction", "--epochs", "unbounded", "--json", "-")
+    (result,) = run.results
+    assert run.status == 0
+    assert problems(run.results, SCHEMA) == []
+    assert (result["verdict"], result["complete"], result["question"]) == ("holds", True, "induction")
+    assert result["parameters"]["max_leader_epoch"] > 2**63
+    assert all(v["kept"] for v in result["verdicts"])
+    names = {v["property"] for v in result["verdicts"]}
+    assert names >= {
+        "isr_and_elr_disjoint",
+        "brokers_are_registered",
+        "leader_epoch_never_falls",
+        "within_types",
+    }
+
+
+def test_a_failure_of_induction_is_told(highwater, tmp_path):
+    target = tmp_path / "result.json"
+    options = ("--induction", "--no-helpers", "--epochs", "unbounded")
+    run = highwater("prove", CONTROLLER, *options, "--json", target)
+    assert run.status == 1
+    assert "State before, in which all invariants hold:" in run.out
+    assert "registered false" in run.out
+    assert "Excluded by what was not assumed: brokers_are_registered" in run.out
+    results = json.loads(target.read_text())
+    assert problems(results, SCHEMA) == []
+    assert results[0]["verdict"] == "not_inductive"
+    failures = [v for v in results[0]["verdicts"] if not v["kept"]]
+    assert {v["action"] for v in failures} == {"unfence"}
+    assert all(v["failure"]["after"] for v in failures)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--depth", 3, "--induction"), "--depth and --induction are two questions"),
+        (("--induction", "--first"), "--first goes with --depth"),
+        (("--induction", "--deadlock"), "--deadlock goes with --depth"),
+        (("--no-helpers",), "--no-helpers goes with --induction"),
+        (("--depth", 0), "0 is not in the range"),
+        (("--rule", "nonsense=on"), "nonsense"),
+    ],
+)
+def test_bad_requests_are_one_line(highwater, arguments, message):
+    run = highwater("prove", CONTROLLER, *arguments)
+    assert run.status == 2
+    assert message in run.err
+    assert run.err.count("\n") == 1
+
+
+def test_nothing_to_unbound(highwater, counter):
+    run = highwater("prove", counter(), "--epochs", "unbounded")
+    assert run.status == 2
+    assert "bounds no number by a parameter" in run.err
+
+
+def test_an_interruption_keeps_what_was_found(tmp_path):
+    """Wherever it falls: while the solver works, or between two questions."""
+    target = tmp_path / "result.json"
+    command = [
+        sys.executable,
+        "-m",
+        "checker",
+        "prove",
+        "truncation/kip-101",
+        "--depth",
+        "90",
+        "--json",
+        str(target),
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "depth 8:" in line:
+            break
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    (result,) = json.loads(target.read_text())
+    assert result["stopped_by"] == "interrupted"
+    assert result["depth"] >= 8
+    assert "it was interrupted" in out
