@@ -37,11 +37,11 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
         "isr_is_active": {"register"},
         "electable_are_complete": {"register"},
     },
-    # 966.4. Who leaves the ISR under min ISR is eligible no more; a reassignment can elect, and so be the first that
-    # counts again who is left.
+    # 966.4. Who leaves the ISR under min ISR is eligible no more. That an ISR member registers uncleanly is a loss that
+    # the recovery quorum's property leaves out.
     ("eligible_leader_replicas",): {
-        "enough_hold_what_is_committed": CHANGES,
-        "recovery_quorum_keeps_min_isr_members": CHANGES | {"reassign"},
+        "enough_hold_what_is_committed": {"alter_partition"} | SHRINKS,
+        "recovery_quorum_keeps_min_isr_members": {"alter_partition", "fence", "start_controlled_shutdown"},
     },
     # A leader from the ELR is an ISR of one, and with min ISR 1 that empties the ELR.
     ("elr_follows_election",): {
