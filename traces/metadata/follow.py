@@ -109,7 +109,7 @@ class Follower:
         try:
             kinds = {value[1] for value in values}  # type: ignore[index]
         except (IndexError, TypeError):
-            raise self._damaged(batch.base_offset, "a record without a value") from None
+            raise self.damaged(batch.base_offset, "a record without a value") from None
         full = len(values) % SPLIT == 0 and len(values) > 0
         if full or not kinds <= _QUICK or self._transaction is not None or self._held is not None:
             self._with_held(batch.offsets, time, values)  # type: ignore[arg-type]
@@ -211,7 +211,7 @@ class Follower:
         elif len(kept) < MAX_TRANSACTION:
             kept.append((offset, time, value))
         else:
-            raise self._damaged(offset, f"a metadata transaction of more than {MAX_TRANSACTION} records")
+            raise self.damaged(offset, f"a metadata transaction of more than {MAX_TRANSACTION} records")
 
     def _record(self, pending: Pending, offset: int, time: int, value: bytes) -> None:
         if value[1] == _CHANGE:
@@ -229,20 +229,21 @@ class Follower:
             self.telling.skipped(f"{unknown.type or 'type'} version {unknown.version}")
             return
         except DamagedRecord as wrong:
-            raise self._damaged(offset, str(wrong)) from None
+            raise self.damaged(offset, str(wrong)) from None
         if known is None:
             self.telling.skipped(TYPES.get(key, f"type {key} version {version}"))
             return
         _HANDLERS[key](self, pending, Found(offset, time, *known, value[_NAMED_BY]))
 
-    def _damaged(self, offset: int, message: str) -> TraceError:
+    def damaged(self, offset: int, message: str) -> TraceError:
+        """The error of a record that cannot be read, to be raised by the caller."""
         return TraceError(self._path, None, f"offset {offset}", message)
 
     def _unknown_partition(self, offset: int, time: int, value: bytes) -> None:
         try:
             data = decode(value).data
         except (UnknownRecord, DamagedRecord) as wrong:
-            raise self._damaged(offset, str(wrong)) from None
+            raise self.damaged(offset, str(wrong)) from None
         self.telling.wrong(
             offset,
             time,
@@ -275,7 +276,7 @@ class Follower:
             self.image.partitions.pop(partition.key, None)
             return None
         except (UnknownRecord, DamagedRecord) as wrong:
-            raise self._damaged(offsets[-1], str(wrong)) from None
+            raise self.damaged(offsets[-1], str(wrong)) from None
         partition.belief = step.after
         if step.after.tags != before.tags:
             self._agree(partition, offsets[-1], time)

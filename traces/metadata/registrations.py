@@ -25,6 +25,8 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
     """A broker registers. The broker epoch is the offset of the first record of the decision, and grows (B8)."""
     data = found.data
     broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]
+    if broker < 0:
+        raise follower.damaged(found.offset, f"a broker with the number {broker}")
     flags = Flags(True, data["fenced"], data.get("inControlledShutdown", False))
     known = follower.image.brokers.get(broker)
     if follower.is_loading:

@@ -17,6 +17,7 @@ from traces.report import Candidate
 
 Brokers = tuple[int, ...]
 RECOVERY = ("RECOVERED", "RECOVERING")
+NO_REPLICA = "it has no replica"
 TOO_MANY = f"more than {MAX_BROKERS} brokers are concerned with it"
 
 
@@ -69,6 +70,8 @@ def merged(before: Observed, record: Mapping[str, Any], slots: Mapping[int, int]
 
 
 def _check_members(name: str, members: Slots) -> None:
+    if name == "replicas" and not members:
+        raise CannotFollow(NO_REPLICA)
     if len(set(members)) != len(members):
         raise CannotFollow(f"{name} has a broker twice")
     if NO_LEADER in members and (name != "lastKnownElr" or len(members) > 1):
@@ -86,23 +89,25 @@ def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
     slots = {broker: slot for slot, broker in enumerate(brokers)}
     if any(b < 0 for b in brokers):
         raise CannotFollow("a broker with a negative number")
+    if not state.replicas:
+        raise CannotFollow(NO_REPLICA)
 
-    def ascending(ids: Iterable[int]) -> Slots:
+    def ascending(name: str, ids: Iterable[int]) -> Slots:
         members = tuple(sorted(slots.get(b, NO_LEADER) for b in ids))
-        _check_members("lastKnownElr" if members == (NO_LEADER,) else "a list", members)
+        _check_members(name, members)
         return members
 
     _check_members("replicas", tuple(slots[b] for b in state.replicas))
 
     return Observed(
         tuple(slots[b] for b in state.replicas),
-        ascending(state.isr),
-        ascending(state.elr),
-        ascending(state.last_known_elr),
+        ascending("isr", state.isr),
+        ascending("eligibleLeaderReplicas", state.elr),
+        ascending("lastKnownElr", state.last_known_elr),
         NO_LEADER if state.leader is None else slots[state.leader],
         state.leader_recovery_state,
-        ascending(state.adding),
-        ascending(state.removing),
+        ascending("addingReplicas", state.adding),
+        ascending("removingReplicas", state.removing),
     ), brokers
 
 

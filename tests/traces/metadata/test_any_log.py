@@ -1,0 +1,146 @@
+"""Whatever well-formed records a log holds, the replay ends with a report, or with one clear error."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traces.errors import TraceError
+from traces.kafka.batches import encode_batch
+from traces.kafka.values import encode, encode_control
+from traces.replay import replay
+
+TOPIC_IDS = ["AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"]
+INCARNATIONS = ["AAAAAAAAAAAAAAAAAAAAAw", "AAAAAAAAAAAAAAAAAAAABA"]
+
+numbers = st.integers(-2, 4) | st.sampled_from([2**31 - 1, -(2**31)])
+brokers = st.integers(0, 3) | st.sampled_from([-1, 7, 2**31 - 1])
+members = st.lists(brokers, max_size=4) | st.lists(st.integers(0, 20), min_size=10, max_size=14, unique=True)
+topic_ids = st.sampled_from(TOPIC_IDS)
+
+
+def record(kind: str, version: int, needed: dict[str, Any], optional: dict[str, Any] | None = None) -> Any:
+    data = st.fixed_dictionaries(needed, optional=optional or {})
+    return data.map(lambda d: (kind, version, d))
+
+
+records = st.one_of(
+    record(
+        "PARTITION_CHANGE_RECORD",
+        2,
+        {"partitionId": st.integers(0, 1), "topicId": topic_ids},
+        {
+            "isr": members,
+            "leader": brokers,
+            "replicas": members,
+            "removingReplicas": members,
+            "addingReplicas": members,
+            "leaderRecoveryState": st.integers(0, 3),
+            "eligibleLeaderReplicas": members,
+            "lastKnownElr": members,
+        },
+    ),
+    record(
+        "PARTITION_RECORD",
+        2,
+        {
+            "partitionId": st.integers(0, 1),
+            "topicId": topic_ids,
+            "replicas": members,
+            "isr": members,
+            "removingReplicas": members,
+            "addingReplicas": members,
+            "leader": brokers,
+            "leaderEpoch": numbers,
+            "partitionEpoch": numbers,
+            "directories": st.just([]),
+        },
+        {
+            "eligibleLeaderReplicas": members,
+            "lastKnownElr": members,
+            "leaderRecoveryState": st.integers(0, 3),
+        },
+    ),
+    record("TOPIC_RECORD", 0, {"name": st.sampled_from(["a", "b", ""]), "topicId": topic_ids}),
+    record("REMOVE_TOPIC_RECORD", 0, {"topicId": topic_ids}),
+    record(
+        "REGISTER_BROKER_RECORD",
+        3,
+        {
+            "brokerId": brokers,
+            "isMigratingZkBroker": st.just(False),
+            "incarnationId": st.sampled_from(INCARNATIONS),
+            "brokerEpoch": st.integers(-1, 30),
+            "endPoints": st.just([]),
+            "features": st.just([]),
+            "rack": st.none(),
+            "fenced": st.booleans(),
+            "inControlledShutdown": st.booleans(),
+            "logDirs": st.just([]),
+        },
+    ),
+    record(
+        "BROKER_REGISTRATION_CHANGE_RECORD",
+        1,
+        {"brokerId": brokers, "brokerEpoch": st.integers(-1, 30)},
+        {"fenced": st.integers(-2, 2), "inControlledShutdown": st.integers(-2, 2)},
+    ),
+    record("FENCE_BROKER_RECORD", 0, {"id": brokers, "epoch": st.integers(-1, 30)}),
+    record("UNFENCE_BROKER_RECORD", 0, {"id": brokers, "epoch": st.integers(-1, 30)}),
+    record("UNREGISTER_BROKER_RECORD", 0, {"brokerId": brokers, "brokerEpoch": st.integers(-1, 30)}),
+    record(
+        "CONFIG_RECORD",
+        0,
+        {
+            "resourceType": st.sampled_from([2, 4, 0, -1]),
+            "resourceName": st.sampled_from(["a", "b", ""]),
+            "name": st.sampled_from(["min.insync.replicas", "unclean.leader.election.enable", "other"]),
+            "value": st.sampled_from(["1", "2", "99999999999", "-1", "true", "FALSE", "", "٣", "x", None]),
+        },
+    ),
+    record(
+        "FEATURE_LEVEL_RECORD",
+        0,
+        {
+            "name": st.sampled_from(["metadata.version", "eligible.leader.replicas.version", "other"]),
+            "featureLevel": st.integers(0, 30),
+        },
+    ),
+    record("NO_OP_RECORD", 0, {}),
+    record("BEGIN_TRANSACTION_RECORD", 0, {"name": st.none()}),
+    record("END_TRANSACTION_RECORD", 0, {}),
+    record("ABORT_TRANSACTION_RECORD", 0, {"reason": st.none()}),
+)
+
+_BEGINNING: list[tuple[str, int, dict[str, Any]]] = [
+    ("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 25}),
+    ("TOPIC_RECORD", 0, {"name": "a", "topicId": TOPIC_IDS[0]}),
+]
+
+
+def whole(kind: str, version: int, data: dict[str, Any]) -> bytes:
+    return encode(kind, version, data, lenient=True)
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.lists(st.lists(records, min_size=1, max_size=6), max_size=8), st.booleans())
+def test_any_records_end_in_a_report_or_one_error(batches: list[list[Any]], timelines: bool) -> None:
+    key, value = encode_control(
+        "LEADER_CHANGE", {"version": 0, "leaderId": 1, "voters": [], "grantingVoters": []}
+    )
+    content, offset = encode_batch(0, 1, 1000, [value], control=True, keys=[key]), 1
+    for batch in ([_BEGINNING] if timelines else []) + batches:
+        content += encode_batch(offset, 1, 1000 + offset, [whole(*r) for r in batch])
+        offset += len(batch)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "00000000000000000000.log"
+        path.write_bytes(content)
+        with contextlib.suppress(TraceError):
+            report = replay(path, timelines=timelines)
+            assert report.records == offset
+            report.to_json()
