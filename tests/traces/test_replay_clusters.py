@@ -1,0 +1,57 @@
+"""The recorded clusters as an operator would replay them: a directory, with the brokers' logs; and the losses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from checker.cli import cli
+from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
+from traces.replay import replay
+
+pytestmark = needs_clusters
+
+LOST = "committed_records_survive"
+
+
+def logs_of(cluster: Path) -> list[Path]:
+    return sorted(cluster.glob("logs/node*/*.log.gz"))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_loss_is_told_where_records_were_lost_and_nowhere_else(name: str) -> None:
+    cluster = CLUSTERS / name
+    report = replay(cluster / "__cluster_metadata-0", broker_logs=logs_of(cluster), timelines=True)
+    assert report.unexplained_count == 0
+    lost = {
+        p: n["lost"] for p, n in json.loads((cluster / "losscheck.json").read_text()).items() if n["lost"]
+    }
+    told = [f for f in report.findings if f.property == LOST]
+    assert {f.partition: int(re.match(r"(\d+) committed", f.at_risk)[1]) for f in told} == {  # type: ignore[index]
+        f"t1-{partition}": count for partition, count in lost.items()
+    }
+    for finding in told:
+        (election,) = [
+            c
+            for c in report.timelines[finding.partition or ""].changes
+            if c.position == finding.position["offset"]
+        ]
+        assert election.before is not None
+        assert election.after is not None
+        assert election.after.leader not in (*election.before.isr, *election.before.elr)
+
+
+def test_one_command_over_all_of_them(tmp_path: Path) -> None:
+    page, result = tmp_path / "page.html", tmp_path / "result.json"
+    run = CliRunner().invoke(
+        cli, ["replay", str(CLUSTERS), "--html", str(page), "--json", str(result), "--quiet"]
+    )
+    assert run.exit_code == 1
+    reports = json.loads(result.read_text())
+    assert len(reports) == 2 * len(SCENARIOS), "the log and its dumps, of each"
+    assert all(r["unexplained_count"] == 0 and r["figures"]["broker logs"] for r in reports)
+    assert page.stat().st_size > 100_000
