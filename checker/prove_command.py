@@ -106,7 +106,8 @@ def _unbounded(request: Request) -> Request:
     from checker.solver.unbounded import unbounded
 
     scenario = request.scenario
-    protocol, parameters = unbounded(scenario.protocol, request.parameters)
+    rules = [name for name, on in request.rules.items() if on]
+    protocol, parameters = unbounded(scenario.protocol, request.parameters, rules, request.invariants)
     definition = replace(scenario.definition, protocol=protocol)
     return replace(
         request, scenario=replace(scenario, definition=definition), parameters=parameters, as_written=False

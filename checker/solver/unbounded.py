@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from model.language import graph
 from model.language.errors import LanguageError
-from model.language.protocol import Parameter, Protocol
+from model.language.model import Model
+from model.language.protocol import Invariant, Protocol
 from model.language.types import Array, IntType, Option, Seq, Struct, Type
 
 BEYOND = 1 << 80
 """The bound in a proof for all epochs and offsets. Kafka's are 32 and 64 bits wide."""
 
 
+APART = 40
+"""How far above a scenario's own bounds it is looked at whether they shape anything but intervals."""
+
+
 def unbounded(
-    protocol: type[Protocol], parameters: Mapping[str, int]
+    protocol: type[Protocol],
+    parameters: Mapping[str, int],
+    rules: Iterable[str],
+    invariants: Iterable[Invariant] = (),
 ) -> tuple[type[Protocol], dict[str, int]]:
     """The protocol with wider ranges for the parameters that bound its numbers, and those parameters set.
 
     A parameter bounds numbers where it names the bound of a number of the state and of no sequence: a sequence has
-    a place for each element, so its length stays bounded. LanguageError where there is no such parameter.
+    a place for each element, so its length stays bounded. LanguageError where there is no such parameter, or where
+    one has more to say than where numbers end (it counts actions, or is the end of a loop).
     """
-    sized = protocol(parameters)
-    bounds = list(_bounds(sized.state))
+    rules, invariants = list(rules), list(invariants)
+    bounds = list(_bounds(protocol(parameters, rules).state))
     sequences = {name for name, kind in bounds if kind is Seq}
     names = sorted({name for name, kind in bounds if kind is IntType} - sequences)
     names = [name for name in names if name in protocol.parameters]
@@ -30,6 +40,20 @@ def unbounded(
         raise LanguageError(f"{protocol.name} bounds no number by a parameter: there is nothing to unbound")
     wider = {name: replace(p, high=BEYOND) if name in names else p for name, p in protocol.parameters.items()}
     kind = type(protocol.__name__, (protocol,), {"parameters": wider})
+
+    def shape(**bounds: int) -> tuple[int, ...]:
+        model = Model(kind({**parameters, **bounds}, rules), invariants)
+        roots = [i.enabled for i in model.instances] + [p.node for p in model.properties]
+        roots += [w.node for i in model.instances for w in i.writes.values()]
+        return len(model.leaves), len(model.instances), len(graph.reachable(roots))
+
+    high = {name: parameters.get(name, wider[name].default) + APART for name in names}
+    at_high = shape(**high)
+    for name in names:
+        if shape(**{**high, name: high[name] + 1}) != at_high:
+            raise LanguageError(
+                f"{protocol.name}: {name} does more than to bound numbers: it cannot be unbounded"
+            )
     return kind, {**parameters, **dict.fromkeys(names, BEYOND)}
 
 
@@ -50,4 +74,4 @@ def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
         yield from _bounds(type_.element)
 
 
-__all__ = ["BEYOND", "Parameter", "unbounded"]
+__all__ = ["BEYOND", "unbounded"]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 
 from checker import catalogue
 from checker.solver import induction
 from checker.solver.helpers import Helpers, helpers
 from checker.solver.induction import InductionResult
 from checker.solver.unbounded import unbounded
-from model.language import Model
+from model.language import Model, Protocol
 
 DEFINITION = catalogue.load("replication.controller")
 HELPERS: Helpers = helpers(DEFINITION)
+
+
+@cache
+def _unbounded(chosen: tuple[tuple[str, int], ...], profile: str) -> tuple[type[Protocol], dict[str, int]]:
+    rules = DEFINITION.protocol.profiles[profile].rules
+    return unbounded(DEFINITION.protocol, dict(chosen), rules)
 
 
 def controller(brokers: int, off: Collection[str] = (), profile: str = "kip_966", **parameters: int) -> Model:
@@ -26,8 +33,8 @@ def controller(brokers: int, off: Collection[str] = (), profile: str = "kip_966"
         "leads_elsewhere": 1,
         **parameters,
     }
-    protocol, chosen = unbounded(DEFINITION.protocol, chosen)
-    rules = set(protocol.profiles[profile].rules)
+    rules = set(DEFINITION.protocol.profiles[profile].rules)
+    protocol, chosen = _unbounded(tuple(sorted(chosen.items())), profile)
     assert set(off) <= rules, "only a rule that is on can be switched off"
     invariants = (*DEFINITION.invariants, *HELPERS.invariants)
     return Model(protocol(chosen, rules - set(off)), invariants)

@@ -13,7 +13,7 @@ from model.language import LanguageError, Model
 from tests import models, zoo
 
 GALLERY = [name for name in models.scenario_names() if name.startswith("replication/defect-")]
-QUICK = {"fenced-both", "clean-registration", "join-below-hwm", "elr-after-election", "elr-outlives-min-isr"}
+QUICK = {"fenced-both", "clean-registration", "join-below-hwm"}
 WITHIN = 12
 
 
@@ -44,14 +44,19 @@ def test_defects_are_found_at_the_explorers_depth(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["kafka-trunk-min-isr", "kafka-trunk-last-known-leader", "stale-broker-epoch"]
+    ("name", "depth"),
+    [
+        ("kafka-trunk-min-isr", 3),
+        pytest.param("kafka-trunk-last-known-leader", 7, marks=pytest.mark.slow),
+        pytest.param("stale-broker-epoch", 7, marks=pytest.mark.slow),
+    ],
 )
-def test_the_controllers_defects_are_found_at_the_explorers_depth(name: str) -> None:
+def test_the_controllers_defects_are_found_at_the_explorers_depth(name: str, depth: int) -> None:
     model = models.scenario_model(f"replication/controller/{name}")
-    expected = explored(model, 7)
+    expected = explored(model, depth)
     assert expected
-    assert depths(model, 7) == expected
-    assert depths(model, 7, grouped=True) == expected
+    assert depths(model, depth) == expected
+    assert depths(model, depth, grouped=True) == expected
 
 
 def test_several_initial_states_deadlocks_and_the_end_of_all_runs() -> None:

@@ -106,7 +106,7 @@ HARMLESS = {
 OTHER_PHASE = {"unclean_recovery"}
 """Off it is another protocol, KIP-966's first phase, with unclean elections in place of recovery."""
 
-QUICK = {("member_epoch_check",), ("last_known_elr",)}
+QUICK = {("member_epoch_check",)}
 
 
 def test_the_rules_are_inductive_for_three_brokers() -> None:

@@ -17,6 +17,7 @@ from tests.checker.schema import problems
 SCHEMA = json.loads((Path(checker.__file__).parent / "proof.schema.json").read_text())
 DEFECT = "replication/defect-fenced-both"
 CONTROLLER = "replication/controller/unclean-recovery"
+TWO = ("--set", "brokers=2", "--set", "replication_factor=2")
 
 
 def test_a_promised_violation_is_found_at_the_explorers_depth(highwater, tmp_path):
@@ -82,7 +83,7 @@ def test_limits_are_inconclusive(highwater):
 
 
 def test_induction_for_all_epochs(highwater):
-    run = highwater("prove", CONTROLLER, "--induction", "--epochs", "unbounded", "--json", "-")
+    run = highwater("prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--json", "-")
     (result,) = run.results
     assert run.status == 0
     assert problems(run.results, SCHEMA) == []
@@ -100,7 +101,7 @@ def test_induction_for_all_epochs(highwater):
 
 def test_a_failure_of_induction_is_told(highwater, tmp_path):
     target = tmp_path / "result.json"
-    options = ("--induction", "--no-helpers", "--epochs", "unbounded")
+    options = ("--induction", "--no-helpers", "--epochs", "unbounded", *TWO)
     run = highwater("prove", CONTROLLER, *options, "--json", target)
     assert run.status == 1
     assert "State before, in which all invariants hold:" in run.out
@@ -136,6 +137,20 @@ def test_nothing_to_unbound(highwater, counter):
     run = highwater("prove", counter(), "--epochs", "unbounded")
     assert run.status == 2
     assert "bounds no number by a parameter" in run.err
+    run = highwater("prove", "truncation/kip-320", "--epochs", "unbounded")
+    assert run.status == 2
+    assert "max_leader_epoch does more than to bound numbers" in run.err
+
+
+def test_epochs_that_end_nowhere_within_a_depth(highwater):
+    scenario = "replication/controller/kafka-trunk-min-isr"
+    run = highwater("prove", scenario, "--epochs", "unbounded", "--depth", 3, "--json", "-")
+    (result,) = run.results
+    assert run.status == 1  # with other bounds nothing is promised
+    assert {v["property"]: v["depth"] for v in result["violations"]} == {
+        "elr_only_under_min_isr": 3,
+        "electable_are_complete": 3,
+    }
 
 
 def test_an_interruption_keeps_what_was_found(tmp_path):

@@ -76,7 +76,7 @@ def test_terms_agree_on_every_scenario(name: str) -> None:
 @pytest.mark.parametrize("numbers", [PLAIN, INTEGERS], ids=["bit-vectors", "integers"])
 @pytest.mark.parametrize("nodes", [2, 3, 5])
 def test_terms_agree_on_every_type_and_operation(nodes: int, numbers: Numbers) -> None:
-    assert disagreements(models.everything(nodes=nodes), 150, numbers) == []
+    assert disagreements(models.everything(nodes=nodes), 100, numbers) == []
 
 
 @settings(max_examples=40, deadline=None)
@@ -118,7 +118,7 @@ def test_the_comparison_finds_a_wrong_operation() -> None:
     for name in sorted(used & set(other)):
         terms._OPERATIONS[name] = other[name]
         try:
-            assert disagreements(model, 60, PLAIN), f"{name} is wrong and nothing shows it"
+            assert disagreements(model, 40, PLAIN), f"{name} is wrong and nothing shows it"
         finally:
             terms._OPERATIONS.update(right)
 
