@@ -43,6 +43,17 @@ def test_defects_are_found_at_the_explorers_depth(name: str) -> None:
     assert depths(model, min(WITHIN, max(expected.values(), default=WITHIN))) == expected
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GALLERY)
+def test_with_every_rule_on_there_is_no_defect_at_that_depth(name: str) -> None:
+    from tests.replication.test_defects import every_rule_on
+
+    found = bounded.check(models.scenario_model(name), WITHIN, stop_at_first=True)
+    if not found.violations:
+        pytest.skip("the defect lies deeper, or another rule closes it too")
+    assert depths(every_rule_on(name.removeprefix("replication/defect-")), found.depth) == {}
+
+
 @pytest.mark.parametrize(
     ("name", "depth"),
     [
