@@ -121,6 +121,8 @@ class ControllerActions:
         self._compiled: dict[Choice, CompiledAction | None] = {}
         self._functions: dict[Choice, _Functions | None] = {}
         self.partition = slice(*self._places("partition"))
+        first, size = self._places("registrations")[0], self.protocol.t.registration.leaf_count
+        self._registrations = [slice(first + size * i, first + size * (i + 1)) for i in range(slots)]
         self._epochs = [i for i, leaf in enumerate(self.leaves) if leaf.path.endswith("epoch")]
         self._properties = self._trace_properties()
         self._encode = encoder(self.protocol.state)
@@ -179,6 +181,11 @@ class ControllerActions:
         scalars: list[int] = []
         self._encode(plain, scalars)
         return tuple(scalars)
+
+    def flags(self, state: Scalars, slot: int) -> tuple[bool, bool, bool]:
+        """Whether the broker of a slot is registered, fenced, and in controlled shutdown."""
+        registered, _, fenced, in_controlled_shutdown = state[self._registrations[slot]]
+        return bool(registered), bool(fenced), bool(in_controlled_shutdown)
 
     def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
         """A partition from plain values, as its part of a state's scalars."""

@@ -9,9 +9,9 @@ say which of them was in force.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from model.language.interpreter import differences
 from model.language.model import Scalars
@@ -72,8 +72,7 @@ class Observed:
         )
 
 
-@dataclass(frozen=True)
-class Flags:
+class Flags(NamedTuple):
     """What the metadata log has of a broker's registration, apart from its epoch."""
 
     registered: bool = False
@@ -90,6 +89,10 @@ class Flags:
         }
 
 
+NO_FLAGS = Flags()
+"""Those of a broker that is not registered."""
+
+
 @dataclass(frozen=True)
 class Event:
     """Something observed that concerns a partition.
@@ -103,7 +106,7 @@ class Event:
     kind: str
     after: Observed | None = None
     slot: int = 0
-    flags: Flags = field(default_factory=Flags)
+    flags: Flags = NO_FLAGS
     min_isr: int = 1
     unclean: bool = False
     first: int = 0
@@ -331,12 +334,11 @@ class Beliefs:
         scalars = compiled.after(state)
         if scalars[actions.partition] not in expected:
             return None
-        if event.kind in BROKER_ACTIONS or event.kind == "settings":
+        if event.kind in BROKER_ACTIONS and actions.flags(scalars, event.slot) != event.flags:
+            return None
+        if event.kind == "settings":
             after = actions.decode(scalars)
-            if event.kind == "settings":
-                _set(after, event)
-            elif _flags(after["registrations"][event.slot]) != event.flags:
-                return None
+            _set(after, event)
             scalars = actions.encode(after)
         return actions.without_epochs(scalars)
 
@@ -386,7 +388,7 @@ class Beliefs:
                 wrong = differences(vars(self.observe(after)), vars(expected))
                 if event.kind in BROKER_ACTIONS:
                     flags = _flags(after["registrations"][event.slot])
-                    wrong |= differences(vars(flags), vars(event.flags), "registration")
+                    wrong |= differences(flags._asdict(), event.flags._asdict(), "registration")
                 if event.after is not None and not after["partition"]["partition_epoch"]:
                     wrong["record"] = ("none", "written")
                 if event.after is None and after["partition"]["partition_epoch"]:

@@ -114,11 +114,11 @@ class Follower:
         if full or not kinds <= _QUICK or self._transaction is not None or self._held is not None:
             self._with_held(batch.offsets, time, values)  # type: ignore[arg-type]
             return
-        partitions, changes = self.image.partitions, 0
+        partitions, changes, no_ops = self.image.partitions, 0, 0
         for position, value in enumerate(values):
             assert value is not None
             if value[1] != _CHANGE:
-                self.telling.skipped("NO_OP_RECORD")
+                no_ops += 1
                 continue
             partition = partitions.get(value[_NAMED_BY])
             if partition is None:
@@ -134,6 +134,8 @@ class Follower:
             partition.partition_epoch += step.changes
             partition.leader_epoch += step.bumps
         self.report.changes += changes
+        if no_ops:
+            self.telling.skipped("NO_OP_RECORD", no_ops)
 
     def _with_held(self, offsets: Sequence[int], time: int, values: list[bytes]) -> None:
         """A batch whose records belong together with others of it, or of the next batch where it is full."""
@@ -280,9 +282,8 @@ class Follower:
         partition.belief = step.after
         if step.after.tags != before.tags:
             self._agree(partition, offsets[-1], time)
-        last = tuple([brokers[slot] for slot in step.hops[-1].order])
-        if last != roster.brokers:
-            partition.roster = self._situations.roster(last)
+        if step.moves:
+            partition.roster = self._situations.roster(tuple([brokers[slot] for slot in step.hops[-1].order]))
             self.image.place(partition, roster.brokers)
             self._first_of_topic(partition, before, offsets[-1], time)
         self.report.changes += step.changes

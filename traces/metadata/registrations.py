@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from traces.metadata.beliefs import Flags
@@ -105,10 +104,10 @@ def _flags(
     follower: Follower, pending: Pending, found: Found, broker: int, known: Broker, fenced: int, shutdown: int
 ) -> None:
     if shutdown:
-        known.flags = replace(known.flags, in_controlled_shutdown=shutdown > 0)
+        known.flags = known.flags._replace(in_controlled_shutdown=shutdown > 0)
         pending.broker(follower.event("start_controlled_shutdown", broker, known.flags), found.offset)
     if fenced:
-        known.flags = replace(known.flags, fenced=fenced > 0)
+        known.flags = known.flags._replace(fenced=fenced > 0)
         kind = "fence" if fenced > 0 else "unfence"
         pending.broker(follower.event(kind, broker, known.flags), found.offset)
 
@@ -120,7 +119,7 @@ def unregister(follower: Follower, pending: Pending, found: Found) -> None:
     if known is None:
         return
     if not known.flags.fenced:
-        pending.broker(follower.event("fence", broker, replace(known.flags, fenced=True)), found.offset)
+        pending.broker(follower.event("fence", broker, known.flags._replace(fenced=True)), found.offset)
     pending.broker(follower.event("unregister", broker, Flags()), found.offset)
     pending.flush()
     del follower.image.brokers[broker]

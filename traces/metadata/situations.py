@@ -84,6 +84,8 @@ class Situations:
         """What of a new partition is not as it is created: its active replicas are the ISR, the first one leads."""
         observed, brokers = in_slots(state)
         created = self.beliefs.created(observed.replicas, [self._flags(b) for b in brokers])
+        if created == observed and not state.leader_epoch and not state.partition_epoch:
+            return {}
         wrong = differences(with_brokers(created, brokers).to_json(), state.to_json())
         return {name: pair for name, pair in wrong.items() if name != "isr" or set(pair[0]) != set(pair[1])}
 

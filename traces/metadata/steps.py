@@ -86,21 +86,23 @@ class Step:
     """What one or more items make of a belief.
 
     ``is_plain`` where there is nothing to do but to go on: no finding, nothing unexplained, the same brokers.
+    ``moves`` where the slots stand for other brokers afterwards.
     """
 
-    __slots__ = ("after", "bumps", "changes", "hops", "is_plain")
+    __slots__ = ("after", "bumps", "changes", "hops", "is_plain", "moves")
 
     def __init__(self, before: Belief, hops: tuple[Hop, ...]) -> None:
         self.hops = hops
         self.after = after = hops[-1].belief
         self.changes = sum([h.changes for h in hops])
         self.bumps = sum([h.bumps for h in hops])
+        self.moves = hops[-1].order != tuple(range(before.slots))
         self.is_plain = (
-            all(not h.findings and h.candidates is None for h in hops)
+            not self.moves
+            and all(not h.findings and h.candidates is None for h in hops)
             and before.under_min_isr == after.under_min_isr
             and before.leaderless == after.leaderless
             and before.tags == after.tags
-            and hops[-1].order == tuple(range(before.slots))
         )
 
     @property
