@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from checker import scenarios
@@ -35,9 +37,9 @@ def outcome(model: Model, before: Scalars, action: str, parameters: dict[str, ob
     ("rules", "expected"),
     [
         (["member_epoch_check=off"], {"alter_partition"}),
-        (["last_known_elr=off"], {"register"}),
-        (["min_isr_change_empties_elr=off"], {"change_min_isr"}),
-        (["elr_within_replicas=off"], set()),
+        pytest.param(["last_known_elr=off"], {"register"}, marks=pytest.mark.slow),
+        pytest.param(["min_isr_change_empties_elr=off"], {"change_min_isr"}, marks=pytest.mark.slow),
+        pytest.param(["elr_within_replicas=off"], set(), marks=pytest.mark.slow),
         (["last_known_leader_unfenced=off", "last_known_leader_first=on"], set()),
     ],
 )
@@ -91,7 +93,7 @@ def test_versions_with_other_states_are_refused_and_limits_are_results() -> None
 def test_the_command(highwater) -> None:  # type: ignore[no-untyped-def]
     run = highwater("diff", CONTROLLER, "--rule", "member_epoch_check=off")
     assert run.status == 1
-    assert "alter_partition(isr=[0, 1, 2], stale=2) differs" in run.out
+    assert re.search(r"alter_partition\(isr=\[.*2\], stale=2\) differs", run.out)
     assert "member_epoch_check on: the action cannot be taken" in run.out
     run = highwater("diff", CONTROLLER, "--rule", "leader_epoch_check=off", "--json", "-")
     assert run.status == 0
