@@ -120,7 +120,7 @@ class Outcome:
 def versions() -> dict[str, str]:
     """The versions of what had a part in a result: this checker, Python, and the libraries loaded."""
     found = {"highwater": checker.__version__, "python": platform.python_version()}
-    for name in ("llvmlite", "numpy"):
+    for name in ("llvmlite", "numpy", "pyspark"):
         module = sys.modules.get(name)
         if module is not None:
             found[name] = str(getattr(module, "__version__", "unknown"))

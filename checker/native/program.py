@@ -29,7 +29,7 @@ class Program:
             raise EngineError(f"{self.instances} action instances are more than the native engine can number")
         if len(model.properties) > 64:
             raise EngineError("the native engine checks at most 64 properties in one run")
-        _refuse_wide_numbers(model)
+        refuse_wide_numbers(model)
         kernels = Kernels(model, self.layout)
         self.text = kernels.text()
         if symmetry:
@@ -106,7 +106,7 @@ class Program:
         )
 
 
-def _refuse_wide_numbers(model: Model) -> None:
+def refuse_wide_numbers(model: Model) -> None:
     """EngineError where a number could leave 64 bits: kernels compute with machine words."""
     for instance in model.instances:
         roots = [

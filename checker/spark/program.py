@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from checker.native.kernels import PREDECESSOR_BITS, WORDS, Kernels
 from checker.native.layout import Layout, Words
 from checker.native.machine import Machine
-from checker.native.program import _refuse_wide_numbers
+from checker.native.program import refuse_wide_numbers
 from checker.native.runtime import BATCH, SLACK
 from checker.native.symmetry import canonical, refuse_asymmetry
 from checker.native.table import FULL, Table, TableFullError
@@ -46,7 +46,7 @@ class RowProgram:
             raise EngineError(f"{self.instances} action instances are more than the engine can number")
         if len(model.properties) > 64:
             raise EngineError("the engine checks at most 64 properties in one run")
-        _refuse_wide_numbers(model)
+        refuse_wide_numbers(model)
         text = Kernels(model, self.layout).text()
         if symmetry:
             if ask:  # it takes random walks; the driver has asked when a worker compiles

@@ -240,20 +240,17 @@ class Controller(Protocol):
 
     # --- brokers --------------------------------------------------------------------------------------
 
+    def _about(self, s: State, broker: Number) -> tuple[Any, ...]:
+        """What a rule about a broker is asked with."""
+        settings = (self.controllers_min_isr(s), self.unclean_election(s))
+        return (self.t, s.partition, s.registrations, broker, *settings)
+
     @action("966.5", says="broker {broker} is fenced", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
         """A session ends, or a broker that leads nothing shuts down."""
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
-        arguments = (
-            self.t,
-            s.partition,
-            s.registrations,
-            broker,
-            self.controllers_min_isr(s),
-            self.unclean_election(s),
-        )
-        self.decide(s, brokers.on_fencing(*arguments))
+        self.decide(s, brokers.on_fencing(*self._about(s, broker)))
         s.next.registrations[broker].fenced = True
 
     @action("966.5", says="broker {broker} is unfenced", broker="broker")
@@ -262,15 +259,7 @@ class Controller(Protocol):
         require("the broker is fenced", s.registrations[broker].fenced)
         if not self.p.resumed_shutdowns:
             require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
-        arguments = (
-            self.t,
-            s.partition,
-            s.registrations,
-            broker,
-            self.controllers_min_isr(s),
-            self.unclean_election(s),
-        )
-        self.decide(s, brokers.on_unfencing(*arguments))
+        self.decide(s, brokers.on_unfencing(*self._about(s, broker)))
         s.next.registrations[broker].fenced = False
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
@@ -279,15 +268,7 @@ class Controller(Protocol):
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
         require("the broker leads", s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere))
-        arguments = (
-            self.t,
-            s.partition,
-            s.registrations,
-            broker,
-            self.controllers_min_isr(s),
-            self.unclean_election(s),
-        )
-        self.decide(s, brokers.on_fencing(*arguments))
+        self.decide(s, brokers.on_fencing(*self._about(s, broker)))
         s.next.registrations[broker].in_controlled_shutdown = True
 
     @action(

@@ -3,33 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
-FieldPath = tuple[str | int, ...]
-
-
-def fields_of(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
-    """Every scalar, and every list as a whole."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from fields_of(item, (*path, name))
-    elif isinstance(value, list):
-        yield path
-        for i, item in enumerate(value):
-            yield from fields_of(item, (*path, i))
-    else:
-        yield path
-
-
-def get(value: Any, path: FieldPath) -> Any:
-    for part in path:
-        value = value[part]
-    return value
-
-
-def put(value: Any, path: FieldPath, new: Any) -> None:
-    get(value, path[:-1])[path[-1]] = new
+from tests.traces.recorded import fields_of, get, put
 
 
 def another(rng: random.Random, value: Any) -> Any:
@@ -46,3 +22,6 @@ def another(rng: random.Random, value: Any) -> Any:
         at = rng.randrange(len(value))
         return value[:at] + value[at + 1 :] if rng.random() < 0.5 else [*value, value[at]]
     return [0] if not value else value[::-1] if value != value[::-1] else [*value, 1]
+
+
+__all__ = ["another", "fields_of", "get", "put"]
