@@ -10,8 +10,8 @@ from typing import Any
 class PartitionState:
     """A partition as the metadata log has it. Members are node ids; ``leader`` is None where there is none.
 
-    ``isr``, ``elr`` and ``last_known_elr`` are in the order in which they were written. ``last_known_elr`` is
-    the field LastKnownElr, in which some versions of Kafka keep the last known leader.
+    The order of ``isr``, ``elr`` and ``last_known_elr`` says nothing. ``last_known_elr`` is the field LastKnownElr, in
+    which some versions of Kafka keep the last known leader.
     """
 
     replicas: tuple[int, ...]

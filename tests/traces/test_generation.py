@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections import Counter
 from pathlib import Path
@@ -187,3 +188,14 @@ def test_numbers_that_make_no_cluster_are_refused(tmp_path: Path, wrong: dict[st
 def test_larger_logs_are_explained(tmp_path: Path, seed: int, elr: bool) -> None:
     write_log(tmp_path, partitions=1000, records=150_000, seed=10 + seed, elr=elr, snapshot_every=20_000)
     check_explained(tmp_path)
+
+
+def test_garbage_is_looked_for_less_often_while_a_log_is_followed(tmp_path: Path) -> None:
+    """The tables hold no garbage, and walking them takes long: see the figures in docs/benchmarks.md."""
+    write_log(tmp_path, partitions=40, records=1000, brokers=4, seed=1)
+    before, seen = gc.get_threshold(), []
+    report = Report(str(tmp_path), "metadata log", "")
+    replay_metadata(open_metadata_log(tmp_path), report, progress=lambda _: seen.append(gc.get_threshold()))
+    assert seen
+    assert all(threshold[0] > before[0] for threshold in seen)
+    assert gc.get_threshold() == before

@@ -43,12 +43,13 @@ def replay_metadata(
     started = time.perf_counter()
     follower = Follower(report, profile, switched, tracks, on_change, on_setting)
     try:
-        for number, _ in enumerate(_followed(log, follower, report)):
-            if number % PROGRESS_EVERY == 0:
-                report.seconds = time.perf_counter() - started
-                report.bytes_read, report.bytes_total = log.bytes_read, log.bytes_total
-                if progress is not None:
-                    progress(report)
+        with _rarely_collected():
+            for number, _ in enumerate(_followed(log, follower, report)):
+                if number % PROGRESS_EVERY == 0:
+                    report.seconds = time.perf_counter() - started
+                    report.bytes_read, report.bytes_total = log.bytes_read, log.bytes_total
+                    if progress is not None:
+                        progress(report)
     except KeyboardInterrupt:
         report.interrupted = True
     follower.finish()
