@@ -100,7 +100,7 @@ def _compare(
 
     one, two = first.model(), second.model()
     own = helpers(first.scenario.definition).invariants
-    one.properties += [one._trace_invariant(i) for i in own if i.rule is None or first.rules[i.rule]]
+    one.properties += [one.trace_invariant(i) for i in own if i.rule is None or first.rules[i.rule]]
     found = differences(one, two, any_state=any_state, limits=limits, progress=progress)
     different = [name for name, witness in found.actions.items() if witness]
     verdict = "different" if different else "inconclusive" if found.stopped_by else "equal"

@@ -7,7 +7,7 @@ inputs it has and asks for its record, the partition after it, and the named che
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from model.language import Bool, Int
@@ -74,12 +74,6 @@ class Decisions:
         """What stands for a partition that does not exist."""
         zero = self.t.partition.zero()
         return self.t.partition.decode([n.value for n in zero.nodes])
-
-    @cached_property
-    def effective_min_isr(self) -> Function:
-        """966.2."""
-        rule = eligible_leader_replicas.effective_min_isr
-        return Function(rule, min_insync_replicas=Int(0, MAX_INT), replication_factor=Int(0, MAX_INT))
 
     @cached_property
     def min_isr_change(self) -> Function:
@@ -324,6 +318,20 @@ class Decisions:
         return Function(cancel, **self._partition, partition_known=Bool)
 
 
+@cache
+def _effective_min_isr() -> Function:
+    rule = eligible_leader_replicas.effective_min_isr
+    return Function(rule, min_insync_replicas=Int(0, MAX_INT), replication_factor=Int(0, MAX_INT))
+
+
+def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
+    """966.2. Both are at most 2^31 - 1."""
+    found: int = _effective_min_isr()(
+        min_insync_replicas=min_insync_replicas, replication_factor=replication_factor
+    )
+    return found
+
+
 _sessions = sessions
 
 
@@ -333,4 +341,4 @@ def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
     return Decisions(brokers, rules)
 
 
-__all__ = ["Decisions", "decisions"]
+__all__ = ["Decisions", "decisions", "effective_min_isr"]

@@ -124,7 +124,7 @@ class _Question:
         self.steps = steps(model, grouped=True)
         assumed = {p.name for p in model.properties}
         others = [i for i in known if i.name not in assumed and (i.rule is None or model.protocol.on(i.rule))]
-        self.known: list[Property] = [model._trace_invariant(i) for i in others]
+        self.known: list[Property] = [model.trace_invariant(i) for i in others]
         self._excludes = compile_nodes([p.node for p in self.known])
         # The state after a step, as inputs of step properties: behind the state's and the open parameters'.
         self.open_leaves = [leaf for step in self.steps for leaf in step.leaves]

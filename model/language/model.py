@@ -80,7 +80,7 @@ class Model:
         self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
         self.properties = [
-            self._trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
+            self.trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
         ]
         self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
 
@@ -132,7 +132,8 @@ class Model:
             if instance is not None:
                 yield instance
 
-    def _trace_invariant(self, invariant: Invariant) -> Property:
+    def trace_invariant(self, invariant: Invariant) -> Property:
+        """An invariant on this model's state. LanguageError where it does more than look."""
         with tracing() as trace:
             result = invariant.function(self.protocol, State(self.protocol.state, self.inputs))
             node = values.as_bool(result).node

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from traces.decisions import effective_min_isr
 from traces.metadata.actions import MAX_BROKERS
 from traces.metadata.beliefs import Belief, Flags
 from traces.metadata.slots import Brokers, with_brokers
@@ -119,7 +120,7 @@ class Image:
             replicas = len(partition.belief.observed.replicas)
             possible = self.settings_of(partition).min_isr
             if len(possible) == 1:
-                found[partition.name] = min(possible[0], replicas)
+                found[partition.name] = effective_min_isr(possible[0], replicas)
         return found
 
     def place(self, partition: Partition, before: Brokers) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from traces.decisions import effective_min_isr
 from traces.metadata.beliefs import Belief
 from traces.metadata.findings import finding
 from traces.metadata.image import Image, Partition
@@ -91,7 +92,8 @@ class Telling:
         min_isr, unclean = None, None
         if after is not None:
             settings = self._image.settings(partition.topic, partition.number, len(after.replicas))
-            min_isr = min(settings.min_isr[0], len(after.replicas)) if len(settings.min_isr) == 1 else None
+            if len(settings.min_isr) == 1:
+                min_isr = effective_min_isr(settings.min_isr[0], len(after.replicas))
             unclean = settings.unclean[0] if len(settings.unclean) == 1 else None
         name, number = partition.topic.name, partition.number
         self._on_change(PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model.replication.controller.types import NO_LEADER
-from traces.decisions import Decisions, decisions
+from traces.decisions import Decisions, decisions, effective_min_isr
 from traces.operations.format import MIN_ISR, UNCLEAN, Key, Meta, Operation
 
 DEFAULTS = {MIN_ISR: "1", UNCLEAN: "false"}
@@ -101,9 +101,7 @@ class ControllerState:
     def min_isr(self, topic: str) -> int:
         """966.2, with the replication factor of the topic's first partition, which is what this Kafka takes."""
         first = self.partitions[min(key for key in self.partitions if key[0] == topic)]
-        return self.model.effective_min_isr(
-            min_insync_replicas=int(self.config(topic, MIN_ISR)), replication_factor=len(first["replicas"])
-        )
+        return effective_min_isr(int(self.config(topic, MIN_ISR)), len(first["replicas"]))
 
     def unclean_election(self, topic: str) -> bool:
         """Whether a leader may be elected that can lack committed records."""
