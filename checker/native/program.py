@@ -18,33 +18,52 @@ from model.language.interpreter import BoundError
 from model.language.model import Model, Scalars
 
 
-class Program:
-    """Machine code of a model. Raises EngineError where the model is beyond this engine."""
+class Compiled:
+    """Machine code of a model: the kernels and the loops around them.
 
-    def __init__(self, model: Model, symmetry: bool = False) -> None:
+    Raises EngineError where the model is beyond the kernels. ``ask`` False leaves out whether the model is
+    symmetric at all, for which random walks are taken.
+    """
+
+    runtime: type[Runtime] = Runtime
+    """The loops."""
+
+    def __init__(self, model: Model, symmetry: bool = False, *, ask: bool = True) -> None:
         self.model = model
         self.layout = Layout(model.leaves)
         self.instances = len(model.instances)
         if self.instances >= 1 << PREDECESSOR_BITS:
-            raise EngineError(f"{self.instances} action instances are more than the native engine can number")
+            raise EngineError(f"{self.instances} action instances are more than a search can number")
         if len(model.properties) > 64:
-            raise EngineError("the native engine checks at most 64 properties in one run")
+            raise EngineError("at most 64 properties can be checked in one run")
         refuse_wide_numbers(model)
-        kernels = Kernels(model, self.layout)
-        self.text = kernels.text()
+        self.text = Kernels(model, self.layout).text()
         if symmetry:
-            refuse_asymmetry(model)
+            if ask:
+                refuse_asymmetry(model)
             self.text += canonical(model, self.layout)
-        self.text += Runtime(
-            self.layout.words, self.instances, "canonical" if symmetry else "fingerprint"
-        ).text()
+        fingerprint = "canonical" if symmetry else "fingerprint"
+        self.text += self.runtime(self.layout.words, self.instances, fingerprint).text()
         self._machine = Machine(self.text)
         self.expand = self._machine.function("expand", 1)
         self.admit = self._machine.function("admit", 1)
+        self.grow = self._machine.function("grow", 5, result=True)
+
+    def bound_error(self, code: int) -> BoundError:
+        """What is to be said of a step that left a type without a declared bound; ``code`` is a context's error."""
+        instance = self.model.instances[(code - 1) >> 16]
+        check = instance.checks[(code - 1) & 0xFFFF]
+        return BoundError(f"{instance}: {check.message}", check.place)
+
+
+class Program(Compiled):
+    """Machine code of a model for searches and walks of one process."""
+
+    def __init__(self, model: Model, symmetry: bool = False) -> None:
+        super().__init__(model, symmetry)
         self.walk = self._machine.function("walk", 1)
         self._judge = self._machine.function("judge", 2, result=True)
         self._successors = self._machine.function("successors", 7, result=True)
-        self.grow = self._machine.function("grow", 5, result=True)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
         """The steps of one state: the instance's number and the state it leads to, cut ones left out.
@@ -81,9 +100,7 @@ class Program:
         code = worker["error"]
         if code:
             worker["error"] = 0
-            instance = self.model.instances[(code - 1) >> 16]
-            check = instance.checks[(code - 1) & 0xFFFF]
-            raise BoundError(f"{instance}: {check.message}", check.place)
+            raise self.bound_error(code)
 
     def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
         """All workers' counters by name: steps taken by action, steps cut by bound, premises met by property."""
@@ -100,10 +117,7 @@ class Program:
 
     def worker(self, want_deadlock: bool = False) -> Worker:
         """Buffers for one thread."""
-        model = self.model
-        return Worker(
-            self.layout.words, self.instances, len(model.bounds), len(model.properties), want_deadlock
-        )
+        return Worker(self.model, self.layout.words, want_deadlock=want_deadlock)
 
 
 def refuse_wide_numbers(model: Model) -> None:

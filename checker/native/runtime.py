@@ -41,6 +41,7 @@ CONTEXT = {
             "walk_depth",  # the most steps of a walk
             "walk_length",  # the steps it took
             "walk_path",  # their instances
+            "judging",  # 1 to judge the states that are kept
         )
     )
 }
@@ -53,6 +54,9 @@ SLACK = 1 << 16
 class Runtime:
     """Generates the functions around the kernels of one layout."""
 
+    places = CONTEXT
+    """The places of a context's fields."""
+
     def __init__(self, words: int, instances: int, canonical: str) -> None:
         self.words, self.instances, self.canonical = words, instances, canonical
         self.width = WORDS + words
@@ -60,11 +64,19 @@ class Runtime:
     def text(self) -> str:
         """The text of all functions."""
         return "\n".join(
-            [self._insert(), self._look_up(), self._expand(), self._admit(), self._grow(), self._walk()]
+            [
+                self._insert(),
+                self._emit(),
+                self._look_up(),
+                self._expand(),
+                self._admit(),
+                self._grow(),
+                self._walk(),
+            ]
         )
 
     def _field(self, f: Function, name: str) -> str:
-        return f.at("%context", CONTEXT[name])
+        return f.at("%context", self.places[name])
 
     def _pointer(self, f: Function, name: str) -> str:
         return f.op(f"load ptr, ptr {self._field(f, name)}, align 8")
@@ -102,13 +114,41 @@ class Runtime:
         f.start("full")
         return f.end("i64 2")
 
+    def _keep(self, f: Function, candidate: str, count: str) -> str:
+        """Copy a candidate to place ``count`` of the output; the address of its state there."""
+        out = f.at(self._pointer(f, "out_states"), f.op(f"mul i64 {count}, {self.words}"))
+        for word in range(self.words):
+            f.store(f.load(f.at(candidate, WORDS + word)), f.at(out, word))
+        f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(self._pointer(f, "out_predecessors"), count))
+        return out
+
+    def _emit(self) -> str:
+        """``@emit(context, candidate)``: keep a candidate, and judge its state where that is asked."""
+        f = Function("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
+        count_field = self._field(f, "out_count")
+        count = f.load(count_field)
+        state = self._keep(f, "%candidate", count)
+        f.store(f.op(f"add i64 {count}, 1"), count_field)
+        judging = f.op(f"icmp ne i64 {self._number(f, 'judging')}, 0")
+        with f.when(judging):
+            bad = f.op(f"call i64 @judge(ptr {state}, ptr {self._pointer(f, 'premises')})")
+            known_field, number_field = self._field(f, "known"), self._field(f, "violation_count")
+            known = f.load(known_field)
+            news = f.op(f"and i64 {bad}, {f.op(f'xor i64 {known}, -1')}")
+            with f.when(f.op(f"icmp ne i64 {news}, 0")):
+                f.store(f.op(f"or i64 {known}, {bad}"), known_field)
+                number = f.load(number_field)
+                record = f.at(self._pointer(f, "violations"), f.op(f"mul i64 {number}, 2"))
+                f.store(count, record)
+                f.store(news, f.at(record, 1))
+                f.store(f.op(f"add i64 {number}, 1"), number_field)
+        return f.end()
+
     def _look_up(self) -> str:
-        """``@look_up(context, end)``: look up all candidates before ``end``, keep and judge the new ones."""
+        """``@look_up(context, end)``: look up all candidates before ``end`` and keep the new ones."""
         f = Function("internal void @look_up(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
-        states, predecessors = self._pointer(f, "out_states"), self._pointer(f, "out_predecessors")
-        premises, first = self._pointer(f, "premises"), self._pointer(f, "candidates")
-        count_field, known_field = self._field(f, "out_count"), self._field(f, "known")
+        first = self._pointer(f, "candidates")
         f.jump("loop")
         f.start("loop")
         f.do(f"%candidate = phi ptr [ {first}, %entry ], [ %following, %next ]")
@@ -118,25 +158,9 @@ class Runtime:
         verdict = f.op(f"call i64 @insert(ptr {table}, i64 {capacity}, i64 {fingerprint})")
         f.branch(f.op(f"icmp eq i64 {verdict}, 0"), "next", "keep")
         f.start("keep")
-        count = f.load(count_field)
-        out = f.at(states, f.op(f"mul i64 {count}, {self.words}"))
-        for word in range(self.words):
-            f.store(f.load(f.at("%candidate", WORDS + word)), f.at(out, word))
-        f.store(f.load(f.at("%candidate", PREDECESSOR)), f.at(predecessors, count))
-        f.store(f.op(f"add i64 {count}, 1"), count_field)
+        f.do("call void @emit(ptr %context, ptr %candidate)")
         with f.when(f.op(f"icmp eq i64 {verdict}, 2")):
             f.store(1, self._field(f, "full"))
-        bad = f.op(f"call i64 @judge(ptr {out}, ptr {premises})")
-        known = f.load(known_field)
-        news = f.op(f"and i64 {bad}, {f.op(f'xor i64 {known}, -1')}")
-        with f.when(f.op(f"icmp ne i64 {news}, 0")):
-            f.store(f.op(f"or i64 {known}, {bad}"), known_field)
-            number_field = self._field(f, "violation_count")
-            number = f.load(number_field)
-            record = f.at(self._pointer(f, "violations"), f.op(f"mul i64 {number}, 2"))
-            f.store(count, record)
-            f.store(news, f.at(record, 1))
-            f.store(f.op(f"add i64 {number}, 1"), number_field)
         f.jump("next")
         f.start("next")
         f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")

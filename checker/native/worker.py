@@ -1,36 +1,40 @@
-"""One worker of a search: its context and buffers for the compiled code."""
+"""What compiled functions work in: a context and its buffers; and one worker of a search."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from checker.native.kernels import WORDS
 from checker.native.layout import Words
 from checker.native.runtime import BATCH, CONTEXT
 from checker.native.table import Table
+from model.language.model import Model
 
 OUTPUT = 1 << 16
-"""States that a worker finds before it hands them over."""
+"""States that a call of a compiled function finds before they are taken over."""
 
 
-class Worker:
-    """Buffers for one thread. Counters add up over the whole search."""
+class Buffers:
+    """A context of the compiled functions and what all of them write to. Counters add up until they are taken."""
 
-    def __init__(self, words: int, instances: int, bounds: int, properties: int, want_deadlock: bool) -> None:
+    def __init__(
+        self, model: Model, words: int, places: Mapping[str, int], *, want_deadlock: bool, judging: bool
+    ) -> None:
+        instances, properties = len(model.instances), max(1, len(model.properties))
+        # Output ends where the successors of one state, and a batch, might no longer fit.
         self.capacity = OUTPUT + BATCH + 2 * instances
-        self.out_states: Words = np.empty((self.capacity, words), dtype=np.uint64)
-        self.out_predecessors: Words = np.empty(self.capacity, dtype=np.uint64)
-        self._candidates = np.empty((BATCH + 2 * instances + 1) * (2 + words), dtype=np.uint64)
+        self._candidates = np.empty((BATCH + 2 * instances + 1) * (WORDS + words), dtype=np.uint64)
         self.counts = np.zeros(max(1, instances), dtype=np.int64)
-        self.cuts = np.zeros(max(1, bounds), dtype=np.int64)
-        self.premises = np.zeros(max(1, properties), dtype=np.int64)
-        self.violations = np.zeros((max(1, properties), 2), dtype=np.uint64)
-        self.context = np.zeros(len(CONTEXT), dtype=np.int64)
+        self.cuts = np.zeros(max(1, len(model.bounds)), dtype=np.int64)
+        self.premises = np.zeros(properties, dtype=np.int64)
+        self.violations = np.zeros((properties, 2), dtype=np.uint64)
+        self._places = places
+        self.context = np.zeros(len(places), dtype=np.int64)
         self.address = self.context.ctypes.data
         for name, array in (
-            ("out_states", self.out_states),
-            ("out_predecessors", self.out_predecessors),
             ("candidates", self._candidates),
             ("counts", self.counts),
             ("cuts", self.cuts),
@@ -41,14 +45,26 @@ class Worker:
         self["out_capacity"] = self.capacity
         self["want_deadlock"] = int(want_deadlock)
         self["deadlock"] = -1
+        self["judging"] = int(judging)
 
     def __getitem__(self, name: str) -> int:
         """A field of the context."""
-        return int(self.context[CONTEXT[name]])
+        return int(self.context[self._places[name]])
 
     def __setitem__(self, name: str, value: int) -> None:
         """Set a field of the context."""
-        self.context[CONTEXT[name]] = value
+        self.context[self._places[name]] = value
+
+
+class Worker(Buffers):
+    """Buffers for one thread of a search."""
+
+    def __init__(self, model: Model, words: int, *, want_deadlock: bool = False) -> None:
+        super().__init__(model, words, CONTEXT, want_deadlock=want_deadlock, judging=True)
+        self.out_states: Words = np.empty((self.capacity, words), dtype=np.uint64)
+        self.out_predecessors: Words = np.empty(self.capacity, dtype=np.uint64)
+        self["out_states"] = self.out_states.ctypes.data
+        self["out_predecessors"] = self.out_predecessors.ctypes.data
 
     def run(self, function: Any, table: Table, states: Words, start: int, end: int, base: int) -> int:
         """Call expand() or admit() on some states; the index of the first that was not taken yet."""

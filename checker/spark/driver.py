@@ -12,7 +12,7 @@ import numpy as np
 
 from checker.native.layout import Words
 from checker.spark.checkpoint import Checkpoint, Level, Part, Run
-from checker.spark.program import Buffers, RowProgram
+from checker.spark.program import RowBuffers, RowProgram
 
 _NOT_YET = -1
 
@@ -53,7 +53,7 @@ class Driver:
 
     def first(self, initial: Words) -> Found:
         """The level of the initial states."""
-        buffers = Buffers(self._program)
+        buffers = RowBuffers(self._program)
         found = self._keep(buffers, buffers.admit(self._table, initial), 0, lambda: False)
         assert found is not None
         found.generated = len(initial)
@@ -66,9 +66,9 @@ class Driver:
             assert missing is not None
             for part in missing.parts:
                 fingerprints = self._checkpoint.fingerprints(number, part)
-                Buffers(self._program).remember(self._table, fingerprints, 0)
+                RowBuffers(self._program).remember(self._table, fingerprints, 0)
         self._upto = level.number
-        buffers = Buffers(self._program, deadlock=deadlock)
+        buffers = RowBuffers(self._program, deadlock=deadlock)
         buffers["known"] = known
 
         def successors() -> Iterator[Words]:
@@ -81,7 +81,7 @@ class Driver:
         return self._keep(buffers, successors(), level.number + 1, stopped)
 
     def _keep(
-        self, buffers: Buffers, kept: Iterator[Words], number: int, stopped: Callable[[], bool]
+        self, buffers: RowBuffers, kept: Iterator[Words], number: int, stopped: Callable[[], bool]
     ) -> Found | None:
         writer = self._checkpoint.writer(number, None, self._run.words)
         places: dict[str, int] = {}

@@ -9,58 +9,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.native.kernels import PREDECESSOR_BITS, WORDS, Kernels
-from checker.native.layout import Layout, Words
-from checker.native.machine import Machine
-from checker.native.program import refuse_wide_numbers
-from checker.native.runtime import BATCH, SLACK
-from checker.native.symmetry import canonical, refuse_asymmetry
+from checker.native.kernels import WORDS
+from checker.native.layout import Words
+from checker.native.program import Compiled
+from checker.native.runtime import SLACK
 from checker.native.table import FULL, Table, TableFullError
+from checker.native.worker import OUTPUT, Buffers
 from checker.search import EngineError
 from checker.spark.package import sources
 from checker.spark.request import ModelRequest
 from checker.spark.runtime import FIELDS, RowRuntime
-from model.language.interpreter import BoundError
 from model.language.model import Model
 
-OUTPUT = 1 << 16
-"""Rows that one call of a compiled function keeps before they are taken over."""
 _FIRST_SLOTS = 1 << 14
 _LARGE = 1 << 20
 
 
-class RowProgram:
-    """Machine code of a model for Spark. Raises EngineError where the model is beyond the native kernels.
+class RowProgram(Compiled):
+    """Machine code of a model for Spark.
 
     ``content`` names what was compiled: two processes with the same content have the same layout, the same
     instances in the same order, and the same fingerprints.
     """
 
+    runtime = RowRuntime
+
     def __init__(self, model: Model, request: ModelRequest, *, ask: bool = True) -> None:
-        symmetry = request.symmetry
-        self.model = model
-        self.layout = Layout(model.leaves)
-        self.width = WORDS + self.layout.words
-        self.instances = len(model.instances)
-        if self.instances >= 1 << PREDECESSOR_BITS:
-            raise EngineError(f"{self.instances} action instances are more than the engine can number")
-        if len(model.properties) > 64:
-            raise EngineError("the engine checks at most 64 properties in one run")
-        refuse_wide_numbers(model)
-        text = Kernels(model, self.layout).text()
-        if symmetry:
-            if ask:  # it takes random walks; the driver has asked when a worker compiles
-                refuse_asymmetry(model)
-            text += canonical(model, self.layout)
-        runtime = RowRuntime(self.layout.words, self.instances, "canonical" if symmetry else "fingerprint")
-        text += runtime.text()
+        # A worker does not ask again for the symmetry that the driver has asked for.
+        super().__init__(model, request.symmetry, ask=ask)
         self.content = self._content(request)
-        self._machine = Machine(text)
-        self.expand = self._machine.function("expand", 1)
-        self.admit = self._machine.function("admit", 1)
         self.merge = self._machine.function("merge", 1)
         self.remember = self._machine.function("remember", 1)
-        self.grow = self._machine.function("grow", 5, result=True)
         self.action_numbers: dict[str, int] = {a.name: i for i, a in enumerate(model.actions)}
         self._action_of = np.array(
             [self.action_numbers[i.action.name] for i in model.instances], dtype=np.int64
@@ -89,12 +68,6 @@ class RowProgram:
         np.add.at(taken, self._action_of, counts[: self.instances])
         return [int(n) for n in taken]
 
-    def bound_error(self, code: int) -> BoundError:
-        """What is to be said of a step that left a type without a declared bound."""
-        instance = self.model.instances[(code - 1) >> 16]
-        check = instance.checks[(code - 1) & 0xFFFF]
-        return BoundError(f"{instance}: {check.message}", check.place)
-
 
 class BucketTable(Table):
     """A fingerprint table that starts small: a process holds many. It grows by half, in place."""
@@ -122,41 +95,15 @@ class BucketTable(Table):
         self.taken = 0
 
 
-class Buffers:
-    """Buffers and counters for one task, or for the driver. Counters add up until they are taken."""
+class RowBuffers(Buffers):
+    """Buffers and counters for one task, or for the driver."""
 
     def __init__(self, program: RowProgram, *, deadlock: bool = False, judging: bool = True) -> None:
+        words = program.layout.words
+        super().__init__(program.model, words, FIELDS, want_deadlock=deadlock, judging=judging)
         self.program = program
-        instances, model = program.instances, program.model
-        self.capacity = OUTPUT + BATCH + 2 * instances
-        self.out_rows: Words = np.empty((self.capacity, program.width), dtype=np.uint64)
-        self._candidates = np.empty((BATCH + 2 * instances + 1) * program.width, dtype=np.uint64)
-        self.counts = np.zeros(max(1, instances), dtype=np.int64)
-        self.cuts = np.zeros(max(1, len(model.bounds)), dtype=np.int64)
-        self.premises = np.zeros(max(1, len(model.properties)), dtype=np.int64)
-        self.violations = np.zeros((max(1, len(model.properties)), 2), dtype=np.uint64)
-        self.context = np.zeros(len(FIELDS), dtype=np.int64)
-        for name, array in (
-            ("out_rows", self.out_rows),
-            ("candidates", self._candidates),
-            ("counts", self.counts),
-            ("cuts", self.cuts),
-            ("premises", self.premises),
-            ("violations", self.violations),
-        ):
-            self[name] = array.ctypes.data
-        self["out_capacity"] = self.capacity
-        self["want_deadlock"] = int(deadlock)
-        self["deadlock"] = -1
-        self["judging"] = int(judging)
-
-    def __getitem__(self, name: str) -> int:
-        """A field of the context."""
-        return int(self.context[FIELDS[name]])
-
-    def __setitem__(self, name: str, value: int) -> None:
-        """Set a field of the context."""
-        self.context[FIELDS[name]] = value
+        self.out_rows: Words = np.empty((self.capacity, WORDS + words), dtype=np.uint64)
+        self["out_rows"] = self.out_rows.ctypes.data
 
     def expand(self, table: BucketTable, states: Words, base: int) -> Iterator[Words]:
         """Successors of states that a table does not hold yet, in parts that are valid until the next one.
@@ -167,7 +114,7 @@ class Buffers:
         self["states"], self["base"], self["end"], self["start"] = states.ctypes.data, base, len(states), 0
         while self["start"] < len(states):
             self._begin(table, self.capacity)
-            self.program.expand(self.context.ctypes.data)
+            self.program.expand(self.address)
             yield self._taken(table)
             if self["error"]:
                 raise self.program.bound_error(self["error"])
@@ -179,7 +126,7 @@ class Buffers:
         for start in range(0, len(states), OUTPUT):
             self["start"], self["end"] = start, min(start + OUTPUT, len(states))
             self._begin(table, OUTPUT)
-            self.program.admit(self.context.ctypes.data)
+            self.program.admit(self.address)
             yield self._taken(table)
 
     def merge(self, table: BucketTable, rows: Words, shift: int) -> Iterator[Words]:
@@ -194,7 +141,7 @@ class Buffers:
         while self["start"] < len(rows):
             self["end"] = min(len(rows), self["start"] + OUTPUT)
             self._begin(table, 0)
-            self.program.merge(self.context.ctypes.data)
+            self.program.merge(self.address)
             kept = self.out_rows[: self["out_count"]]
             found.append(kept[:, 0].copy())
             yield kept
@@ -207,7 +154,7 @@ class Buffers:
         # Room for all at once: in order, they fill the table's start before its end.
         self._begin(table, len(fingerprints))
         self["start"], self["end"] = 0, len(fingerprints)
-        self.program.remember(self.context.ctypes.data)
+        self.program.remember(self.address)
         self._refuse_full()
         table.taken += len(fingerprints)
 

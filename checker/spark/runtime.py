@@ -25,7 +25,6 @@ FIELDS = {
                 "total",  # how many there are
                 "shift",  # the bits of a fingerprint that all of a bucket share
                 "out_rows",  # what is kept
-                "judging",  # 1 to judge what is kept
             )
         )
     },
@@ -35,6 +34,8 @@ FIELDS = {
 
 class RowRuntime(Runtime):
     """Generates the functions around the kernels of one layout."""
+
+    places = FIELDS
 
     def text(self) -> str:
         """The text of all functions."""
@@ -53,56 +54,12 @@ class RowRuntime(Runtime):
             ]
         )
 
-    def _field(self, f: Function, name: str) -> str:
-        return f.at("%context", FIELDS[name])
-
-    def _emit(self) -> str:
-        """``@emit(context, row)``: append a row to the output and judge its state where that is asked."""
-        f = Function("internal void @emit(ptr %context, ptr %row)")
-        count_field = self._field(f, "out_count")
-        count = f.load(count_field)
+    def _keep(self, f: Function, candidate: str, count: str) -> str:
+        """Copy a whole row to place ``count`` of the output; the address of its state there."""
         out = f.at(self._pointer(f, "out_rows"), f.op(f"mul i64 {count}, {self.width}"))
         for word in range(self.width):
-            f.store(f.load(f.at("%row", word)), f.at(out, word))
-        f.store(f.op(f"add i64 {count}, 1"), count_field)
-        judging = f.op(f"icmp ne i64 {self._number(f, 'judging')}, 0")
-        with f.when(judging):
-            bad = f.op(f"call i64 @judge(ptr {f.at(out, WORDS)}, ptr {self._pointer(f, 'premises')})")
-            known_field, number_field = self._field(f, "known"), self._field(f, "violation_count")
-            known = f.load(known_field)
-            news = f.op(f"and i64 {bad}, {f.op(f'xor i64 {known}, -1')}")
-            with f.when(f.op(f"icmp ne i64 {news}, 0")):
-                f.store(f.op(f"or i64 {known}, {bad}"), known_field)
-                number = f.load(number_field)
-                record = f.at(self._pointer(f, "violations"), f.op(f"mul i64 {number}, 2"))
-                f.store(count, record)
-                f.store(news, f.at(record, 1))
-                f.store(f.op(f"add i64 {number}, 1"), number_field)
-        return f.end()
-
-    def _look_up(self) -> str:
-        """``@look_up(context, end)``: look up all candidates before ``end`` and keep the new ones."""
-        f = Function("internal void @look_up(ptr %context, ptr %end)")
-        table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
-        first = self._pointer(f, "candidates")
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%candidate = phi ptr [ {first}, %entry ], [ %following, %next ]")
-        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
-        f.start("body")
-        fingerprint = f.load(f.at("%candidate", FINGERPRINT))
-        verdict = f.op(f"call i64 @insert(ptr {table}, i64 {capacity}, i64 {fingerprint})")
-        f.branch(f.op(f"icmp eq i64 {verdict}, 0"), "next", "keep")
-        f.start("keep")
-        f.do("call void @emit(ptr %context, ptr %candidate)")
-        with f.when(f.op(f"icmp eq i64 {verdict}, 2")):
-            f.store(1, self._field(f, "full"))
-        f.jump("next")
-        f.start("next")
-        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
-        f.jump("loop")
-        f.start("finished")
-        return f.end()
+            f.store(f.load(f.at(candidate, word)), f.at(out, word))
+        return f.at(out, WORDS)
 
     def _key(self) -> str:
         """``@key(fingerprint, shift)``: what a bucket's table holds for a fingerprint; never 0.

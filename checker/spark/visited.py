@@ -12,7 +12,7 @@ import numpy as np
 
 from checker.native.layout import Words
 from checker.spark.checkpoint import Checkpoint, Level, Part, Run
-from checker.spark.program import BucketTable, Buffers, RowProgram
+from checker.spark.program import BucketTable, RowBuffers, RowProgram
 
 _WHOLE_LEVELS_BYTES = 1 << 26
 """Fingerprints of undivided levels that are kept for the next bucket."""
@@ -44,7 +44,7 @@ class Visited:
         if table is None:
             table, upto = program.table(max(limit, 1 << 28)), -1
         read = 0
-        buffers = Buffers(program)
+        buffers = RowBuffers(program)
         for number in range(upto + 1, level + 1):
             found = checkpoint.level(number)
             assert found is not None, "a level is committed before the next one starts"
@@ -67,7 +67,7 @@ class Visited:
 
     def _catch_up(
         self,
-        buffers: Buffers,
+        buffers: RowBuffers,
         table: BucketTable,
         checkpoint: Checkpoint,
         run: Run,

@@ -24,7 +24,7 @@ from checker.native.layout import Words
 from checker.problems import InputError
 from checker.search import EngineError
 from checker.spark.checkpoint import GROUP, Checkpoint, Level, Part, Run
-from checker.spark.program import Buffers, RowProgram
+from checker.spark.program import RowBuffers, RowProgram
 from checker.spark.request import ModelRequest
 from checker.spark.visited import Visited
 from model.language.errors import LanguageError
@@ -134,7 +134,7 @@ def _expand_bucket(
     if level is None:
         raise EngineError(f"an executor does not see the checkpoint's directory {task.directory}")
     clock.note("prepare")
-    buffers = Buffers(compiled, deadlock=json.loads(task.run.request)["deadlock"], judging=False)
+    buffers = RowBuffers(compiled, deadlock=json.loads(task.run.request)["deadlock"], judging=False)
     scratch = compiled.table(1 << 34)
     sent = states = 0
     try:
@@ -231,7 +231,7 @@ def _merge_bucket(task: LevelTask, bucket: int, rows: Words, report: dict[str, A
     clock.note("prepare")
     table, caught_up = _visited.take(compiled, checkpoint, run, bucket, task.number, task.table_bytes)
     clock.note("catch up")
-    buffers = Buffers(compiled)
+    buffers = RowBuffers(compiled)
     buffers["known"] = task.known
     writer = checkpoint.writer(task.number + 1, bucket, run.words)
     places: dict[str, int] = {}

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 from checker.native.layout import Words
 from checker.spark.checkpoint import Checkpoint, Level, Run, Totals
 from checker.spark.partition import partition, partition_keys
-from checker.spark.program import Buffers, RowProgram
+from checker.spark.program import RowBuffers, RowProgram
 from checker.spark.request import ModelRequest
 from checker.spark.session import cause
 from tests.spark.conftest import scenario
@@ -29,7 +29,7 @@ def compiled(name: str) -> RowProgram:
 
 
 def rows_of(program: RowProgram, fingerprints: Words, predecessors: Words) -> Words:
-    rows = np.zeros((len(fingerprints), program.width), dtype=np.uint64)
+    rows = np.zeros((len(fingerprints), 2 + program.layout.words), dtype=np.uint64)
     rows[:, 0], rows[:, 1] = fingerprints, predecessors
     rows[:, 2] = fingerprints % np.uint64(97)
     return rows
@@ -48,9 +48,9 @@ def test_merging_is_what_sets_do(program, shift):
         for key, origin in zip(fingerprints.tolist(), predecessors.tolist(), strict=True):
             if key not in seen:
                 best[key] = min(origin, best.get(key, origin))
-        buffers = Buffers(program, judging=False)
+        buffers = RowBuffers(program, judging=False)
         kept = [k.copy() for k in buffers.merge(table, rows_of(program, fingerprints, predecessors), shift)]
-        found = np.concatenate(kept) if kept else np.zeros((0, program.width), dtype=np.uint64)
+        found = np.concatenate(kept) if kept else np.zeros((0, 2 + program.layout.words), dtype=np.uint64)
         assert found[:, 0].tolist() == sorted(best)
         assert found[:, 1].tolist() == [best[key] for key in sorted(best)]
         seen |= set(best)
@@ -59,7 +59,7 @@ def test_merging_is_what_sets_do(program, shift):
 
 
 def test_a_fingerprint_of_first_bits_only_is_kept_apart(program):
-    table, buffers = program.table(1 << 24), Buffers(program, judging=False)
+    table, buffers = program.table(1 << 24), RowBuffers(program, judging=False)
     edge = np.array([1 << 63, (1 << 63) + 1], dtype=np.uint64)
     for expected in (2, 0):
         kept = [len(k) for k in buffers.merge(table, rows_of(program, edge, edge), 1)]
@@ -68,7 +68,7 @@ def test_a_fingerprint_of_first_bits_only_is_kept_apart(program):
 
 
 def test_a_table_is_the_same_from_files_as_from_merging(program, tmp_path):
-    table, buffers = program.table(1 << 26), Buffers(program, judging=False)
+    table, buffers = program.table(1 << 26), RowBuffers(program, judging=False)
     fingerprints = np.random.default_rng(1).integers(1 << 61, 1 << 62, 250_000, dtype=np.uint64)
     buffers.remember(table, np.unique(fingerprints), 2)
     rows = rows_of(program, fingerprints, fingerprints)
