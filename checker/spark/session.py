@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +34,10 @@ _CONFIGURATION = {
 _LOCAL = {"spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1",
           "spark.driver.bindAddress": "127.0.0.1"}  # fmt: skip
 
+EXECUTOR_SECONDS = 60.0
+"""How long a cluster may take to start the first executor."""
+_SETTLED_SECONDS = 1.0
+
 _current: Session | None = None
 
 
@@ -50,6 +55,12 @@ class Session:
             self._directory.cleanup()
             raise
         self.context = self.sql.sparkContext
+        if not master.startswith("local"):
+            try:
+                self._await_executors()
+            except BaseException:
+                self.stop()
+                raise
         self._homes: dict[int, tuple[Any, tuple[int, ...]]] = {}
 
     @property
@@ -91,6 +102,27 @@ class Session:
             # Spark sets a handler that cancels jobs; what Ctrl-C does is decided by the search.
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, before)
+
+    def _await_executors(self) -> None:
+        """Wait until there is something to run on, and for those that come right after the first.
+
+        InputError where nothing comes: a job would wait for ever. Where executors are allocated when there is
+        work (dynamic allocation), there are none yet, and that is right.
+        """
+        if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+            return
+        deadline, seen, since = time.monotonic() + EXECUTOR_SECONDS, 0, 0.0
+        while time.monotonic() < deadline and (not seen or time.monotonic() - since < _SETTLED_SECONDS):
+            # The driver is among them.
+            found = self.context._jsc.sc().getExecutorMemoryStatus().size() - 1
+            if found > seen:
+                seen, since = found, time.monotonic()
+            time.sleep(0.1)
+        if not seen:
+            raise InputError(
+                f"--spark-master {self.master}: no executor came within {EXECUTOR_SECONDS:.0f} seconds; "
+                "are there workers with free cores and memory?"
+            )
 
     def home(self, shift: int) -> tuple[Any, tuple[int, ...]]:
         """A table with a row for each bucket, each in its own partition, and the buckets' keys.

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,9 @@ def bare_python(tmp_path: Path) -> Path:
     return python
 
 
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[str]:
-    """A master and two workers of one core each."""
+@contextmanager
+def standalone_cluster(directory: Path, workers: int) -> Iterator[str]:
+    """A master and some workers of one core each."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -158,28 +159,46 @@ def standalone(tmp_path: Path) -> Iterator[str]:
     deploy = "org.apache.spark.deploy"
     master = f"spark://127.0.0.1:{port}"
     lines = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for number in (1, 2):
-        place = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(tmp_path / f"work-{number}")]
+    for number in range(workers):
+        place = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(directory / f"work-{number}")]
         lines.append([f"{deploy}.worker.Worker", "--cores", "1", "--memory", "2g", *place, master])
     plain = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     running = []
-    with (tmp_path / "standalone.log").open("wb") as log:
-        for line in lines:
-            running.append(
-                subprocess.Popen(
-                    base + line,
-                    env={**plain, "SPARK_HOME": str(home)},
-                    stdout=log,
-                    stderr=log,
-                    cwd=tmp_path,
-                    start_new_session=True,
+    with (directory / "standalone.log").open("wb") as log:
+        try:
+            for line in lines:
+                running.append(
+                    subprocess.Popen(
+                        base + line,
+                        env={**plain, "SPARK_HOME": str(home)},
+                        stdout=log,
+                        stderr=log,
+                        cwd=directory,
+                        start_new_session=True,
+                    )
                 )
-            )
-            time.sleep(3)
+                time.sleep(3)
+            yield master
+        finally:
+            for process in reversed(running):
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait(timeout=60)
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[str]:
+    """A master and two workers."""
+    with standalone_cluster(tmp_path, 2) as master:
         yield master
-        for process in reversed(running):
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(timeout=60)
+
+
+def test_a_cluster_without_workers_is_one_line(tmp_path):
+    with standalone_cluster(tmp_path, 0) as master:
+        line = command(*LARGE, "--spark-master", master, "--checkpoint", tmp_path / "levels", "--quiet")
+        done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "no executor came within 60 seconds" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_standalone_cluster_gets_the_package(tmp_path, counts, standalone, bare_python):
