@@ -154,12 +154,16 @@ class Kernels:
             f.branch(scope.value(check.node), left, fine)
             f.start(left)
             if check.bound is not None:
-                f.bump(f.at("%cuts", self.bounds[check.bound]))
+                self._cut(f, number, check.bound)
             else:
                 f.store(1 + (number << 16) + position, "%error")
             arrivals.append((out, f.block))
             f.jump(skip)
             f.start(fine)
+
+    def _cut(self, f: Function, number: int, bound: str) -> None:
+        """Code for where an instance is cut."""
+        f.bump(f.at("%cuts", self.bounds[bound]))
 
     def _write(
         self, f: Function, scope: Scope, instance: Instance, words: list[str], out: str, predecessor: str

@@ -25,6 +25,8 @@ class Compiled:
     symmetric at all, for which random walks are taken.
     """
 
+    kernels: type[Kernels] = Kernels
+    """The kernels."""
     runtime: type[Runtime] = Runtime
     """The loops."""
 
@@ -37,7 +39,7 @@ class Compiled:
         if len(model.properties) > 64:
             raise EngineError("at most 64 properties can be checked in one run")
         refuse_wide_numbers(model)
-        self.text = Kernels(model, self.layout).text()
+        self.text = self.kernels(model, self.layout).text()
         if symmetry:
             if ask:
                 refuse_asymmetry(model)

@@ -51,7 +51,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     """
     started = time.perf_counter()
     program = Program(model, options.symmetry)
-    run = _Run(program, options, progress)
+    run = Run(program, options, progress)
     run.result.preparation_seconds = time.perf_counter() - started
     try:
         return run.explore()
@@ -70,7 +70,7 @@ def available_memory() -> int:
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-class _Run:
+class Run:
     """The state of one search."""
 
     def __init__(self, program: Program, options: SearchOptions, progress: ProgressCallback | None) -> None:
@@ -153,9 +153,13 @@ class _Run:
         else:
             self._work_together(following)
         self._note_deadlocks(len(self.levels) - 2)
+        self._release(level)
+        return following
+
+    def _release(self, level: Level) -> None:
+        """What becomes of the states of a level that was expanded."""
         for chunk in level.chunks:
             self.states.drop(chunk.states)
-        return following
 
     def _slices(self, level: Level) -> list[tuple[Chunk, int, int]]:
         if len(level.chunks) > 4 * self.count:

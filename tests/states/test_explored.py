@@ -1,0 +1,293 @@
+"""The explored graph: the native engine's is the interpreter's, and defects in its making are found."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checker import reference
+from checker.explored import Explored
+from checker.native import kernels, linking
+from checker.native.evaluation import evaluate
+from checker.native.explored import explore
+from checker.native.frontier import Store
+from checker.native.layout import Layout
+from checker.search import EngineError, SearchOptions
+from model.language import Int, Model, Protocol, State, Struct, action, graph
+from model.language.interpreter import BoundError, Interpreter, compile_nodes
+from tests import models, zoo
+
+
+class Jumps(Protocol):
+    """A number that many actions add to; most of them are cut somewhere."""
+
+    name = "jumps"
+    by = range(1, 101)
+
+    def define(self) -> Struct:
+        return Struct("State", at=Int(0, 120, bound="far"))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"at": 0}]
+
+    @action(by="by")
+    def jump(self, s: State, by: int) -> None:
+        s.next.at = s.at + by
+
+
+def jumps() -> Model:
+    return Model(Jumps(), [])
+
+
+def counters(count: int = 3, top: int = 5, *invariants: Any) -> Model:
+    return Model(zoo.Counters({"counters": count, "top": top}), invariants)
+
+
+def dice() -> Model:
+    return Model(zoo.Dice(), [])
+
+
+def truncation() -> Model:
+    return models.scenario_model("truncation/kip-101", max_records=1)
+
+
+def replication() -> Model:
+    return models.scenario_model(
+        "replication/standard-operator", brokers=2, replication_factor=2, initial_isr=2, max_partition_epoch=2
+    )
+
+
+SMALL = [jumps, counters, dice, truncation, replication]
+
+
+def content(found: Explored) -> tuple[set[Any], set[Any], set[Any]]:
+    """States, steps and cut steps, whatever the states' numbers are."""
+    names = [tuple(row) for row in found.states.tolist()]
+    sources, cut_sources = (
+        np.repeat(np.arange(len(names)), np.diff(offsets)) for offsets in (found.offsets, found.cut_offsets)
+    )
+    steps = zip(sources.tolist(), found.instances.tolist(), found.targets.tolist(), strict=True)
+    cuts = zip(cut_sources.tolist(), found.cut_instances.tolist(), strict=True)
+    return (
+        {(d, n) for d, n in zip(found.depths().tolist(), names, strict=True)},
+        {(names[s], i, names[t]) for s, i, t in steps},
+        {(names[s], i) for s, i in cuts},
+    )
+
+
+def assert_sound(found: Explored) -> None:
+    """What holds of every graph: shapes, and predecessors that are a level above and lead here."""
+    n = len(found.states)
+    assert found.level_starts[0] == 0
+    assert found.level_starts[-1] == n
+    assert len(found.offsets) == len(found.cut_offsets) == n + 1
+    assert found.offsets[-1] == len(found.targets) == len(found.instances)
+    assert found.cut_offsets[-1] == len(found.cut_instances)
+    depths = found.depths()
+    later = np.flatnonzero(depths > 1)
+    assert (found.parents[: found.level_starts[1]] == -1).all()
+    assert (depths[found.parents[later]] == depths[later] - 1).all()
+    edges = set(zip(found.sources.tolist(), found.instances.tolist(), found.targets.tolist(), strict=True))
+    chosen = later[found.parents[later] < found.expanded].tolist()
+    assert all((found.parents[i], found.parent_instances[i], i) in edges for i in chosen)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("make", SMALL)
+def test_the_graph_is_the_interpreters(make: Any, workers: int) -> None:
+    model = make()
+    native, plain = explore(model, SearchOptions(workers=workers)), reference.explore(model, SearchOptions())
+    assert native.complete
+    assert plain.complete
+    for found in (native, plain):
+        assert_sound(found)
+        assert len({tuple(row) for row in found.states.tolist()}) == len(found.states)
+    assert len(native.targets) == len(plain.targets)
+    assert len(native.cut_instances) == len(plain.cut_instances)
+    assert content(native) == content(plain)
+
+
+def test_there_are_cuts_and_ranges_to_compare() -> None:
+    found = explore(truncation(), SearchOptions(workers=2))
+    assert found.expanded > 4096  # more than one range of states
+    assert len(found.cut_instances) > 1000
+    wide = explore(jumps(), SearchOptions(workers=2))
+    assert wide.cut_instances.min() < 64 < wide.cut_instances.max()  # more than one word of bits
+
+
+def test_violated_properties_and_dead_ends_do_not_end_it() -> None:
+    found = explore(counters(3, 5, zoo.never_all_at_top, zoo.first_leads), SearchOptions(workers=1))
+    assert found.complete
+    assert (len(found.states), len(found.targets)) == (6**3, 3 * 5 * 6**2)
+    assert len(found.level_starts) - 1 == 3 * 5 + 1
+
+
+def test_a_path_runs_in_the_interpreter() -> None:
+    found = explore(truncation(), SearchOptions(workers=2))
+    interpreter = Interpreter(found.model)
+    for state in range(0, len(found.states), 997):
+        initial, path = found.path(state)
+        scalars = found.scalars(initial)
+        assert scalars in found.model.initial
+        for instance in path:
+            after = interpreter.step(scalars, instance).state
+            assert after is not None
+            scalars = after
+        assert scalars == found.scalars(state)
+        assert len(path) + 1 == found.depths(state, state + 1)[0]
+
+
+def test_expressions_on_every_state_are_the_interpreters() -> None:
+    model = models.everything()
+    states = list(models.arbitrary_states(model, 300))
+    nodes = [p.node for p in model.properties] + [i.enabled for i in model.instances]
+    nodes += [w.node for i in model.instances for w in i.writes.values()]
+    assert {n.sort for n in nodes} == {graph.BOOL, graph.INT, graph.BITS}
+    layout = Layout(model.leaves)
+    columns = evaluate(layout, nodes, np.array([layout.pack(s) for s in states], dtype=np.uint64))
+    plain = compile_nodes(nodes)
+    assert [tuple(row) for row in zip(*(c.tolist() for c in columns), strict=True)] == [
+        plain(s) for s in states
+    ]
+
+
+def test_a_property_on_every_state() -> None:
+    found = explore(counters(3, 5, zoo.never_all_at_top), SearchOptions(workers=1))
+    holds = found.evaluate(found.model.property("never_all_at_top").node)
+    assert holds.dtype == np.bool_
+    assert np.flatnonzero(~holds).tolist() == [6**3 - 1]
+
+
+def test_a_search_that_ends_early_has_whole_levels_of_steps() -> None:
+    whole = content(explore(truncation(), SearchOptions()))
+    found = explore(truncation(), SearchOptions(workers=1, limit_states=2000))
+    assert found.stopped_by == "states"
+    assert 0 < found.expanded < len(found.states)
+    assert found.expanded in found.level_starts
+    assert_sound(found)
+    states, steps, cuts = content(found)
+    assert states < whole[0]
+    assert steps < whole[1]
+    assert cuts < whole[2]
+    sources = {s for s, _, _ in whole[1]} & {tuple(r) for r in found.states[: found.expanded].tolist()}
+    assert {e for e in whole[1] if e[0] in sources} == steps
+
+
+def test_symmetry_leads_to_what_stands_for_a_state() -> None:
+    found = explore(counters(3, 5), SearchOptions(workers=1, symmetry=True))
+    assert found.symmetry
+    assert len(found.states) == 56  # multisets of 3 of 6
+    after = [sorted(found.scalars(int(t))) for t in found.targets]
+    interpreter = Interpreter(found.model)
+    for (source, instance), target in zip(
+        zip(found.sources.tolist(), found.instances.tolist(), strict=True), after, strict=True
+    ):
+        reached = interpreter.step(found.scalars(source), instance).state
+        assert reached is not None
+        assert sorted(reached) == target
+
+
+def test_levels_that_were_spilled(tmp_path: Path) -> None:
+    model = counters(4, 40)
+    options = SearchOptions(memory_bytes=400 << 20, spill_directory=str(tmp_path), workers=1)
+    found = explore(model, options)
+    assert (len(found.states), len(found.targets)) == (41**4, 4 * 40 * 41**3)
+    assert_total_of_steps(found)
+
+
+def assert_total_of_steps(found: Explored) -> None:
+    """Each step of the counters adds one in all."""
+    totals = sum(found.evaluate_all(found.model.inputs))
+    assert (totals[found.targets] == totals[found.sources] + 1).all()
+
+
+def test_a_graph_that_is_too_large_says_so() -> None:
+    with pytest.raises(EngineError, match=r"the graph of .* states and .* steps needs .* MiB"):
+        explore(counters(4, 40), SearchOptions(workers=1, memory_bytes=100 << 20))
+
+
+def test_a_step_that_leaves_a_type_is_an_error() -> None:
+    model = models.everything()
+    with pytest.raises(BoundError):
+        explore(model, SearchOptions(workers=1))
+
+
+# --- defects, planted -----------------------------------------------------------------------------------
+
+
+def test_states_that_share_a_fingerprint_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = kernels.combine
+
+    def weak(f: Any, words: Any) -> str:
+        return f.op(f"or i64 {f.op(f'and i64 {honest(f, words)}, -281474976710656')}, 1")
+
+    monkeypatch.setattr(kernels, "combine", weak)
+    with pytest.raises(EngineError, match="two states have the fingerprint of state"):
+        explore(counters(4, 9), SearchOptions(workers=1))
+
+
+@pytest.mark.parametrize(
+    ("function", "right", "wrong"),
+    [
+        ("_resolve", "%step_next = add i64 %step, 1", "%step_next = add i64 %step, 0"),
+        ("_note_cuts", "store i64 0, ptr", "store i64 1, ptr"),
+        ("_link", "call void @note_cuts(", "call void @forgotten("),
+    ],
+)
+def test_a_step_that_is_lost_or_made_up(
+    monkeypatch: pytest.MonkeyPatch, function: str, right: str, wrong: str
+) -> None:
+    honest = getattr(linking.LinkRuntime, function)
+
+    def broken(self: linking.LinkRuntime) -> str:
+        text = honest(self)
+        assert right in text
+        text = text.replace(right, wrong)
+        if "forgotten" in wrong:
+            text += "define internal void @forgotten(ptr %context, i64 %place) { ret void }\n"
+        return text
+
+    model = truncation()
+    whole = content(reference.explore(model, SearchOptions()))
+    monkeypatch.setattr(linking.LinkRuntime, function, broken)
+    assert not agrees(model, whole)
+
+
+def agrees(model: Model, whole: Any) -> bool:
+    """Whether the native graph is this one and sound."""
+    try:
+        found = explore(model, SearchOptions(workers=1))
+        assert_sound(found)
+    except (AssertionError, EngineError, IndexError, ValueError):
+        return False
+    return content(found) == whole
+
+
+def test_a_number_beside_the_wrong_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = linking.LinkRuntime._number_states
+
+    def broken(self: linking.LinkRuntime) -> str:
+        text = honest(self)
+        wrong = re.sub(r"store i32 %t\d+", "store i32 0", text)
+        assert wrong != text
+        return wrong
+
+    monkeypatch.setattr(linking.LinkRuntime, "_number_states", broken)
+    with pytest.raises(EngineError, match="fingerprint"):
+        explore(counters(), SearchOptions(workers=1))
+
+
+def test_a_level_whose_states_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, calls = Store.get, [0]
+
+    def lossy(self: Store, kept: Any) -> Any:
+        calls[0] += 1
+        return honest(self, kept) * 0 if calls[0] == 40 else honest(self, kept)
+
+    monkeypatch.setattr(Store, "get", lossy)
+    model = counters()
+    assert not agrees(model, content(reference.explore(model, SearchOptions())))
