@@ -11,6 +11,7 @@ from typing import Any
 from model.language import graph, values
 from model.language.errors import LanguageError, fail
 from model.language.graph import Node
+from model.language.liveness import Liveness, TracedLiveness, trace_liveness
 from model.language.protocol import Action, Invariant, Protocol
 from model.language.tracing import Check, Guard, State, Write, bound_checks, tracing
 from model.language.types import Leaf, Type
@@ -68,12 +69,15 @@ class Property:
 
 
 class Model:
-    """A protocol, traced. Construction runs every action (once per choice of parameters) and every invariant.
+    """A protocol, traced. Construction runs every action (once per choice of parameters) and every property.
 
-    Raises LanguageError, with the place in the protocol's source, where the protocol misuses the language.
+    ``properties`` are the invariants, ``liveness`` the properties of runs. Raises LanguageError, with the place in
+    the protocol's source, where the protocol misuses the language.
     """
 
-    def __init__(self, protocol: Protocol, invariants: Iterable[Invariant] = ()) -> None:
+    def __init__(
+        self, protocol: Protocol, invariants: Iterable[Invariant] = (), liveness: Iterable[Liveness] = ()
+    ) -> None:
         self.protocol = protocol
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
@@ -81,6 +85,9 @@ class Model:
         self.instances = [instance for action in self.actions for instance in self._trace_action(action)]
         self.properties = [
             self.trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
+        ]
+        self.liveness: list[TracedLiveness] = [
+            trace_liveness(self, x) for x in liveness if x.rule is None or protocol.on(x.rule)
         ]
         self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from model.language.drawing import Drawing
 from model.language.errors import LanguageError
+from model.language.liveness import Liveness
 from model.language.types import Struct
 
 
@@ -117,6 +118,7 @@ class Protocol:
     rules: ClassVar[Mapping[str, Rule]] = {}
     profiles: ClassVar[Mapping[str, Profile]] = {}
     invariants: ClassVar[Iterable[Invariant]] = ()
+    liveness: ClassVar[Iterable[Liveness]] = ()
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
     drawing: ClassVar[Drawing | None] = None

@@ -1,0 +1,207 @@
+"""Liveness: what must happen in the end, and which steps are fair enough to make it happen.
+
+Fairness is declared with the property that needs it. What it means of a run without end, each time of the steps that
+one assumption takes together:
+
+* weak: not from some state on enabled for ever and never taken;
+* strong: not enabled again and again, without end, and from some state on never taken.
+
+A step that changes nothing is none, as in TLA+: it is neither taken nor enabled. Staying in a state for ever is a
+run, and a fair one where nothing that is fair is enabled. An action that no assumption names may be left out for
+ever; faults should be such actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from model.language import graph, values
+from model.language.errors import LanguageError
+from model.language.graph import Node
+from model.language.tracing import State, tracing
+
+if TYPE_CHECKING:
+    from model.language.model import Instance, Model
+
+
+class Kind(StrEnum):
+    """What a liveness property says of its goal."""
+
+    EVENTUALLY = "eventually"
+    """F goal: every run comes to the goal."""
+    LEADS_TO = "leads-to"
+    """G (premise -> F goal): where the premise holds, the goal holds then or later."""
+    ALWAYS_EVENTUALLY = "always-eventually"
+    """G F goal: wherever a run is, it comes to the goal, again and again."""
+
+
+@dataclass(frozen=True)
+class Fairness:
+    r"""One assumption: steps of ``actions`` are weakly fair, or strongly.
+
+    Of several actions each step is as good as the other. ``by`` names the parameters each choice of which is fair for
+    itself, as TLA's ``\A p: WF(A(p))``; None: all that the actions have in common; empty: any choice will do.
+    ``only`` fixes parameters: steps with another value have no part in it.
+    """
+
+    actions: tuple[str, ...]
+    strong: bool = False
+    by: tuple[str, ...] | None = None
+    only: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        which = f" of each {', '.join(self.by)}" if self.by else " of any" if self.by == () else ""
+        fixed = "".join(f", {k}={v}" for k, v in self.only.items())
+        return f"{'strong' if self.strong else 'weak'} {' or '.join(self.actions)}{which}{fixed}"
+
+
+def either(*actions: str) -> tuple[str, ...]:
+    """Actions that are fair as one: a step of any of them will do."""
+    return actions
+
+
+def weak(
+    *actions: str | tuple[str, ...], by: Iterable[str] | None = None, **only: Any
+) -> tuple[Fairness, ...]:
+    """Weak fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
+    names = [(a,) if isinstance(a, str) else a for a in actions]
+    return tuple(Fairness(n, by=None if by is None else tuple(by), only=only) for n in names)
+
+
+def strong(
+    *actions: str | tuple[str, ...], by: Iterable[str] | None = None, **only: Any
+) -> tuple[Fairness, ...]:
+    """Strong fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
+    return tuple(replace(fairness, strong=True) for fairness in weak(*actions, by=by, **only))
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """A property of runs: a function of (protocol, state) to the goal, or to (premise, goal) where it is a leads-to."""
+
+    name: str
+    function: Callable[[Any, Any], Any]
+    kind: Kind
+    source: str
+    fair: tuple[Fairness, ...] = ()
+    rule: str | None = None
+
+    @property
+    def meaning(self) -> str:
+        """The docstring's first paragraph: what must happen and why it matters."""
+        return " ".join((self.function.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+Mark = Callable[[Callable[[Any, Any], Any]], Liveness]
+
+
+def _marker(kind: Kind, source: str, fair: Sequence[Fairness], rule: str | None) -> Mark:
+    def mark(function: Callable[[Any, Any], Any]) -> Liveness:
+        return Liveness(function.__name__, function, kind, source, tuple(fair), rule)
+
+    return mark
+
+
+def eventually(source: str, /, *, fair: Sequence[Fairness] = (), rule: str | None = None) -> Mark:
+    """Mark a function of (protocol, state) as a goal that every run comes to. It exists where ``rule`` is on."""
+    return _marker(Kind.EVENTUALLY, source, fair, rule)
+
+
+def leads_to(source: str, /, *, fair: Sequence[Fairness] = (), rule: str | None = None) -> Mark:
+    """Mark a function of (protocol, state) that returns (premise, goal): where the one holds, the other follows."""
+    return _marker(Kind.LEADS_TO, source, fair, rule)
+
+
+def always_eventually(source: str, /, *, fair: Sequence[Fairness] = (), rule: str | None = None) -> Mark:
+    """Mark a function of (protocol, state) as a goal that every run comes to again and again."""
+    return _marker(Kind.ALWAYS_EVENTUALLY, source, fair, rule)
+
+
+@dataclass(frozen=True)
+class FairGroup:
+    """Steps that one assumption takes together: the numbers of their instances in ``Model.instances``."""
+
+    label: str
+    strong: bool
+    instances: frozenset[int]
+
+
+@dataclass(frozen=True)
+class TracedLiveness:
+    """A liveness property traced: what it is about in a state, its goal, and what is fair.
+
+    From a state where ``premise`` holds (of an ``eventually``: from an initial state; its premise is true) every fair
+    run comes to a state where ``goal`` holds.
+    """
+
+    liveness: Liveness
+    premise: Node
+    goal: Node
+    groups: tuple[FairGroup, ...]
+
+    @property
+    def name(self) -> str:
+        """The property's name."""
+        return self.liveness.name
+
+    @property
+    def kind(self) -> Kind:
+        """What it says of its goal."""
+        return self.liveness.kind
+
+
+def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
+    """A liveness property on a model. LanguageError where it does more than look, or names what there is not."""
+    protocol = model.protocol
+    with tracing() as trace:
+        returned = liveness.function(protocol, State(protocol.state, model.inputs))
+        if liveness.kind is Kind.LEADS_TO:
+            if not isinstance(returned, tuple) or len(returned) != 2:
+                raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)")
+            premise, goal = (values.as_bool(part).node for part in returned)
+        else:
+            premise, goal = graph.TRUE, values.as_bool(returned).node
+        if trace.writes or trace.guards:
+            raise LanguageError(
+                f"liveness property {liveness.name} writes or requires something; it only looks"
+            )
+    groups = [group for fairness in liveness.fair for group in _groups(model, liveness.name, fairness)]
+    return TracedLiveness(liveness, premise, goal, tuple(groups))
+
+
+def _groups(model: Model, name: str, fairness: Fairness) -> Iterable[FairGroup]:
+    """The instances of an assumption, those together that are fair as one. None where no such step exists."""
+    known = {a.name: a for a in model.protocol.actions()}
+    for action in fairness.actions:
+        if action not in known:
+            raise LanguageError(f"{name} calls {action!r} fair, which is no action of {model.protocol.name}")
+    shared = set.intersection(*(set(known[a].domains) for a in fairness.actions))
+    by = tuple(d for d in known[fairness.actions[0]].domains if d in shared and d not in fairness.only)
+    by = by if fairness.by is None else fairness.by
+    for parameter in (*by, *fairness.only):
+        if parameter not in shared:
+            raise LanguageError(
+                f"{name}: {' and '.join(fairness.actions)} have no parameter {parameter!r} (in common)"
+            )
+    found: dict[str, set[int]] = {}
+    for number, instance in enumerate(model.instances):
+        if instance.action.name in fairness.actions and _fits(instance, fairness.only):
+            choice = ", ".join(f"{p}={instance.parameters[p]}" for p in by)
+            found.setdefault(choice, set()).add(number)
+    strength = "strong" if fairness.strong else "weak"
+    for choice, numbers in found.items():
+        label = f"{strength} {' or '.join(fairness.actions)}({choice})"
+        yield FairGroup(label, fairness.strong, frozenset(numbers))
+
+
+def _fits(instance: Instance, only: Mapping[str, Any]) -> bool:
+    return all(instance.parameters[p] == value for p, value in only.items())
+
+
+__all__ = [
+    "FairGroup", "Fairness", "Kind", "Liveness", "TracedLiveness", "always_eventually", "either", "eventually",
+    "leads_to", "strong", "trace_liveness", "weak",
+]  # fmt: skip
