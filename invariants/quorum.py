@@ -1,0 +1,204 @@
+"""Properties of the metadata quorum: what is committed stays, and the high watermark comes without waiting."""
+
+from __future__ import annotations
+
+from model.language import State, all_of, any_of, implies, invariant, total
+from model.language.values import Bool, Int, SeqValue
+from model.quorum import Quorum
+from model.quorum.cluster import UNKNOWN
+from model.replication import logs
+
+
+def _holds(log: SeqValue, committed: SeqValue, end: Int) -> Bool:
+    """Whether a log has all committed records below an offset, and none below it is not committed."""
+    return all_of((end <= o) | logs.same_record(log, committed, o) for o in range(log.type.maximum))
+
+
+def _supports(m: Quorum, f: Int, leader: Int) -> bool:
+    """Whether both ends of a fetch have version 18."""
+    return not m.is_older(f) and not m.is_older(leader)
+
+
+@invariant("KRaft")
+def leader_holds_what_is_committed(m: Quorum, s: State) -> Bool:
+    """The leader of the latest epoch has every committed record.
+
+    A record that it lacks is lost: the others truncate to the leader's log.
+    """
+    return all_of(
+        implies(
+            m.leads(v, s.members[v])
+            & all_of((s.members[v].epoch >= e) | s.elected[e].is_none for e in m.epoch)
+            & ~s.committed.is_empty,
+            _holds(s.members[v].log, s.committed, s.committed.length),
+        )
+        for v in m.voter
+    )
+
+
+@invariant("KRaft")
+def committed_records_are_on_a_majority(m: Quorum, s: State) -> Bool:
+    """A majority of the voters holds every committed record: whoever is elected has one of them behind it."""
+    return all_of(
+        implies(
+            s.committed.length > o,
+            total(logs.same_record(s.members[v].log, s.committed, o) for v in m.voter) >= m.majority,
+        )
+        for o in m.offsets
+    )
+
+
+@invariant("KRaft")
+def hwm_is_committed(m: Quorum, s: State) -> Bool:
+    """What is below a member's HWM is committed, and it has it: its state machine applies these records."""
+    return all_of(
+        implies(
+            s.members[f].hwm > UNKNOWN,
+            _holds(s.members[f].log, s.committed, s.members[f].hwm),
+        )
+        for f in m.member
+    )
+
+
+@invariant("KRaft")
+def logs_match(m: Quorum, s: State) -> Bool:
+    """Two logs with a record of one epoch at an offset have the same records before it."""
+    return all_of(
+        implies(
+            logs.same_record(s.members[a].log, s.members[b].log, o),
+            all_of(logs.same_record(s.members[a].log, s.members[b].log, before) for before in range(o)),
+        )
+        for a in m.member
+        for b in m.member
+        if int(a) < int(b)
+        for o in m.offsets
+        if o > 0
+    )
+
+
+@invariant("KRaft")
+def one_leader_an_epoch(m: Quorum, s: State) -> Bool:
+    """No two members take themselves for the leader of one epoch."""
+    return all_of(
+        implies(m.leads(a, s.members[a]) & m.leads(b, s.members[b]), s.members[a].epoch != s.members[b].epoch)
+        for a in m.voter
+        for b in m.voter
+        if int(a) < int(b)
+    )
+
+
+@invariant("KRaft")
+def hwm_never_moves_back(m: Quorum, s: State) -> Bool:
+    """A member that knows an HWM knows none less than it has known since it started.
+
+    A new leader forgets its HWM until it can commit in its epoch. That is all: the next one that it knows is not
+    less. A replica that was told a lesser one would stop with an error.
+    """
+    return all_of(
+        implies((s.members[f].hwm > UNKNOWN) & (s.members[f].peak > 0), s.members[f].hwm >= s.members[f].peak)
+        for f in m.member
+    )
+
+
+@invariant("KRaft")
+def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Bool:
+    """A leader that knows an HWM has it past every record of earlier epochs that is committed.
+
+    Clients see the HWM through leaders: for them it does not move back when another one takes over.
+    """
+    return all_of(
+        implies(
+            m.leads(v, s.members[v])
+            & (s.members[v].hwm > UNKNOWN)
+            & (s.committed.length > o)
+            & (s.committed.at(o).epoch < s.members[v].epoch),
+            s.members[v].hwm > o,
+        )
+        for v in m.voter
+        for o in m.offsets
+    )
+
+
+@invariant("KRaft")
+def truncation_stays_above_hwm(m: Quorum, s: State) -> Bool:
+    """No answer tells a member to truncate below its HWM; it would stop with an error."""
+    return all_of(
+        implies(
+            s.responses[f].is_some
+            & s.responses[f].value.diverging
+            & (s.responses[f].value.epoch == s.members[f].epoch),
+            s.responses[f].value.end >= s.members[f].hwm,
+        )
+        for f in m.member
+    )
+
+
+@invariant("1166.2")
+def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Bool:
+    """A fetch is parked only while the leader has no record for it."""
+    return all_of(
+        implies(
+            s.parked[f].is_some & (s.parked[f].value.leader == leader),
+            s.members[leader].log.length <= s.parked[f].value.offset,
+        )
+        for f in m.member
+        for leader in m.voter
+    )
+
+
+@invariant("1166.2, 1166.3")
+def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Bool:
+    """A fetch is parked only while the leader's HWM is not past that of the fetching replica.
+
+    Else the replica hears of it when the park timer ends the fetch, up to 500 ms later. It is promised where both
+    have version 18.
+    """
+    return all_of(
+        implies(
+            s.parked[f].is_some
+            & (s.parked[f].value.leader == leader)
+            & (s.parked[f].value.epoch == s.members[f].epoch),
+            s.members[leader].hwm <= s.members[f].hwm,
+        )
+        for f in m.member
+        for leader in m.voter
+        if _supports(m, f, leader)
+    )
+
+
+@invariant("1166.2, 1166.4")
+def answers_bring_news(m: Quorum, s: State) -> Bool:
+    """An answer that the park timer did not give brings a record, a greater HWM, or where to truncate.
+
+    Else leader and replica would be busy with fetches that tell nothing.
+    """
+    return all_of(
+        implies(
+            s.responses[f].is_some
+            & (s.responses[f].value.epoch == s.members[f].epoch)
+            & ~s.responses[f].value.timed_out,
+            any_of(
+                (
+                    s.responses[f].value.record.is_some,
+                    s.responses[f].value.hwm > s.members[f].hwm,
+                    s.responses[f].value.diverging,
+                )
+            ),
+        )
+        for f in m.member
+    )
+
+
+INVARIANTS = (
+    leader_holds_what_is_committed,
+    committed_records_are_on_a_majority,
+    hwm_is_committed,
+    logs_match,
+    one_leader_an_epoch,
+    hwm_never_moves_back,
+    leaders_hwm_covers_earlier_epochs,
+    truncation_stays_above_hwm,
+    no_fetch_waits_while_there_are_records,
+    no_fetch_waits_while_its_hwm_is_behind,
+    answers_bring_news,
+)

@@ -1,0 +1,187 @@
+"""What the quorum is made of: members with their logs, fetches under way and parked, what is committed.
+
+What is left out. Membership is fixed; there are no snapshots; logs are on disk at once. The messages of an election
+(Vote, BeginQuorumEpoch) are not in flight: a majority votes in one step, which stands for the moment of the last vote
+that it took, as neither a voter nor a candidate moves between its vote and the end of the election. Elections that
+fail, and pre-votes, are not told: they show as members that are slow. A member learns of a leader at any time after
+its election, or never. An answer has one record at most. A member has one fetch under way in an epoch: a new one is
+sent when the last is answered or lost. An error tells nothing, so the fetch just ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from model.language import (
+    Array,
+    Bool,
+    Index,
+    Int,
+    Option,
+    Parameter,
+    Protocol,
+    Seq,
+    Set,
+    State,
+    Struct,
+    require,
+)  # fmt: skip
+from model.language.values import Bool as Truth
+from model.language.values import Int as Number
+from model.language.values import StructValue
+from model.quorum.rules import PROFILES, RULES
+
+UNKNOWN = -1
+"""1166.1. The HWM of who knows none, in memory and in a fetch."""
+
+BUDGETS = {
+    "appends": "records that clients write",
+    "elections": "elections after the first leader's",
+    "restarts": "restarts of members, which keep their log and forget the HWM",
+    "losses": "fetches or answers that are lost with their connection",
+}
+"""Work and faults, each with a number that a scenario grants."""
+
+
+class Cluster(Protocol):
+    """Types, initial states and the words that all parts of the protocol share."""
+
+    parameters = {
+        "voters": Parameter(3, 1, 5, "members that elect and count for the HWM; member 0 leads first"),
+        "observers": Parameter(
+            0, 0, 2, "members that only fetch, such as brokers; they come after the voters"
+        ),
+        "older": Parameter(
+            0, 0, 127, "members below version 18 of Fetch, as bits: 1 is member 0, 4 is member 2"
+        ),
+        "settled": Parameter(
+            0, 0, 1, "whether all have the first leader's first record, and know it is committed"
+        ),
+        "appends": Parameter(1, 1, 3, BUDGETS["appends"]),
+        **{name: Parameter(0, 0, 3, BUDGETS[name]) for name in BUDGETS if name != "appends"},
+    }
+    rules = RULES
+    profiles = PROFILES
+
+    def define(self) -> Struct:
+        """Size the types. A log has room for all that the budgets let be written, so nothing is ever cut."""
+        p = self.p
+        self.size = 1 + p.appends + p.elections
+        self.majority = p.voters // 2 + 1
+        self.member = Index("member", p.voters + p.observers)
+        self.voter = Index("member", p.voters)
+        self.counted = self.voter if self.on("observers_do_not_count") else self.member
+        self.epoch = Index("epoch", 1 + p.elections)
+        self.some_epoch = Option(self.epoch)
+        self.offsets = range(self.size)
+        offset, hwm = Int(0, self.size), Int(UNKNOWN, self.size)
+        self.record = Struct("Record", epoch=self.epoch)
+        self.some_record = Option(self.record)
+        self.hwm_field = Option(hwm)
+        self.member_type = Struct(
+            "Member",
+            # What the quorum-state file has: the epoch, and its leader where it is known.
+            epoch=self.epoch,
+            leader=Option(self.member),
+            log=Seq(self.record, self.size),
+            hwm=hwm,
+            # The greatest HWM that it has known since it started; no rule reads it.
+            peak=hwm,
+            # Of a leader only: where voters have fetched from in its epoch.
+            fetched=Array(self.counted, Int(-1, self.size)),
+        )
+        self.request = Struct(
+            "Fetch",
+            leader=self.member,
+            epoch=self.epoch,
+            offset=offset,
+            last_epoch=self.some_epoch,
+            hwm=self.hwm_field,
+        )
+        as_parked = {"answer": hwm} if self.on("timer_answers_as_parked") else {}
+        self.parked_type = Struct(
+            "ParkedFetch", leader=self.member, epoch=self.epoch, offset=offset, **as_parked
+        )
+        self.response = Struct(
+            "FetchAnswer",
+            epoch=self.epoch,
+            record=self.some_record,
+            hwm=hwm,
+            diverging=Bool,
+            end_epoch=self.some_epoch,
+            end=offset,
+            timed_out=Bool,
+        )
+        votes = self.majority if self.on("majority_elects") else 1
+        self.electorates = [
+            Set(self.voter).lift(list(chosen)) for chosen in itertools.combinations(range(p.voters), votes)
+        ]
+        return Struct(
+            "State",
+            members=Array(self.member, self.member_type),
+            requests=Array(self.member, Option(self.request)),
+            parked=Array(self.member, Option(self.parked_type)),
+            responses=Array(self.member, Option(self.response)),
+            # Who was elected in each epoch: what BeginQuorumEpoch and answers to fetches tell.
+            elected=Array(self.epoch, Option(self.member)),
+            # Every record that some leader's HWM has passed; no rule reads it.
+            committed=Seq(self.record, self.size),
+            budgets=Struct("Budgets", **{name: Int(0, getattr(p, name)) for name in BUDGETS}),
+        )
+
+    def initial(self) -> list[dict[str, Any]]:
+        """Member 0 leads in epoch 0 and has written the record with which an epoch starts; all know it."""
+        p = self.p
+        first = [{"epoch": 0}]
+        members = []
+        for m in range(p.voters + p.observers):
+            has_it = m == 0 or p.settled
+            known = 1 if p.settled or p.voters == 1 else UNKNOWN
+            hwm = known if has_it else UNKNOWN
+            fetched = [1 if p.settled and m == 0 and v != 0 else -1 for v in range(self.counted.size)]
+            members.append(
+                {
+                    "epoch": 0,
+                    "leader": 0,
+                    "log": first if has_it else [],
+                    "hwm": hwm,
+                    "peak": hwm,
+                    "fetched": fetched,
+                }
+            )
+        nothing = [None] * (p.voters + p.observers)
+        return [
+            {
+                "members": members,
+                "requests": nothing,
+                "parked": nothing,
+                "responses": nothing,
+                "elected": [0] + [None] * p.elections,
+                "committed": first if p.settled or p.voters == 1 else [],
+                "budgets": {name: getattr(p, name) for name in BUDGETS},
+            }
+        ]
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def spend(self, s: State, budget: str) -> None:
+        """Work or a fault that the scenario grants only so often."""
+        left = getattr(s.budgets, budget)
+        require(f"the scenario grants {budget}", left > 0)
+        setattr(s.next.budgets, budget, left - 1)
+
+    def is_older(self, m: Number) -> bool:
+        """1166.4. Whether a member neither sends the HWM with its fetches nor looks at that of others."""
+        return bool(self.p.older >> int(m) & 1)
+
+    def leads(self, m: Number, member: StructValue) -> Truth:
+        """Whether a member takes itself for the leader."""
+        return member.leader.is_(m)
+
+    def follows(self, m: Number, member: StructValue) -> Truth:
+        """Whether a member knows a leader to fetch from."""
+        return member.leader.is_some & ~member.leader.is_(m)
+
+
+__all__ = ["BUDGETS", "UNKNOWN", "Cluster"]

@@ -1,0 +1,25 @@
+"""How runs of the quorum are drawn: its members, and the fetches between them."""
+
+from __future__ import annotations
+
+from model.language import Drawing, Lane, Message
+
+DRAWING = Drawing(
+    lanes=(Lane("member {}", ("member {}", "leader {}"), index="member", state="members"),),
+    messages={
+        "requests": Message("Fetch", to="leader", shows=("offset", "last_epoch", "epoch", "hwm")),
+        "responses": Message(
+            "Fetch answer", shows=("record", "hwm", "epoch", "diverging", "end", "timed_out")
+        ),
+    },
+    tells=(
+        "members.epoch",
+        "members.leader",
+        "members.log",
+        "members.hwm",
+        "parked",
+        "committed",
+    ),
+)
+
+__all__ = ["DRAWING"]

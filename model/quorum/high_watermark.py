@@ -1,0 +1,25 @@
+"""How far a leader's high watermark can move. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from model.language import greatest, total, where
+from model.language.values import Int, SeqValue
+
+
+def replicated_offset(ends: Sequence[Int], count: int) -> Int:
+    """The greatest of these offsets that at least ``count`` of them have reached; −1 where fewer than that are known.
+
+    An offset that is not known is −1.
+    """
+    reached = [where(total(other >= end for other in ends) >= count, end, -1) for end in ends]
+    return greatest(reached[0], *reached[1:])
+
+
+def epoch_start(log: SeqValue, epoch: Int) -> Int:
+    """Where a leader's epoch starts on its log: one past the last record of an earlier one."""
+    return total((log.length > i) & (log.at(i).epoch < epoch) for i in range(log.type.maximum))
+
+
+__all__ = ["epoch_start", "replicated_offset"]

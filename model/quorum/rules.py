@@ -1,0 +1,79 @@
+"""The rules of the metadata quorum as switches: those of KIP-1166, and those of KRaft that they build on."""
+
+from __future__ import annotations
+
+from model.language import Profile, Rule
+
+_KIP_1166 = {
+    "fetch_carries_hwm": Rule(
+        "1166.1", "A fetch carries the HWM of its sender. Off: no fetch does, as below version 18."
+    ),
+    "unknown_hwm_is_told": Rule(
+        "1166.1",
+        "A replica that knows no HWM says so, by −1. Off: it leaves the field out, which says nothing.",
+    ),
+    "behind_is_answered": Rule(
+        "1166.2", "A fetch without new records is answered at once where its HWM is less than the leader's."
+    ),
+    "equal_hwm_parks": Rule(
+        "1166.2",
+        "A fetch without new records parks where its HWM is the leader's. Off: only where it is greater.",
+    ),
+    "hwm_growth_completes": Rule("1166.3", "When the leader's HWM grows, it completes every parked fetch."),
+    "missing_hwm_is_greatest": Rule(
+        "1166.4",
+        "A fetch without the field counts as one with the greatest HWM there is, 2⁶³−1, and parks as it did before. "
+        "Off: as one whose sender knows no HWM.",
+    ),
+}
+
+_KRAFT = {
+    # Fetching.
+    "fetch_epoch_check": Rule("KRaft", "A leader uses a fetch only when it carries the leader's own epoch."),
+    "fetch_response_check": Rule(
+        "KRaft", "A replica uses an answer to its fetch only in the epoch that it fetched in."
+    ),
+    "divergence_check": Rule(
+        "KRaft", "A fetch finds where the replica's log leaves the leader's, and the replica truncates there."
+    ),
+    "records_complete": Rule(
+        "KRaft", "When the leader appends, it completes the fetches that wait for records."
+    ),
+    "timer_answers_as_parked": Rule(
+        "Kafka trunk, 2024-10",
+        "A fetch that the park timer ends gets the answer that it would have had when it parked, with the HWM of "
+        "that time. Off: with the HWM of now.",
+    ),
+    # The high watermark.
+    "majority_commits": Rule(
+        "KRaft",
+        "The leader's HWM goes as far as a majority of the voters has fetched. Off: as one other has.",
+    ),
+    "observers_do_not_count": Rule("KRaft", "Only voters count for the HWM. Off: observers do as well."),
+    "own_epoch_commits": Rule(
+        "KRaft",
+        "The HWM moves only past a record of the leader's own epoch: records of earlier ones follow it.",
+    ),
+    "new_leader_forgets_hwm": Rule(
+        "KRaft",
+        "A new leader knows no HWM until it can commit in its epoch. Off: it goes on with the one that it had.",
+    ),
+    "hwm_within_log": Rule("KRaft", "A replica's HWM is the lesser of the leader's and its own LEO."),
+    # Elections.
+    "majority_elects": Rule("KRaft", "A candidate needs the votes of a majority. Off: its own is enough."),
+    "up_to_date_vote": Rule(
+        "KRaft", "A voter votes only for a candidate whose last epoch and LEO are not behind its own."
+    ),
+    "leader_change_record": Rule("KRaft", "A new leader appends a record of its epoch at once."),
+}
+
+RULES = {**_KIP_1166, **_KRAFT}
+
+PROFILES = {
+    "kip_1166": Profile("KIP-1166: the HWM travels with the fetch", frozenset(RULES)),
+    "before_kip_1166": Profile(
+        "before KIP-1166: a leader does not know which HWM a replica has", frozenset(_KRAFT)
+    ),
+}
+
+__all__ = ["PROFILES", "RULES"]
