@@ -39,6 +39,13 @@ def test_a_counterexample_of_the_cluster_is_a_shortest_run(on_spark):
     assert [v.depth for v in counterexample.follow_all(model, found.violations)] == [depth]
 
 
+def test_without_memory_for_tables_they_are_read_from_files(on_spark):
+    model, options = scenario("truncation/kip-320", "max_records=1")
+    found = on_spark(model, options, small=1_500, memory_bytes=1)
+    assert found.table_bytes == 0  # no task left its table to the next one
+    same_counts(found, native.search(model, options))
+
+
 def test_a_search_goes_on_from_the_last_committed_level(on_spark, tmp_path):
     model, options = scenario("truncation/kip-320", "max_records=1")
     expected = native.search(model, options)
