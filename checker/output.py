@@ -13,6 +13,14 @@ import click
 from checker.problems import InputError
 
 
+def refuse_unwritable(option: str, target: str) -> None:
+    """InputError where the file that an option names cannot be written."""
+    path = Path(target)
+    writable = os.access(path if path.exists() else path.parent, os.W_OK)
+    if path.is_dir() or not writable:
+        raise InputError(f"{option} {target}: {'is a directory' if path.is_dir() else 'cannot be written'}")
+
+
 class JsonOutput:
     """The target of ``--json``.
 
@@ -22,13 +30,8 @@ class JsonOutput:
     def __init__(self, target: str | None) -> None:
         self.target = target
         self.to_stdout = target == "-"
-        if target is None or self.to_stdout:
-            return
-        path = Path(target)
-        writable = os.access(path if path.exists() else path.parent, os.W_OK)
-        if path.is_dir() or not writable:
-            why = "is a directory" if path.is_dir() else "cannot be written"
-            raise InputError(f"--json {target}: {why}")
+        if target is not None and not self.to_stdout:
+            refuse_unwritable("--json", target)
 
     def write(self, content: Any) -> None:
         """Write the content, where a target was given."""
