@@ -1,0 +1,126 @@
+"""Properties of the control plane in ZooKeeper mode: what KIP-380 is there for, and what the fences beside it are."""
+
+from __future__ import annotations
+
+from model.language import State, all_of, implies, invariant
+from model.language.values import Bool
+from model.zookeeper import ZooKeeperMode
+
+
+@invariant("380.2")
+def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Bool:
+    """No broker obeys a request that was meant for its former generation.
+
+    What the controller decided for that one need not be true of this one.
+    """
+    return all_of(implies(s.brokers[b].epoch > 0, ~s.brokers[b].misled) for b in m.broker)
+
+
+@invariant("380.2")
+def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Bool:
+    """A replica that is stopped was stopped by a request meant for this generation of its broker, or a later one.
+
+    Else nobody starts it again: the controller takes it for one that runs.
+    """
+    return all_of(
+        implies(s.brokers[b].stopped_for.is_some, s.brokers[b].stopped_for.value >= s.brokers[b].epoch)
+        for b in m.broker
+    )
+
+
+@invariant("380.3")
+def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Bool:
+    """A restarted broker does not lose leadership to its former generation's ControlledShutdown."""
+    return implies(m.p.controlled_shutdowns > s.budgets.controlled_shutdowns, s.deposed.is_empty)
+
+
+@invariant("380.3")
+def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Bool:
+    """Who counts as shutting down for the active controller has asked for it in the generation that it knows.
+
+    Such a broker is not elected until it has failed.
+    """
+    me = s.controllers[s.zookeeper.controller]
+    return all_of(
+        implies(
+            me.shutting_down.has(b) & m.is_up(s.brokers[b]) & me.registrations[b].is_(s.brokers[b].epoch),
+            s.brokers[b].status == "SHUTTING_DOWN",
+        )
+        for b in m.broker
+    )
+
+
+@invariant("controller epoch, leader epoch")
+def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Bool:
+    """No process obeys a request of a lower controller epoch or leader epoch than one that it has obeyed before."""
+    return all_of(implies(m.is_up(s.brokers[b]), ~s.brokers[b].reverted) for b in m.broker)
+
+
+@invariant("leader epoch")
+def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Bool:
+    """In a leader epoch at most one broker takes itself for the leader."""
+    return all_of(
+        ~(
+            m.leads(a, s.brokers[a])
+            & m.leads(b, s.brokers[b])
+            & (s.brokers[a].leader_epoch == s.brokers[b].leader_epoch)
+        )
+        for a in m.broker
+        for b in m.broker
+        if int(a) < int(b)
+    )
+
+
+@invariant("380.4")
+def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Bool:
+    """A restarted broker does not lead in a leader epoch in which its former process led.
+
+    It may have lost records that followers of that leader epoch have, and no epoch tells the two logs apart.
+    """
+    return all_of(
+        implies(
+            m.leads(b, s.brokers[b]) & s.brokers[b].led_formerly.is_some,
+            s.brokers[b].leader_epoch.value > s.brokers[b].led_formerly.value,
+        )
+        for b in m.broker
+    )
+
+
+@invariant("KAFKA-6082")
+def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Bool:
+    """Leader and leader epoch in ZooKeeper are those that the active controller decided and tells brokers.
+
+    Else brokers never hear of a decision that is in ZooKeeper.
+    """
+    me = s.controllers[s.zookeeper.controller]
+    return me.leadership == m.leadership_of(s.zookeeper.partition)
+
+
+@invariant("leader epoch")
+def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Bool:
+    """No broker is in a leader epoch that ZooKeeper has not, and in ZooKeeper's it has ZooKeeper's leader."""
+    p = s.zookeeper.partition
+    return all_of(
+        implies(
+            s.brokers[b].leader_epoch.is_some,
+            (s.brokers[b].leader_epoch.value < p.leader_epoch)
+            | (s.brokers[b].leader_epoch.is_(p.leader_epoch) & (s.brokers[b].leader == p.leader)),
+        )
+        for b in m.broker
+    )
+
+
+INVARIANTS = (
+    former_requests_are_refused,
+    replicas_are_stopped_by_their_own_requests,
+    former_shutdowns_take_no_leadership,
+    only_who_asked_is_shut_down,
+    epochs_never_go_back,
+    one_leader_per_epoch,
+    one_generation_per_leader_epoch,
+    the_active_controller_decides,
+    nobody_is_ahead_of_zookeeper,
+)
+"""What must hold of the control plane."""
+
+__all__ = ["INVARIANTS"]

@@ -1,0 +1,16 @@
+"""The control plane in ZooKeeper mode, as far as KIP-380 needs it."""
+
+from model.zookeeper.controller import ControlPlane
+from model.zookeeper.drawing import DRAWING
+
+
+class ZooKeeperMode(ControlPlane):
+    """ZooKeeper, controllers, brokers of one partition, and the control requests between them."""
+
+    name = "zookeeper"
+    drawing = DRAWING
+
+
+PROTOCOL = ZooKeeperMode
+
+__all__ = ["PROTOCOL", "ZooKeeperMode"]

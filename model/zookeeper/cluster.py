@@ -1,0 +1,222 @@
+"""What there is: ZooKeeper's nodes, controllers with what they have read, brokers, and requests on their way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.language import (
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
+    Option,
+    Parameter,
+    Protocol,
+    Seq,
+    Set,
+    State,
+    Struct,
+    require,
+    where,
+)
+from model.language.values import Bool as Truth
+from model.language.values import Int as Number
+from model.language.values import OptionValue, SetValue, StructValue
+from model.zookeeper.rules import PROFILES, RULES
+
+Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")
+"""A broker's process."""
+
+Kind = Enum("Kind", "LEADER_AND_ISR UPDATE_METADATA STOP_REPLICA")
+"""The control requests of a controller."""
+
+BUDGETS = {
+    "bounces": "crashes of brokers; each can restart at once",
+    "controlled_shutdowns": "controlled shutdowns; the broker can restart at once",
+    "expirations": "ZooKeeper sessions that end while the broker runs on",
+    "failovers": "controller failovers; the former controller goes on until it learns of it",
+    "reconnects": "requests whose answer is lost: sent again on a new connection, the first copy arrives late",
+}
+"""Faults, each with a number that a scenario grants; healing is never bounded."""
+
+
+class Cluster(Protocol):
+    """Types, the initial state and the words that controllers and brokers share.
+
+    A broker epoch is the count of the broker's registrations, from 0: of creation transaction ids only the order
+    counts. The epoch that a request carries is also the generation that it was meant for; without the rules of
+    KIP-380 nobody compares it, and only properties look at it.
+    """
+
+    parameters = {
+        "brokers": Parameter(2, 2, 3, "brokers, each with a replica of the partition"),
+        "metadata": Parameter(1, 0, 1, "whether UpdateMetadata is part of the exploration"),
+        "in_flight": Parameter(8, 1, 12, "requests under way to a broker"),
+        "max_leader_epoch": Parameter(6, 1, 12, "the last leader epoch"),
+        **{name: Parameter(0, 0, 3, f"budget: {meaning}") for name, meaning in BUDGETS.items()},
+    }
+    rules = RULES
+    profiles = PROFILES
+
+    def define(self) -> Struct:
+        """Size the types."""
+        p = self.p
+        self.broker = Index("broker", p.brokers)
+        self.controller = Index("controller", p.failovers + 1)
+        self.successor = range(1, p.failovers + 1)
+        self.position = range(p.in_flight)
+        self.again = (False, True) if p.reconnects else (False,)
+        self.brokers = Set(self.broker)
+        self.some_broker = Option(self.broker)
+        generations = p.bounces + p.controlled_shutdowns + p.expirations
+        self.epoch = Int(0, generations)
+        self.some_epoch = Option(self.epoch)
+        self.some_controller = Option(self.controller)
+        self.registrations = Array(self.broker, self.some_epoch)
+        self.leader_epoch = Int(0, p.max_leader_epoch, bound="max_leader_epoch")
+        self.some_leader_epoch = Option(self.leader_epoch)
+        self.partition = Struct(
+            "Partition", leader=self.some_broker, leader_epoch=self.leader_epoch, isr=self.brokers
+        )
+        self.leadership = Struct("Leadership", leader=self.some_broker, leader_epoch=self.leader_epoch)
+        self.some_leadership = Option(self.leadership)
+        self.zookeeper = Struct(
+            "ZooKeeper",
+            registrations=self.registrations,
+            last_epochs=Array(self.broker, self.epoch),
+            controller=self.controller,
+            partition=self.partition,
+        )
+        # Of a controller that is not active, or not yet, everything is zero.
+        self.controller_type = Struct(
+            "Controller",
+            active=Bool,
+            registrations=self.registrations,
+            shutting_down=self.brokers,
+            leadership=self.leadership,
+        )
+        # The controller that sent it stands for its controller epoch. A late copy waits on a connection of its own.
+        self.request = Struct(
+            "Request",
+            kind=Kind,
+            controller=self.controller,
+            broker_epoch=self.epoch,
+            leader=self.some_broker,
+            leader_epoch=self.leader_epoch,
+            late=Bool,
+        )
+        self.channel = Seq(self.request, p.in_flight, bound="in_flight")
+        self.shutdown_request = Struct(
+            "ControlledShutdown", recipient=self.controller, broker_epoch=self.epoch
+        )
+        self.broker_type = Struct(
+            "Broker",
+            status=Status,
+            epoch=self.epoch,
+            controller_epoch=self.some_controller,
+            leader=self.some_broker,
+            leader_epoch=self.some_leader_epoch,
+            # The generation that the StopReplica was meant for which stopped the replica; none: it is not stopped.
+            stopped_for=self.some_epoch,
+            **({"metadata": self.some_leadership} if p.metadata else {}),
+            # What only properties look at: the last leader epoch that a former process led in; whether this process
+            # has obeyed a request meant for a former generation, or of a lower epoch than it had seen.
+            led_formerly=self.some_leader_epoch,
+            misled=Bool,
+            reverted=Bool,
+        )
+        return Struct(
+            "State",
+            zookeeper=self.zookeeper,
+            controllers=Array(self.controller, self.controller_type),
+            brokers=Array(self.broker, self.broker_type),
+            requests=Array(self.broker, self.channel),
+            shutdown_requests=Array(self.broker, Option(self.shutdown_request)),
+            # For properties: brokers that lost leadership to a ControlledShutdown of a former generation.
+            deposed=self.brokers,
+            budgets=Struct("Budgets", **{name: Int(0, getattr(p, name)) for name in BUDGETS}),
+        )
+
+    def initial(self) -> list[dict[str, Any]]:
+        """Every broker runs, is registered and in the ISR; broker 0 leads; all know."""
+        p = self.p
+        registrations = [0] * p.brokers
+        leadership = {"leader": 0, "leader_epoch": 0}
+        active = {
+            "active": True,
+            "registrations": registrations,
+            "shutting_down": [],
+            "leadership": leadership,
+        }
+        broker = {
+            "status": "RUNNING",
+            "epoch": 0,
+            "controller_epoch": 0,
+            **leadership,
+            "stopped_for": None,
+            "led_formerly": None,
+            "misled": False,
+            "reverted": False,
+            **({"metadata": leadership} if p.metadata else {}),
+        }
+        return [
+            {
+                "zookeeper": {
+                    "registrations": registrations,
+                    "last_epochs": [0] * p.brokers,
+                    "controller": 0,
+                    "partition": {**leadership, "isr": range(p.brokers)},
+                },
+                "controllers": [active] + [self.controller_type.zero()] * p.failovers,
+                "brokers": [broker] * p.brokers,
+                "requests": [[]] * p.brokers,
+                "shutdown_requests": [None] * p.brokers,
+                "deposed": [],
+                "budgets": {name: getattr(p, name) for name in BUDGETS},
+            }
+        ]
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def spend(self, s: State, budget: str) -> None:
+        """A fault that the scenario grants only so often."""
+        left = getattr(s.budgets, budget)
+        require(f"the scenario grants {budget}", left > 0)
+        setattr(s.next.budgets, budget, left - 1)
+
+    def older(self, epoch: Number, other: Number) -> Truth:
+        """380.1. Whether one broker epoch is seen to be lower than another."""
+        return (epoch < other) & self.on("epoch_per_registration")
+
+    def is_up(self, broker: StructValue) -> Truth:
+        """Whether a broker's process runs, be it shutting down."""
+        return broker.status != "DOWN"
+
+    def leads(self, b: Number, broker: StructValue) -> Truth:
+        """Whether a broker takes itself for the leader."""
+        return self.is_up(broker) & broker.leader.is_(b) & broker.stopped_for.is_none
+
+    def registered(self, registrations: Any) -> SetValue:
+        """The brokers in a broker list."""
+        return self.brokers.of(lambda b: registrations[b].is_some)
+
+    def first(self, candidates: SetValue) -> OptionValue:
+        """The first of some replicas in the order of the assignment, which is that of their ids; or none."""
+        found: OptionValue = self.some_broker.none()
+        for b in reversed(list(self.broker)):
+            found = where(candidates.has(b), self.some_broker.some(b), found)
+        return found
+
+    def decided(self, p: StructValue, condition: Truth, leader: Any, isr: Any) -> StructValue:
+        """The partition as the controller decides it where the condition holds: in the next leader epoch."""
+        epoch = p.leader_epoch + (1 if self.on("decision_bumps_leader_epoch") else 0)
+        after: StructValue = where(condition, self.partition(leader=leader, leader_epoch=epoch, isr=isr), p)
+        return after
+
+    def leadership_of(self, partition: StructValue) -> StructValue:
+        """What requests say of a partition. The ISR is left out: a leader changes it in ZooKeeper, by version."""
+        return self.leadership(leader=partition.leader, leader_epoch=partition.leader_epoch)
+
+
+__all__ = ["BUDGETS", "Cluster", "Kind", "Status"]

@@ -1,0 +1,30 @@
+"""How runs are drawn: controllers and brokers, and what they send each other. ZooKeeper's nodes are told as changes."""
+
+from __future__ import annotations
+
+from model.language import Drawing, Lane, Message
+
+DRAWING = Drawing(
+    lanes=(
+        Lane("controller {}", ("controller {}",), index="controller", state="controllers"),
+        Lane("broker {}", ("broker {}",), index="broker", state="brokers"),
+    ),
+    messages={
+        "requests": Message("", shows=("kind", "broker_epoch", "leader", "leader_epoch")),
+        "shutdown_requests": Message("ControlledShutdown", to="recipient", shows=("broker_epoch",)),
+    },
+    tells=(
+        "zookeeper.registrations",
+        "zookeeper.partition",
+        "brokers.status",
+        "brokers.epoch",
+        "brokers.leader",
+        "brokers.leader_epoch",
+        "brokers.stopped_for",
+        "brokers.metadata",
+        "controllers.registrations",
+        "controllers.shutting_down",
+    ),
+)
+
+__all__ = ["DRAWING"]
