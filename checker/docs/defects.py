@@ -35,15 +35,15 @@ class Defect:
         return [rule for rule, on in self.scenario.rules.items() if not on]
 
 
-def names() -> list[str]:
-    """All defects, in the order of their files."""
-    return [name.removeprefix(PLACE) for name in scenarios.titles() if name.startswith(PLACE)]
+def names(place: str = PLACE) -> list[str]:
+    """All defects of a protocol, those of replication unless said, in the order of their files."""
+    return [name.removeprefix(place) for name in scenarios.titles() if name.startswith(place)]
 
 
 @cache
-def find(name: str) -> Defect:
+def find(name: str, place: str = PLACE) -> Defect:
     """Search for a defect; with one worker, so that it is the same run every time."""
-    scenario = scenarios.find(PLACE + name)
+    scenario = scenarios.find(place + name)
     model = Request.of(scenario, Overrides()).model()
     result = search(model, SearchOptions(workers=1, stop_at_first=True))
     return Defect(name, scenario, model, result, follow_all(model, result.violations))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from checker.counterexample import Counterexample
 from checker.docs import defects
@@ -33,12 +33,7 @@ step of the receiver that takes it, which can be much later, or never. Brokers a
 
 def gallery() -> str:
     """The page: a table of all defects, then each with its chart and its words."""
-    lines = [
-        _HEAD,
-        "| defect | rules off | property | depth | states searched |",
-        "| --- | --- | --- | ---: | ---: |",
-    ]
-    lines += [_row(defects.find(name)) for _, names in GROUPS for name in names]
+    lines = [_HEAD, *table(defects.find(name) for _, names in GROUPS for name in names)]
     for title, names in GROUPS:
         lines += ["", f"## {title}"]
         lines += [section(name) for name in names]
@@ -47,7 +42,16 @@ def gallery() -> str:
 
 def section(name: str) -> str:
     """What the page says of one defect."""
-    return "\n".join(_section(defects.find(name)))
+    return "\n".join(entry(defects.find(name), NOTES[name]))
+
+
+def table(found: Iterable[Defect]) -> list[str]:
+    """Defects in a table, each with a link to its entry."""
+    head = [
+        "| defect | rules off | property | depth | states searched |",
+        "| --- | --- | --- | ---: | ---: |",
+    ]
+    return head + [_row(defect) for defect in found]
 
 
 def _row(defect: Defect) -> str:
@@ -64,10 +68,11 @@ def _row(defect: Defect) -> str:
     )
 
 
-def _section(defect: Defect) -> Iterator[str]:
+def entry(defect: Defect, note: str) -> Iterator[str]:
+    """A defect with a note on it: the rules that are off, the budgets, and the shortest run as a chart and in words."""
     scenario = defect.scenario
     yield f"\n### {defect.name}\n"
-    yield f"**{scenario.title}.** {NOTES[defect.name]}\n"
+    yield f"**{scenario.title}.** {note}\n"
     rules = scenario.protocol.rules
     if defect.off:
         for rule in defect.off:
@@ -99,4 +104,4 @@ def _words(chart: SequenceChart, example: Counterexample) -> Iterator[str]:
         yield f"| {number} | {step.sentence} | {changes} |"
 
 
-__all__ = ["gallery", "section"]
+__all__ = ["entry", "gallery", "section", "table"]
