@@ -19,6 +19,7 @@ from pathlib import Path
 import model
 from checker.problems import InputError, unknown
 from model.language.errors import LanguageError
+from model.language.liveness import Liveness
 from model.language.protocol import Invariant, Protocol
 
 MODELS = Path(model.__file__).parent
@@ -33,6 +34,7 @@ class Definition:
     protocol: type[Protocol]
     invariants: tuple[Invariant, ...]
     file: Path | None = None
+    liveness: tuple[Liveness, ...] = ()
 
 
 def protocol_names() -> list[str]:
@@ -72,8 +74,13 @@ def load(name: str) -> Definition:
     protocol = getattr(module, "PROTOCOL", None)
     if protocol is None:
         raise InputError(unknown("protocol", name, protocol_names()))
-    stated = getattr(_module(f"invariants.{name}"), "INVARIANTS", ())
-    return Definition(name, protocol, (*stated, *protocol.invariants))
+    stated = _module(f"invariants.{name}")
+    return Definition(
+        name,
+        protocol,
+        (*getattr(stated, "INVARIANTS", ()), *protocol.invariants),
+        liveness=(*getattr(stated, "LIVENESS", ()), *protocol.liveness),
+    )
 
 
 def load_file(path: Path) -> Definition:
@@ -102,7 +109,9 @@ def load_file(path: Path) -> Definition:
     if not (isinstance(protocol, type) and issubclass(protocol, Protocol)):
         raise InputError(f"{path}: PROTOCOL is not a subclass of Protocol")
     protocol.name = protocol.name or path.stem
-    return Definition(protocol.name, protocol, tuple(protocol.invariants), path)
+    return Definition(
+        protocol.name, protocol, tuple(protocol.invariants), path, liveness=tuple(protocol.liveness)
+    )
 
 
 @contextmanager

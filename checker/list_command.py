@@ -1,4 +1,4 @@
-"""``highwater list``: scenarios, protocols, rules, invariants, actions."""
+"""``highwater list``: scenarios, protocols, rules, invariants, liveness properties, actions."""
 
 from __future__ import annotations
 

@@ -9,10 +9,11 @@ from typing import Any
 from checker import catalogue, scenarios
 from checker.catalogue import Definition
 from checker.request import Overrides, Request
+from model.language.liveness import Liveness
 from model.language.model import Model
 from model.language.protocol import Action, Invariant, Protocol
 
-KINDS = ("scenarios", "protocols", "rules", "invariants", "actions")
+KINDS = ("scenarios", "protocols", "rules", "invariants", "liveness", "actions")
 
 Entry = dict[str, Any]
 
@@ -42,7 +43,7 @@ def find(name: str) -> list[Entry]:
     found = []
     for definition in definitions():
         if of in ("", definition.name):
-            for kind in ("rules", "invariants", "actions"):
+            for kind in ("rules", "invariants", "liveness", "actions"):
                 for entry in _parts(definition, kind):
                     if entry["name"] == part:
                         found.append(_in_full(definition, entry))
@@ -77,7 +78,10 @@ def scenario(name: str) -> Entry:
             {"name": n, "on": request.rules[n], "source": r.source, "sentence": r.sentence}
             for n, r in kind.rules.items()
         ],
-        "properties": [_invariant(found.definition, i) for i in request.invariants],
+        "properties": [
+            *(_invariant(found.definition, i) for i in request.invariants),
+            *(_liveness(found.definition, p) for p in request.liveness),
+        ],
         "promise": {
             "violated": sorted(promise.violated),
             "distinct_states": promise.distinct_states,
@@ -87,7 +91,7 @@ def scenario(name: str) -> Entry:
 
 
 def protocol(definition: Definition) -> Entry:
-    """A protocol: parameters, profiles with their rules, rules, invariants, actions, and its scenarios."""
+    """A protocol: parameters, profiles with their rules, rules, properties, actions, and its scenarios."""
     kind = definition.protocol
     place = definition.name.replace(".", "/")
     return {
@@ -104,6 +108,7 @@ def protocol(definition: Definition) -> Entry:
         ],
         "rules": _parts(definition, "rules"),
         "invariants": _parts(definition, "invariants"),
+        "liveness": _parts(definition, "liveness"),
         "actions": _parts(definition, "actions"),
         "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],
     }
@@ -123,6 +128,8 @@ def _parts(definition: Definition, kind: str) -> list[Entry]:
         ]
     if kind == "invariants":
         return [_invariant(definition, invariant) for invariant in definition.invariants]
+    if kind == "liveness":
+        return [_liveness(definition, liveness) for liveness in definition.liveness]
     return [_action(definition, action) for action in definition.protocol.actions()]
 
 
@@ -134,6 +141,19 @@ def _invariant(definition: Definition, invariant: Invariant) -> Entry:
         "source": invariant.source,
         "rule": invariant.rule,
         "meaning": invariant.meaning,
+    }
+
+
+def _liveness(definition: Definition, liveness: Liveness) -> Entry:
+    return {
+        "kind": "liveness",
+        "name": liveness.name,
+        "protocol": definition.name,
+        "source": liveness.source,
+        "rule": liveness.rule,
+        "says": str(liveness.kind),
+        "fair": [str(fairness) for fairness in liveness.fair],
+        "meaning": liveness.meaning,
     }
 
 

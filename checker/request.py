@@ -7,8 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from checker import catalogue
 from checker.problems import InputError
-from checker.scenarios import Scenario, chosen_properties, known_parameter, known_profile, known_rule
+from checker.scenarios import (
+    Scenario,
+    chosen_liveness,
+    chosen_properties,
+    known_parameter,
+    known_profile,
+    known_rule,
+)
 from checker.search import DEADLOCK
+from model.language.liveness import Liveness
 from model.language.model import Model
 from model.language.protocol import Invariant
 
@@ -68,6 +76,7 @@ class Request:
     deadlock: bool
     as_written: bool
     counts_promised: bool
+    liveness: tuple[Liveness, ...] = ()
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
@@ -86,7 +95,13 @@ class Request:
         names = overrides.properties or scenario.properties
         with _option("--property" if overrides.properties else "properties"):
             invariants = chosen_properties(scenario.definition, rules, names)
+            liveness = chosen_liveness(scenario.definition, rules, names)
         symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
+        if symmetry and liveness:
+            raise InputError(
+                f"{scenario.name}: {', '.join(p.name for p in liveness)} cannot be checked with symmetry: fairness "
+                "is about steps that symmetry takes for each other; use --no-symmetry"
+            )
         named_deadlock = DEADLOCK in (names or ())
         deadlock = named_deadlock or (
             (scenario.deadlock and not overrides.properties)
@@ -104,23 +119,31 @@ class Request:
             deadlock=deadlock,
             as_written=not overrides.void,
             counts_promised=not overrides.void and symmetry == scenario.symmetry,
+            liveness=liveness,
         )
 
     def without_symmetry(self) -> Request:
         """The same without reduction by symmetry; where that changes it, counts are no longer promised."""
         return replace(self, symmetry=False, counts_promised=False) if self.symmetry else self
 
+    def invariants_only(self, why: str) -> Request:
+        """The same without liveness properties; InputError, with the reason, where nothing else was named."""
+        if self.liveness and not (self.invariants or self.deadlock):
+            raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
+        return replace(self, liveness=())
+
     @property
     def properties(self) -> list[str]:
         """The names of what is checked."""
-        return [i.name for i in self.invariants] + [DEADLOCK] * self.deadlock
+        named = [i.name for i in self.invariants] + [p.name for p in self.liveness]
+        return named + [DEADLOCK] * self.deadlock
 
     def model(self) -> Model:
         """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
         definition = self.scenario.definition
         with catalogue.blaming(definition.file):
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
-            traced = Model(protocol, self.invariants)
+            traced = Model(protocol, self.invariants, self.liveness)
             _ = traced.initial  # so that what is wrong with the initial states is said now
         return traced
 

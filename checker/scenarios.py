@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from checker import catalogue
 from checker.catalogue import Definition
 from checker.problems import InputError, unknown
 from checker.search import DEADLOCK
+from model.language.liveness import Liveness
 from model.language.protocol import Invariant, Parameter, Profile, Protocol, Rule
 
 KEYS: dict[str, type[Any]] = {
@@ -55,7 +56,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario as its file states it. ``properties`` None means all; ``rules`` go over the profile."""
+    """A scenario as its file states it. ``properties`` None means all invariants; ``rules`` go over the profile."""
 
     name: str
     title: str
@@ -149,7 +150,8 @@ def read(path: Path, name: str) -> Scenario:
     values = scenario.rule_values(profile, rules)
     with file.at("properties"):
         chosen = chosen_properties(definition, values, scenario.properties)
-    checked = {i.name for i in chosen}
+        live = chosen_liveness(definition, values, scenario.properties)
+    checked = {i.name for i in chosen} | {p.name for p in live}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)
     with file.at("violated", "expect"):
@@ -191,11 +193,24 @@ def chosen_properties(
     definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
 ) -> tuple[Invariant, ...]:
     """The invariants of these names (None: all) that exist under these rules; ``deadlock`` is not one."""
-    by_name = {i.name: i for i in definition.invariants}
     if names is None:
-        return tuple(i for i in by_name.values() if i.rule is None or rules[i.rule])
-    chosen: dict[str, Invariant] = {}
-    for name in names:
+        return tuple(i for i in definition.invariants if i.rule is None or rules[i.rule])
+    return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, Invariant))
+
+
+def chosen_liveness(
+    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+) -> tuple[Liveness, ...]:
+    """The liveness properties of these names (None: none; they are checked only where they are named)."""
+    return tuple(p for p in _named_properties(definition, rules, names or ()) if isinstance(p, Liveness))
+
+
+def _named_properties(
+    definition: Definition, rules: Mapping[str, bool], names: Iterable[str]
+) -> Iterator[Invariant | Liveness]:
+    by_name: dict[str, Invariant | Liveness] = {p.name: p for p in definition.invariants}
+    by_name |= {p.name: p for p in definition.liveness}
+    for name in dict.fromkeys(names):
         if name == DEADLOCK:
             continue
         found = by_name.get(name)
@@ -203,8 +218,7 @@ def chosen_properties(
             raise InputError(unknown(f"property of {definition.name}", name, by_name))
         if found.rule is not None and not rules[found.rule]:
             raise InputError(f"the property {name} says nothing while the rule {found.rule} is off")
-        chosen[name] = found
-    return tuple(chosen.values())
+        yield found
 
 
 # --- files --------------------------------------------------------------------------------------------

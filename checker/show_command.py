@@ -18,7 +18,7 @@ from checker.status import Status
 @click.argument("name", metavar="NAME")
 @json_output
 def show(name: str, json_file: str | None) -> Status:
-    """Show what NAME is: a scenario, a protocol, a rule, an invariant or an action.
+    """Show what NAME is: a scenario, a protocol, a rule, an invariant, a liveness property or an action.
 
     Where two protocols have the same name, PROTOCOL:NAME chooses.
     """
@@ -73,6 +73,7 @@ def _protocol(entry: Entry) -> Iterator[str]:
     yield from _section("profiles", ((p["name"], p["meaning"]) for p in entry["profiles"]))
     yield from _section("rules", ((r["name"], _sourced(r, "sentence")) for r in entry["rules"]))
     yield from _section("invariants", ((i["name"], _sourced(i, "meaning")) for i in entry["invariants"]))
+    yield from _section("liveness", ((p["name"], _sourced(p, "meaning")) for p in entry["liveness"]))
     yield from _section("actions", ((_call(a), _sourced(a, "meaning")) for a in entry["actions"]))
     yield from _section("scenarios", ((name,) for name in entry["scenarios"]))
 
@@ -85,6 +86,12 @@ def _rule(entry: Entry) -> Iterator[str]:
 
 def _invariant(entry: Entry) -> Iterator[str]:
     yield from _head(entry, entry["name"], "meaning")
+
+
+def _liveness(entry: Entry) -> Iterator[str]:
+    yield from _head(entry, entry["name"], "meaning")
+    yield f"  says: {entry['says']}"
+    yield from _section("fair", ((fairness,) for fairness in entry["fair"]))
 
 
 def _action(entry: Entry) -> Iterator[str]:
@@ -106,6 +113,7 @@ _LINES = {
     "protocol": _protocol,
     "rule": _rule,
     "invariant": _invariant,
+    "liveness": _liveness,
     "action": _action,
 }
 

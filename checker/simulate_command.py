@@ -53,6 +53,7 @@ def simulate(
     output = JsonOutput(json_file)
     trace = TraceOutput(trace_out)
     request = Request.of(scenarios.find(name), overrides).without_symmetry()
+    request = request.invariants_only("random walks come to no end; ask `highwater check`")
     options = SimulationOptions(
         walks=walks,
         depth=depth,
