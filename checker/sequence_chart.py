@@ -17,7 +17,7 @@ from checker import words
 from checker.counterexample import Counterexample, Step
 from model.language.drawing import Drawing, Lane, Message
 from model.language.protocol import Protocol
-from model.language.types import Array, Index, Option, Struct, Type
+from model.language.types import Array, Index, Option, Seq, Struct, Type
 
 _WIDTH = 44
 _NOWHERE = Drawing((Lane("the system", ()),))
@@ -78,12 +78,11 @@ class SequenceChart:
             if array is None:
                 continue
             assert isinstance(array, Array)
-            content = array.element.content_type if isinstance(array.element, Option) else array.element
-            assert isinstance(content, Struct)
+            content = _content_type(array.element)
             for i, (old, new) in enumerate(zip(before[name], after[name], strict=True)):
-                if new is not None and new != old:
-                    receiver = self._receiver(message, array, i, content, new)
-                    yield receiver, _content(message, content, new)
+                for value in _added(message, old, new):
+                    receiver = self._receiver(message, array, i, content, value)
+                    yield receiver, _content(message, content, value)
 
     def _receiver(
         self, message: Message, array: Array, index: int, type: Struct, value: Mapping[str, Any]
@@ -125,6 +124,34 @@ def _paragraphs(texts: Sequence[str], width: int = _WIDTH) -> str:
     """Texts as lines of a note, folded."""
     folded = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
     return "<br/>".join(escape(line) for line in folded)
+
+
+def _content_type(element: Type) -> Struct:
+    """The type of the messages that an element holds: one, one or none, or a queue of them."""
+    if isinstance(element, Option):
+        element = element.content_type
+    elif isinstance(element, Seq):
+        element = element.element
+    assert isinstance(element, Struct)
+    return element
+
+
+def _added(message: Message, old: Any, new: Any) -> list[Mapping[str, Any]]:
+    """The messages that came; in a queue those that a reader can tell from what was there, wherever they stand."""
+    if not isinstance(new, list):
+        return [new] if new is not None and new != old else []
+    left = [_shown(message, value) for value in old]
+    found = []
+    for value in new:
+        if (shown := _shown(message, value)) in left:
+            left.remove(shown)
+        else:
+            found.append(value)
+    return found
+
+
+def _shown(message: Message, value: Mapping[str, Any]) -> list[Any]:
+    return [value[name] for name in message.shows or value]
 
 
 def _content(message: Message, type: Struct, value: Mapping[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from model.language import State, all_of, implies, invariant
-from model.language.values import Bool
+from model.language import State, all_of, always_eventually, any_of, either, implies, invariant, weak
+from model.language.values import Bool, Int, as_bool
 from model.zookeeper import ZooKeeperMode
 
 
@@ -123,4 +123,70 @@ INVARIANTS = (
 )
 """What must hold of the control plane."""
 
-__all__ = ["INVARIANTS"]
+DELIVERY = weak(
+    either("take_leader_and_isr", "take_update_metadata", "take_stop_replica"), by=["b"], again=False
+)
+"""Requests to a broker that runs arrive."""
+
+LOOKS = weak("read_broker_list")
+"""A controller that has been told of a change of the broker list reads it."""
+
+SESSIONS = weak("register_again", "learn_epoch")
+"""A broker that has lost its session registers again, and learns its new broker epoch."""
+
+
+def _is_live(m: ZooKeeperMode, s: State, b: Int) -> Bool:
+    """Whether a broker runs, is registered, and does not want to stop."""
+    return (s.brokers[b].status == "RUNNING") & s.zookeeper.registrations[b].is_(s.brokers[b].epoch)
+
+
+@always_eventually("380.4", fair=DELIVERY + LOOKS)
+def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Bool:
+    """Every live broker comes to have the leader and leader epoch that the controller decided, and a running replica.
+
+    A broker that its controller tells nothing serves nobody, and fetches from nobody.
+    """
+    p = s.zookeeper.partition
+    return all_of(
+        ~_is_live(m, s, b)
+        | (
+            (s.brokers[b].leader == p.leader)
+            & s.brokers[b].leader_epoch.is_(p.leader_epoch)
+            & s.brokers[b].stopped_for.is_none
+        )
+        for b in m.broker
+    )
+
+
+@always_eventually("380.4", fair=DELIVERY + LOOKS)
+def live_brokers_know_the_leader(m: ZooKeeperMode, s: State) -> Bool:
+    """Every live broker comes to tell clients of the leader that the controller decided."""
+    if not m.p.metadata:
+        return as_bool(True)
+    leadership = m.leadership_of(s.zookeeper.partition)
+    return all_of(~_is_live(m, s, b) | s.brokers[b].metadata.is_(leadership) for b in m.broker)
+
+
+@always_eventually("380.3", fair=LOOKS)
+def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Bool:
+    """While there is a live broker in the ISR, the partition comes to have a leader that is registered."""
+    p = s.zookeeper.partition
+    nobody = ~any_of(p.isr.has(b) & _is_live(m, s, b) for b in m.broker)
+    return nobody | m.registered(s.zookeeper.registrations).has(p.leader)
+
+
+@always_eventually("380.1", fair=SESSIONS)
+def sessions_come_back(m: ZooKeeperMode, s: State) -> Bool:
+    """A broker that runs comes to be registered, and to know its broker epoch."""
+    return all_of((s.brokers[b].status != "RUNNING") | _is_live(m, s, b) for b in m.broker)
+
+
+LIVENESS = (
+    live_brokers_hear_what_was_decided,
+    live_brokers_know_the_leader,
+    a_live_isr_member_leads,
+    sessions_come_back,
+)
+"""What must happen in the end."""
+
+__all__ = ["INVARIANTS", "LIVENESS"]

@@ -27,7 +27,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Message:
-    """What one element of a field holds while it is under way.
+    """What one element of a field holds while it is under way: a message, or a queue of them.
 
     ``to`` names the field of the message that says whose it is, or the title of a lane; empty: it is for the
     value whose element it is. ``shows`` are the fields of the message that a reader wants to see.

@@ -10,7 +10,7 @@ DRAWING = Drawing(
         Lane("broker {}", ("broker {}",), index="broker", state="brokers"),
     ),
     messages={
-        "requests": Message("", shows=("kind", "broker_epoch", "leader", "leader_epoch")),
+        "requests": Message("Request", shows=("kind", "broker_epoch", "leader", "leader_epoch")),
         "shutdown_requests": Message("ControlledShutdown", to="recipient", shows=("broker_epoch",)),
     },
     tells=(
