@@ -1,0 +1,128 @@
+"""Fingerprints of expressions, actions and models that do not depend on names, or on how a thing is written.
+
+Two expressions have one fingerprint where they differ only by the order of operands, by how ``and``, ``or``, sums and
+unions are grouped, by De Morgan's laws, or by writing ``a < 3`` as ``a <= 2``. Names of fields, actions, guards,
+parameters and properties are no part of it, nor is the order of guards, actions and properties. The place of a
+scalar in the state is: who moves a field gets another fingerprint, though nothing else changes.
+
+A fingerprint that is equal says that the behaviour is equal; one that is not says nothing of the behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from model.language import graph
+from model.language.graph import INT, Node
+from model.language.model import Instance, Model, Property
+
+_GROUPED = {"and", "or", "add", "union", "intersection", "min", "max"}
+"""Operations whose operands may be grouped and ordered in any way."""
+
+
+class Fingerprints:
+    """Fingerprints of nodes, each computed once."""
+
+    def __init__(self) -> None:
+        self._key: dict[int, str] = {}
+        self._parts: dict[tuple[int, bool], tuple[str, ...]] = {}
+
+    def node(self, root: Node) -> str:
+        """The fingerprint of an expression."""
+        if root.id not in self._key:
+            for node in graph.reachable([root]):
+                if node.id not in self._key:
+                    self._key[node.id] = self._of(node)
+        return self._key[root.id]
+
+    def instance(self, instance: Instance) -> str:
+        """The fingerprint of an action with its parameters fixed: when it is enabled, and what it does."""
+        writes = [f"{leaf}={self.node(w.node)}" for leaf, w in sorted(instance.writes.items())]
+        checks = sorted(f"{self.node(c.node)}:{c.bound is not None}" for c in instance.checks)
+        return _digest("instance", self.node(instance.enabled), *writes, "checks", *checks)
+
+    def action(self, instances: Iterable[Instance]) -> str:
+        """The fingerprint of an action by all of its instances."""
+        return _digest("action", *sorted(self.instance(i) for i in instances))
+
+    def property(self, found: Property) -> str:
+        """The fingerprint of a property: what it asks, and when it has something to say."""
+        return _digest("property", self.node(found.node), self.node(found.premise))
+
+    def model(self, model: Model, *options: object) -> str:
+        """The fingerprint of a whole model: its scalars, initial states, actions and properties."""
+        return _digest(
+            "model",
+            *(f"{leaf.sort}:{leaf.low}:{leaf.high}" for leaf in model.leaves),
+            *map(str, sorted(model.initial)),
+            *sorted(self.action(own) for own in by_action(model).values()),
+            *sorted(self.property(p) for p in model.properties),
+            *map(str, options),
+        )
+
+    # --- one node ---------------------------------------------------------------------------------
+
+    def _of(self, node: Node) -> str:
+        if node.op in ("const", "input"):
+            return _digest(node.op, node.sort, str(node.value))
+        if node.op == "not":
+            return _negated(self._key[node.args[0].id])
+        if node.op == "and":
+            return _digest("and", *self._conjuncts(node, True))
+        if node.op == "or":  # not (not a and not b)
+            return _negated(_digest("and", *self._conjuncts(node, False)))
+        if node.op in _GROUPED:
+            return _digest(node.op, *self._operands(node))
+        keys = [self._key[a.id] for a in node.args]
+        if node.op == "eq":
+            keys.sort()
+        if node.op == "lt" and node.args[0].is_const:  # 2 < a is not (a < 3)
+            after = _digest("const", INT, str(node.args[0].value + 1))
+            return _negated(_digest("lt", keys[1], after))
+        return _digest(node.op, *keys)
+
+    def _conjuncts(self, node: Node, positive: bool) -> tuple[str, ...]:
+        """What must hold so that the node does (or, not positive, so that it does not), each once, in order."""
+        if node.op == "not":
+            return self._conjuncts(node.args[0], not positive)
+        if node.op == ("and" if positive else "or"):
+            known = self._parts.get((node.id, positive))
+            if known is None:
+                parts = {part for a in node.args for part in self._conjuncts(a, positive)}
+                known = self._parts[node.id, positive] = tuple(sorted(parts))
+            return known
+        key = self._key[node.id]
+        return (key if positive else _negated(key),)
+
+    def _operands(self, node: Node) -> tuple[str, ...]:
+        """The operands of a chain of one operation, in order; each once where once or twice is the same."""
+        known = self._parts.get((node.id, True))
+        if known is None:
+            parts = [
+                part
+                for a in node.args
+                for part in (self._operands(a) if a.op == node.op else (self._key[a.id],))
+            ]
+            known = tuple(sorted(parts if node.op == "add" else set(parts)))
+            self._parts[node.id, True] = known
+        return known
+
+
+def _negated(key: str) -> str:
+    return key[1:] if key.startswith("!") else "!" + key
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode(), digest_size=10).hexdigest()
+
+
+def by_action(model: Model) -> dict[str, list[Instance]]:
+    """The instances of each action that has some."""
+    found: dict[str, list[Instance]] = {}
+    for instance in model.instances:
+        found.setdefault(instance.action.name, []).append(instance)
+    return found
+
+
+__all__ = ["Fingerprints", "by_action"]

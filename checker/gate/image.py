@@ -1,0 +1,108 @@
+"""A program that writes the models of scenarios, traced by the source of one revision, as JSON.
+
+``python -I image.py ROOT`` reads names of scenarios from standard input, one a line, and writes one line of JSON for
+each. ROOT comes first on the path, so that what it holds of ``model``, ``invariants`` and ``checker`` is used. It is
+run by its path, in a process of its own, and leans on as little as it can of what other revisions may have otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def image(model: Any, asked: Any) -> dict[str, Any]:
+    """A traced model and its request as plain data."""
+    from model.language import graph
+
+    roots = []
+    for instance in model.instances:
+        roots += [g.node for g in instance.guards]
+        roots += [w.node for w in instance.writes.values()]
+        roots += [c.node for c in instance.checks]
+    for prop in model.properties:
+        roots += [prop.node, prop.premise]
+    nodes = graph.reachable(roots)
+    numbers = {node.id: i for i, node in enumerate(nodes)}
+
+    def number(node: Any) -> int:
+        return numbers[node.id]
+
+    return {
+        "protocol": model.protocol.name,
+        "state": type_image(model.protocol.state),
+        "initial": [list(state) for state in model.initial],
+        "nodes": [[n.op, [numbers[a.id] for a in n.args], n.value, n.sort, n.low, n.high] for n in nodes],
+        "actions": {
+            a.name: {"says": a.says, "source": a.source, "meaning": a.meaning} for a in model.actions
+        },
+        "instances": [
+            {
+                "action": i.action.name,
+                "parameters": dict(i.parameters),
+                "guards": [[g.name, number(g.node), g.place] for g in i.guards],
+                "writes": [[leaf, number(w.node), w.place] for leaf, w in i.writes.items()],
+                "checks": [[c.leaf, number(c.node), c.bound, c.message, c.place] for c in i.checks],
+            }
+            for i in model.instances
+        ],
+        "properties": [
+            {
+                "name": p.name,
+                "source": p.invariant.source,
+                "meaning": p.invariant.meaning,
+                "node": number(p.node),
+                "premise": number(p.premise),
+            }
+            for p in model.properties
+        ],
+        "parameters": dict(asked.parameters),
+        "rules": {name: bool(on) for name, on in asked.rules.items()},
+        "sentences": {n: [r.source, r.sentence] for n, r in type(model.protocol).rules.items()},
+        "symmetry": bool(asked.symmetry),
+        "deadlock": bool(asked.deadlock),
+    }
+
+
+def type_image(type_: Any) -> Any:
+    """A type as plain data: its kind, and what makes it."""
+    kind = type(type_).__name__
+    if kind == "BoolType":
+        return [kind]
+    if kind == "IntType":
+        return [kind, type_.low, type_.high, type_.bound]
+    if kind == "Index":
+        return [kind, type_.name, type_.size]
+    if kind == "Enum":
+        return [kind, type_.name, list(type_.members)]
+    if kind == "Set":
+        return [kind, type_image(type_.index)]
+    if kind == "Option":
+        return [kind, type_image(type_.content_type)]
+    if kind == "Array":
+        return [kind, type_image(type_.index), type_image(type_.element)]
+    if kind == "Seq":
+        return [kind, type_image(type_.element), type_.maximum, type_.bound]
+    if kind == "Struct":
+        return [kind, type_.name, [[name, type_image(inner)] for name, inner in type_.fields.items()]]
+    raise TypeError(f"the type {type_} is not known")
+
+
+def main(root: str) -> None:
+    """Write an image, or what is wrong, for each scenario named on standard input."""
+    sys.path.insert(0, root)
+    from checker import scenarios
+    from checker.request import Overrides, Request
+
+    for line in sys.stdin:
+        try:
+            asked = Request.of(scenarios.find(line.strip()), Overrides())
+            found = image(asked.model(), asked)
+        except Exception as wrong:
+            found = {"error": f"{type(wrong).__name__}: {wrong}"}
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,153 @@
+"""``highwater gate``: for continuous integration, everything that the committed baseline promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from checker.gate import baseline as baselines
+from checker.gate import report
+from checker.gate.baseline import Baseline, Selection
+from checker.gate.comparison import State
+from checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
+from checker.options import json_output
+from checker.output import JsonOutput, refuse_unwritable
+from checker.problems import InputError
+from checker.status import Status
+
+
+@click.command(short_help="Whether the protocol does what the committed baseline says.")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option(
+    "--baseline",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help=f"The baseline.  [default: {baselines.DEFAULT} here or above]",
+)
+@click.option("--update", is_flag=True, help="Write the baseline anew; NAMEs are added to what it selects.")
+@click.option(
+    "--against", metavar="REV", help="Compare with this revision of the protocol in place of the facts."
+)
+@click.option(
+    "--only-changed", is_flag=True, help="Leave out what has the model and the engine of the baseline."
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Stop then; what the change touches comes first, and what was not run is named.",
+)
+@click.option(
+    "--explain",
+    type=click.IntRange(0),
+    default=2,
+    metavar="N",
+    show_default=True,
+    help="Explain so many of the scenarios that differ, the smallest ones.",
+)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes.  [default: all cores]")
+@click.option("--markdown", metavar="FILE", help="Write a summary as Markdown.")
+@click.option("--junit", metavar="FILE", help="Write a test suite as JUnit XML.")
+@click.option("--github", is_flag=True, help="Print annotations for a workflow of GitHub.")
+@json_output
+@click.option("--quiet", is_flag=True, help="No progress, no explanations: the last line only.")
+def gate(
+    names: tuple[str, ...],
+    path: Path | None,
+    update: bool,
+    against: str | None,
+    only_changed: bool,
+    budget: float | None,
+    explain: int,
+    workers: int | None,
+    markdown: str | None,
+    junit: str | None,
+    github: bool,
+    json_file: str | None,
+    quiet: bool,
+) -> Status:
+    """Run what the baseline names and compare: verdicts, counts, depths, actions taken, premises met, proofs.
+
+    Without NAMEs all of it; a NAME can be a pattern. What is only renamed or written in another way passes. A
+    difference is explained by the revision that the baseline was written in, where git has it.
+
+    Exit status: 0 as the baseline promises, 1 something differs, 2 bad request, 3 inconclusive (the budget was used up
+    first), 130 interrupted.
+    """
+    if update and (against or only_changed or budget):
+        raise InputError(
+            "--update runs everything: it does not go with --against, --only-changed or --budget"
+        )
+    if against and only_changed:
+        raise InputError("--only-changed is about the baseline; --against leaves out what is the same anyway")
+    output = JsonOutput(json_file)
+    for option, target in (("--markdown", markdown), ("--junit", junit)):
+        if target is not None:
+            refuse_unwritable(option, target)
+    options = Options(() if update else names, budget, only_changed, explain, workers, quiet)
+    path = path or _nearest()
+    if update:
+        found, written = _update(path, names, options, quiet)
+    else:
+        baseline = baselines.read(path) if path.exists() or not (against and names) else _only(path, names)
+        found = with_revision(baseline, against, options) if against else with_baseline(baseline, options)
+        written = []
+    for line in (report.summary(found),) if quiet else report.lines(found):
+        output.say(line)
+    for line in written:
+        output.say(line)
+    if github:
+        for line in report.github(found):
+            output.say(line)
+    for target, text in ((markdown, report.markdown), (junit, report.junit)):
+        if target is not None:
+            Path(target).write_text(text(found), encoding="utf-8")
+    output.write(report.as_json(found))
+    return found.status
+
+
+def _nearest() -> Path:
+    """The baseline of this directory, or of the nearest one above that has one."""
+    for directory in (Path(), *Path.cwd().parents):
+        if (directory / baselines.DEFAULT).is_file():
+            return directory / baselines.DEFAULT
+    return baselines.DEFAULT
+
+
+def _only(path: Path, names: tuple[str, ...]) -> Baseline:
+    """A baseline that is not there, for scenarios that are named."""
+    return Baseline(path, Selection(list(names)))
+
+
+def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -> tuple[Gate, list[str]]:
+    """Run everything and write the baseline, unless something cannot be run or its own file promises otherwise."""
+    before = baselines.read(path) if path.exists() else Baseline(path, Selection())
+    before.select.scenarios += [name for name in names if name not in before.select.scenarios]
+    if not before.select.scenarios and not before.select.proofs:
+        raise InputError(f"{path}: nothing is selected; name scenarios, or `{baselines.STANDARD}`")
+    new, found = updated(before, options)
+    bad = [v for v in found.verdicts if v.state in (State.FAILED, State.NOT_RUN) or v.ran.broken]
+    if bad or found.interrupted:
+        return found, [f"{path} was not written" + "".join(f"\n  {v.entry.name}: {v.note}" for v in bad)]
+    said = list(_written(before, new))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.write_text(new.text(), encoding="utf-8")
+    except OSError as wrong:
+        raise InputError(f"{path}: {wrong.strerror or wrong}") from None
+    for verdict in found.verdicts:
+        verdict.state = State.UPDATED if not verdict.passes else verdict.state
+    return found, [*([] if quiet else said), f"{path} was written: {len(new.facts)} scenarios and proofs"]
+
+
+def _written(before: Baseline, new: Baseline) -> Iterator[str]:
+    for _, name in sorted(set(new.facts) - set(before.facts)):
+        yield f"{name}: added"
+    for _, name in sorted(set(before.facts) - set(new.facts)):
+        yield f"{name}: taken out"
+
+
+__all__ = ["gate"]
