@@ -66,7 +66,8 @@ _WRITERS: dict[tuple[str, int], tuple[int, StructWriter]] = {
     for s in (*METADATA, *CONTROL)
     for v in range(s.latest + 1)
 }
-_KEYS = {name: key for key, name in TYPES.items()}
+KEYS: dict[str, int] = {name: key for key, name in TYPES.items()}
+"""The API keys of the metadata records by name."""
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_VERSION = struct.Struct(">h")
 
@@ -94,6 +95,11 @@ def api_key(value: bytes) -> tuple[int, int]:
     if value[:3] in _BY_FRAME:
         return value[1], value[2]
     return _frame(value)[:2]
+
+
+def is_known(value: bytes) -> bool:
+    """Whether a record's frame is the usual one, of a type and a version that are in the table."""
+    return value[:3] in _BY_FRAME
 
 
 def decode(value: bytes) -> MetadataRecord:
@@ -134,7 +140,7 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
 
     Raises UnknownRecord, or FieldError (a ValueError) where the data does not fit the type.
     """
-    key = _KEYS.get(type)
+    key = KEYS.get(type)
     if key is None:
         raise UnknownRecord(None, version, type)
     known = _WRITERS.get((type, version))
@@ -194,6 +200,7 @@ def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) ->
 __all__ = [
     "CONTROL_KEYS",
     "CONTROL_TYPES",
+    "KEYS",
     "TYPES",
     "DamagedRecord",
     "FieldError",
@@ -207,4 +214,5 @@ __all__ = [
     "encode",
     "encode_control",
     "encode_unknown",
+    "is_known",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +10,10 @@ from typing import Any
 
 from traces.errors import TraceError
 from traces.kafka.batches import RecordBatch
-from traces.kafka.values import TYPES, DamagedRecord, UnknownRecord, api_key, decode
+from traces.kafka.values import KEYS, TYPES, DamagedRecord, UnknownRecord, api_key, decode
 from traces.metadata import registrations, topics
+from traces.metadata.across import CHANGED, Across, Elsewhere
+from traces.metadata.agreement import Agreement
 from traces.metadata.beliefs import Belief, Beliefs, Flags
 from traces.metadata.image import Image, Partition
 from traces.metadata.pending import Pending
@@ -20,21 +22,13 @@ from traces.metadata.situations import Situations
 from traces.metadata.slots import CannotFollow
 from traces.metadata.steps import BrokerEvent, Change, Item, Step
 from traces.metadata.telling import OnChange, Telling
-from traces.report import Candidate, Report
+from traces.metadata.together import CHANGE, Record, Together
+from traces.report import Candidate, Report, Unexplained
 from traces.rules import RuleSet
 
-_KEYS = {name: key for key, name in TYPES.items()}
-_CHANGE, _NO_OP = _KEYS["PARTITION_CHANGE_RECORD"], _KEYS["NO_OP_RECORD"]
-_QUICK = frozenset({_CHANGE, _NO_OP})
-_HANDLERS = {_KEYS[name]: handler for name, handler in (registrations.HANDLERS | topics.HANDLERS).items()}
+_HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | topics.HANDLERS).items()}
 _FRAME, _NAMED_BY, _REST = slice(0, 3), slice(3, 23), slice(23, None)
 """A record about a partition: what it is, the partition's number and topic id, and what is written of it."""
-_BEGIN, _END, _ABORT = (_KEYS[f"{what}_TRANSACTION_RECORD"] for what in ("BEGIN", "END", "ABORT"))
-MAX_TRANSACTION = 1_000_000
-"""So many records of a metadata transaction are kept until it ends."""
-SPLIT = 10_000
-"""A decision with more records than this is appended in several batches (Kafka's limit for one)."""
-
 OnSetting = Callable[[str | None], None]
 Tracks = Callable[[str], bool]
 
@@ -56,7 +50,8 @@ class Follower:
 
     ``profile`` and ``switched`` override the rules that the log calls for. ``on_change`` is told each change of
     the partitions whose names ``tracks`` accepts, and ``on_setting`` the topic whose settings changed, None for all.
-    Raises LanguageError for a profile or rule that does not exist.
+    ``across`` is there where only one share of the partitions is followed. Raises LanguageError for a profile or rule
+    that does not exist.
     """
 
     def __init__(
@@ -67,20 +62,19 @@ class Follower:
         tracks: Tracks | None = None,
         on_change: OnChange | None = None,
         on_setting: OnSetting | None = None,
+        across: Across | None = None,
     ) -> None:
-        self.report, self.image = report, Image()
+        self.report, self.image, self.across = report, Image(), across
         self.telling = Telling(report, self.image, on_change)
         self.on_setting = on_setting
         self._tracks = tracks
         self._profile, self._switched = profile, switched
-        self._rule_sets: tuple[RuleSet, ...] = rule_sets({}, profile, switched)
-        self._situations = self._with_rules(self._rule_sets)
-        self._surviving: Set[int] = set(range(len(self._rule_sets)))
+        self.agreement = Agreement(rule_sets({}, profile, switched))
+        self._situations = self._with_rules(self.agreement.sets)
         self._path = Path()
         self.is_loading = False
-        self._transaction: list[tuple[int, int, bytes]] | None = None
-        self._held: tuple[list[int], int, list[bytes]] | None = None
-        self._last_time = 0
+        self.together = Together(self.telling.skipped, self.damaged)
+        self.last_time = 0
         self._events: dict[tuple[str, int, Flags], BrokerEvent] = {}
 
     def tracks(self, name: str) -> bool:
@@ -104,30 +98,32 @@ class Follower:
         if batch.control:
             self.telling.skipped("control records", len(values))
             return
-        if time > self._last_time:
-            self._last_time = time
-        try:
-            kinds = {value[1] for value in values}  # type: ignore[index]
-        except (IndexError, TypeError):
-            raise self.damaged(batch.base_offset, "a record without a value") from None
-        full = len(values) % SPLIT == 0 and len(values) > 0
-        if full or not kinds <= _QUICK or self._transaction is not None or self._held is not None:
-            self._with_held(batch.offsets, time, values)  # type: ignore[arg-type]
-            return
+        if time > self.last_time:
+            self.last_time = time
+        kinds = self.together.kinds(batch.base_offset, values)
+        if self.together.are_alone(kinds, len(values)):
+            self.changes(batch.offsets, (time,) * len(values), values)  # type: ignore[arg-type]
+        else:
+            for group in self.together.take(batch.offsets, time, values):  # type: ignore[arg-type]
+                self.decided(group)
+        if self.telling.has_told:
+            self.tell()
+
+    def changes(self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes]) -> None:
+        """Follow changes of partitions that are decisions of their own. Raises TraceError."""
         partitions, changes, no_ops = self.image.partitions, 0, 0
         for position, value in enumerate(values):
-            assert value is not None
-            if value[1] != _CHANGE:
+            if value[1] != CHANGE:
                 no_ops += 1
                 continue
             partition = partitions.get(value[_NAMED_BY])
             if partition is None:
-                self._unknown_partition(batch.offsets[position], time, value)
+                self._unknown_partition(offsets[position], times[position], value)
                 continue
             written = value[_FRAME] + value[_REST]
             step = partition.belief.steps.get(partition.roster.items.get(written))
             if step is None or not step.is_plain or partition.state is not None:
-                self.go_on(partition, [Change(written)], [batch.offsets[position]], time, step)
+                self.go_on(partition, [Change(written)], [offsets[position]], times[position], step)
                 continue
             changes += step.changes
             partition.belief = step.after
@@ -137,24 +133,18 @@ class Follower:
         if no_ops:
             self.telling.skipped("NO_OP_RECORD", no_ops)
 
-    def _with_held(self, offsets: Sequence[int], time: int, values: list[bytes]) -> None:
-        """A batch whose records belong together with others of it, or of the next batch where it is full."""
-        if self._held is not None:
-            earlier, _, kept = self._held
-            offsets, values = [*earlier, *offsets], [*kept, *values]
-            self._held = None
-        full = len(values) % SPLIT == 0 and values[-1][1] == _CHANGE
-        if full and len(values) < MAX_TRANSACTION:
-            self._held = (list(offsets), time, values)
-            return
-        self._together([(o, time, v) for o, v in zip(offsets, values, strict=True)])
-
     def settle(self) -> None:
         """Follow what was kept because more of the same decision might have come."""
-        if self._held is not None:
-            offsets, time, values = self._held
-            self._held = None
-            self._together([(o, time, v) for o, v in zip(offsets, values, strict=True)])
+        for group in self.together.settle():
+            self.decided(group)
+        self.tell()
+
+    def tell(self) -> None:
+        """Report what was told since the last time, in the order of offsets and partitions."""
+        for found in self.agreement.settle(self.agreement.drain()):
+            self.telling.disagreement(found)
+        for _, line in self.telling.drain():
+            self.report.add(line) if isinstance(line, Unexplained) else self.report.find(line)
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -168,57 +158,42 @@ class Follower:
     def gap(self, path: Path, expected: int, found: int) -> None:
         """Offsets that are missing, or that are there twice."""
         self._path = path
-        self.telling.wrong(found, None, None, "append the next record", {"offset": (expected, found)})
+        self.telling.wrong(found, None, None, "append the next record", {"offset": (expected, found)}, True)
 
     def finish(self) -> None:
         """Nothing follows any more: close what is open, and name the profile."""
         self.settle()
-        if self._transaction is not None:
-            self.report.notes.append(
-                f"the log ends within a metadata transaction of {len(self._transaction)} records"
-            )
-        for partition in self.image.of_topics():
-            self.telling.close(partition, self._last_time)
-        found = self._rule_sets[min(self._surviving)]
+        if note := self.together.note():
+            self.report.notes.append(note)
+        self.close(self.last_time)
+        found = self.agreement.chosen()
         self.report.profile, self.report.rules = found.profile, tuple(sorted(found.rules))
+
+    def close(self, time: int) -> None:
+        """The last that is seen of all partitions, and how large the tables have become."""
+        for partition in self.image.of_topics():
+            self.telling.close(partition, time)
         self.report.figures["beliefs"] = len(self._situations.beliefs)
         self.report.figures["steps explained"] = self._situations.explained
         self.report.figures["brokers"] = len(self.image.brokers)
 
     # --- records --------------------------------------------------------------------------------------
 
-    def _together(self, records: Sequence[tuple[int, int, bytes]]) -> None:
-        pending = Pending(self, records[0][1] if records else 0)
+    def decided(self, records: Sequence[Record]) -> None:
+        """Follow records that belong together. Raises TraceError."""
+        pending = Pending(self, records[0][1])
         for offset, time, value in records:
-            if self._transaction is not None or value[1] == _BEGIN:
-                pending.flush()
-                self._in_transaction(offset, time, value)
-            else:
-                self._record(pending, offset, time, value)
+            self._record(pending, offset, time, value)
         pending.flush()
 
-    def _in_transaction(self, offset: int, time: int, value: bytes) -> None:
-        """Records between BEGIN and END count when it ends, and not where it is aborted."""
-        key, kept = value[1], self._transaction
-        if key in (_BEGIN, _END, _ABORT):
-            self.telling.skipped(TYPES[key])
-        if key == _BEGIN or kept is None:
-            self._transaction = []
-        elif key == _END:
-            self._transaction = None
-            self._together(kept)
-        elif key == _ABORT:
-            self._transaction = None
-            self.telling.skipped("records of an aborted transaction", len(kept))
-        elif len(kept) < MAX_TRANSACTION:
-            kept.append((offset, time, value))
-        else:
-            raise self.damaged(offset, f"a metadata transaction of more than {MAX_TRANSACTION} records")
-
     def _record(self, pending: Pending, offset: int, time: int, value: bytes) -> None:
-        if value[1] == _CHANGE:
+        if value.__class__ is Elsewhere:
+            self._elsewhere(pending, offset, value)
+            return
+        if value[1] == CHANGE:
             partition = self.image.partitions.get(value[_NAMED_BY])
             if partition is None:
+                pending.elsewhere(offset)
                 self._unknown_partition(offset, time, value)
             else:
                 pending.add(partition, Change(value[_FRAME] + value[_REST]), offset)
@@ -236,6 +211,15 @@ class Follower:
             self.telling.skipped(TYPES.get(key, f"type {key} version {version}"))
             return
         _HANDLERS[key](self, pending, Found(offset, time, *known, value[_NAMED_BY]))
+
+    def _elsewhere(self, pending: Pending, offset: int, value: bytes) -> None:
+        """What is of another share: a change, or a partition that is created."""
+        if value is CHANGED:
+            pending.elsewhere(offset)
+        else:
+            pending.other(offset)
+            pending.flush()
+            self.situations()
 
     def damaged(self, offset: int, message: str) -> TraceError:
         """The error of a record that cannot be read, to be raised by the caller."""
@@ -275,13 +259,14 @@ class Follower:
         except CannotFollow as why:
             self.lost(partition.name, offsets[-1], time, str(why))
             self.image.remove(partition)
-            self.image.partitions.pop(partition.key, None)
+            if self.image.partitions.pop(partition.key, None) is not None:
+                self.populated(offsets[-1], -1)
             return None
         except (UnknownRecord, DamagedRecord) as wrong:
             raise self.damaged(offsets[-1], str(wrong)) from None
         partition.belief = step.after
         if step.after.tags != before.tags:
-            self._agree(partition, offsets[-1], time)
+            self._narrowed(partition, offsets[-1], time)
         if step.moves:
             partition.roster = self._situations.roster(tuple([brokers[slot] for slot in step.hops[-1].order]))
             self.image.place(partition, roster.brokers)
@@ -293,7 +278,7 @@ class Follower:
 
     def lost(self, name: str, offset: int, time: int, why: str) -> None:
         """A partition that cannot be followed any further."""
-        self.telling.unexplained({"offset": offset}, time, name, (Candidate("any", {}, (why,)),))
+        self.telling.unexplained(offset, time, name, (Candidate("any", {}, (why,)),), (), not name)
 
     def _first_of_topic(self, partition: Partition, before: Belief, offset: int, time: int) -> None:
         """Where the first partition's number of replicas changes, min ISR can change for the topic's others."""
@@ -313,31 +298,26 @@ class Follower:
     def situations(self) -> Situations:
         """The situations under the rules that the features call for, to which all go over that were under others."""
         sets = rule_sets(self.image.features, self._profile, self._switched)
-        if sets != self._rule_sets:
-            self._rule_sets = sets
-            self._surviving = set(range(len(sets)))
+        if sets != self.agreement.sets:
+            self.agreement.renew(sets)
             self._situations = self._with_rules(sets)
             stand_ins = [b.partition for b in self.image.brokers.values() if b.partition is not None]
             for partition in (*self.image.of_topics(), *stand_ins):
                 partition.belief = self._situations.adopted(partition.belief)
         return self._situations
 
-    def _agree(self, partition: Partition, offset: int, time: int) -> None:
-        """One set of rules has to explain all partitions; where the last one ceases to, that is not explained."""
-        tags = partition.belief.tags
-        left = self._surviving & tags
-        if not left:
-            self.telling.wrong(
-                offset,
-                time,
-                partition.name or None,
-                "one set of rules for all partitions",
-                {"profile": (self._profiles(self._surviving), self._profiles(tags))},
-            )
-        self._surviving = left or tags
+    def _narrowed(self, partition: Partition, offset: int, time: int) -> None:
+        """Not all sets of rules explain a partition any more."""
+        if partition.topic is not None or self.across is None or self.across.is_first:
+            self.agreement.narrow(offset, partition.name, partition.belief.tags, time)
+            self.telling.has_told = True
 
-    def _profiles(self, tags: Set[int]) -> list[str]:
-        return [self._rule_sets[tag].profile for tag in sorted(tags)]
+    def populated(self, offset: int, more: int) -> None:
+        """There is a partition more, or less."""
+        if self.across is not None:
+            self.across.populations.append((self.across.group, offset, more))
+        elif more > 0:
+            self.report.partitions = max(self.report.partitions, len(self.image.partitions))
 
 
 def _decode_change(raw: bytes) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from traces.metadata.across import Reach, is_beyond
 from traces.metadata.image import Partition
 from traces.metadata.steps import LEADING, TRAILING, BrokerEvent, Change, Item, Settings, Step
 
@@ -52,6 +53,12 @@ class Pending:
             self._first = offset + 1
         if item.__class__ is not Settings:
             self._settings_only = False
+
+    def elsewhere(self, offset: int) -> None:
+        """A change of a partition that is not followed here: it can be of the same decision."""
+        if self._first is None:
+            self._first = offset
+        self._settings_only = False
 
     def other(self, offset: int) -> None:
         """A record that is no change of a partition; decisions about partitions do not reach across it."""
@@ -143,25 +150,33 @@ class Pending:
         for place, run in runs.items():
             before = self._stops[place - 1] if place else None
             after = self._stops[place] if place < len(self._stops) else None
-            self._reaches(run[::-1], after, LEADING)
-            self._reaches(run, before, TRAILING)
+            self._reaches(run[::-1], before, after, True)
+            self._reaches(run, before, after, False)
 
-    def _reaches(self, run: Sequence[_Explained], stop: int | None, kinds: frozenset[str]) -> None:
+    def _reaches(
+        self, run: Sequence[_Explained], before: int | None, after: int | None, is_leading: bool
+    ) -> None:
         """Seen from the record of the broker outwards: what is of its decision comes before all else."""
+        stop, kinds = (after, LEADING) if is_leading else (before, TRAILING)
         kind = next((event.kind for event, offset in self._brokers if offset == stop), None)
-        ended = False
+        across = self._follower.across
+        key = (0 if across is None else across.group, before, after, is_leading)
+        end = None if across is None else across.ends.get(key)
+        ended, reach = False, Reach()
         for change in run:
-            belongs_to = change.after if kinds is LEADING else change.before
-            if len(change.causes) == 1 and change.causes <= kinds and (ended or belongs_to != stop):
-                (cause,) = change.causes
-                self._wrong(
-                    change,
-                    cause,
-                    "offset",
-                    "beside the record of the broker, or others of the decision",
-                    "elsewhere",
-                )
-            ended = ended or kind not in change.causes
+            belongs_to = change.after if is_leading else change.before
+            ended = ended or (end is not None and is_beyond(key, change.offset, end))
+            if len(change.causes) == 1 and change.causes <= kinds:
+                if ended or belongs_to != stop:
+                    (cause,) = change.causes
+                    expected = "beside the record of the broker, or others of the decision"
+                    self._wrong(change, cause, "offset", expected, "elsewhere")
+                else:
+                    reach.hoped = change.offset
+            if kind not in change.causes and not ended:
+                ended, reach.ended = True, change.offset
+        if across is not None:
+            across.reaches[key] = reach
 
     def _registered(self, explained: Sequence[_Explained]) -> None:
         """A registration's epoch says where its decision begins: what is in it must be of it, and nothing else."""

@@ -129,7 +129,7 @@ def unregister(follower: Follower, pending: Pending, found: Found) -> None:
 
 def _wrong(follower: Follower, found: Found, what: str, differences: dict[str, tuple[Any, Any]]) -> None:
     broker = found.data.get("brokerId", found.data.get("id"))
-    follower.telling.wrong(found.offset, found.time, None, what, differences, broker=broker)
+    follower.telling.wrong(found.offset, found.time, None, what, differences, True, broker=broker)
 
 
 HANDLERS: dict[str, Callable[[Follower, Pending, Found], None]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,56 +72,90 @@ def _rarely_collected() -> Iterator[None]:
 def _followed(log: MetadataLog, follower: Follower, report: Report) -> Iterator[None]:
     start = log.start
     if start is not None:
-        report.notes.append(
-            f"begins with the snapshot at offset {start.end_offset}; supposed is that ISR and ELR members held "
-            "every committed record then"
-        )
+        report.notes.append(begins_with(start))
         snapshots.load(follower, start)
-    checks = [s for s in log.snapshots if start is None or s.end_offset > start.end_offset]
-    next_offset = 0 if start is None else start.end_offset
-    for found in log.batches():
+    sequence = Sequence(log)
+    for found in sequence.entries(log.batches()):
         if isinstance(found, Gap):
             follower.gap(found.path, found.expected_offset, found.found_offset)
-            continue
-        path, batch = found
-        _check_offsets(path, batch, follower)
-        while checks and checks[0].end_offset <= batch.base_offset:
-            _check(checks.pop(0), follower, report)
-        follower.take(path, batch)
-        next_offset = batch.last_offset + 1
-        yield
-    for snapshot in checks:
-        if snapshot.end_offset == next_offset:
-            _check(snapshot, follower, report)
+        elif isinstance(found, Snapshot):
+            check(found, follower)
         else:
-            report.notes.append(
-                f"{snapshot.path}: ends at offset {snapshot.end_offset}, and the log at {next_offset}: not compared"
-            )
+            follower.take(*found)
+            yield
+    for snapshot in sequence.checks:
+        if snapshot.end_offset == sequence.next_offset:
+            check(snapshot, follower)
+        else:
+            report.notes.append(not_compared(snapshot, sequence.next_offset))
 
 
-def _check_offsets(path: Path, batch: RecordBatch, follower: Follower) -> None:
-    """Tell where offsets are missing within a batch: a metadata log is never compacted (KIP-630)."""
+def begins_with(start: Snapshot) -> str:
+    """What is to be said of a log that begins with a snapshot."""
+    return (
+        f"begins with the snapshot at offset {start.end_offset}; supposed is that ISR and ELR members held "
+        "every committed record then"
+    )
+
+
+def not_compared(snapshot: Snapshot, next_offset: int) -> str:
+    """What is to be said of a snapshot that does not end where the log is known."""
+    return (
+        f"{snapshot.path}: ends at offset {snapshot.end_offset}, and the log at {next_offset}: not compared"
+    )
+
+
+class Sequence:
+    """The batches of a log's segments, with the gaps between and within them, and the snapshots in their places.
+
+    ``checks`` are the snapshots that are still to come, ``next_offset`` is that behind the last batch.
+    """
+
+    def __init__(self, log: MetadataLog) -> None:
+        start = log.start
+        self.next_offset = 0 if start is None else start.end_offset
+        self.checks = [s for s in log.snapshots if start is None or s.end_offset > start.end_offset]
+
+    def entries(
+        self, batches: Iterable[tuple[Path, RecordBatch] | Gap]
+    ) -> Iterator[tuple[Path, RecordBatch] | Gap | Snapshot]:
+        """All of it in order. Raises TraceError."""
+        for found in batches:
+            if not isinstance(found, Gap):
+                path, batch = found
+                within = _gap_within(path, batch)
+                if within is not None:
+                    yield within
+                while self.checks and self.checks[0].end_offset <= batch.base_offset:
+                    yield self.checks.pop(0)
+                self.next_offset = batch.last_offset + 1
+            yield found
+
+
+def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
+    """Where offsets are missing within a batch: a metadata log is never compacted (KIP-630)."""
     if len(batch.offsets) == batch.last_offset - batch.base_offset + 1:
-        return
+        return None
     expected = batch.base_offset
     for offset in (*batch.offsets, batch.last_offset + 1):
         if offset != expected:
-            follower.gap(path, expected, offset)
-            return
+            return Gap(path, batch.position, expected, offset)
         expected += 1
+    return None
 
 
-def _check(snapshot: Snapshot, follower: Follower, report: Report) -> None:
+def check(snapshot: Snapshot, follower: Follower) -> None:
     """Hold a snapshot against the image at its offset."""
+    report = follower.report
     report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
     follower.settle()
-    for number, (partition, wrong) in enumerate(snapshots.compare(follower.image, snapshot)):
-        if number == snapshots.LIMIT:
-            report.notes.append(f"{snapshot.path}: more than {snapshots.LIMIT} differences")
-            break
-        follower.telling.wrong(
-            snapshot.end_offset, None, partition, f"the snapshot {snapshot.path.name}", wrong
-        )
+    found = snapshots.differences(follower, snapshot)
+    if len(found) > snapshots.LIMIT:
+        report.notes.append(snapshots.more_than_told(snapshot))
+    for partition, wrong, common in found[: snapshots.LIMIT]:
+        what = f"the snapshot {snapshot.path.name}"
+        follower.telling.wrong(snapshot.end_offset, None, partition, what, wrong, common)
+    follower.tell()
 
 
-__all__ = ["replay_metadata"]
+__all__ = ["Sequence", "begins_with", "check", "not_compared", "replay_metadata"]

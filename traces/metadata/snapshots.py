@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import Any
 
 from traces.errors import TraceError
 from traces.kafka.metadata_log import Snapshot
 from traces.kafka.values import DamagedRecord, MetadataRecord, UnknownRecord, decode
+from traces.metadata.across import Across, is_creation
 from traces.metadata.follow import Follower
 from traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
 from traces.metadata.topics import partition_state
@@ -23,16 +25,31 @@ def load(follower: Follower, snapshot: Snapshot) -> None:
             follower.take(snapshot.path, batch)
 
 
-def compare(image: Image, snapshot: Snapshot) -> Iterator[tuple[str | None, dict[str, tuple[Any, Any]]]]:
-    """What a snapshot has otherwise than the records before it: partition (or None), field to (ours, snapshot's).
+Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
+"""Partition (or None), field to (ours, the snapshot's), and whether it is of no partition in particular."""
 
-    What is in neither the model nor the snapshot is not looked at. Raises TraceError.
+
+def differences(follower: Follower, snapshot: Snapshot) -> list[Difference]:
+    """The first differences by the partitions' names, at most one more than are told. Raises TraceError."""
+    found = compare(follower.image, snapshot, follower.across)
+    return heapq.nsmallest(LIMIT + 1, found, key=lambda difference: difference[0] or "")
+
+
+def more_than_told(snapshot: Snapshot) -> str:
+    """What is to be said where there are more."""
+    return f"{snapshot.path}: more than {LIMIT} differences"
+
+
+def compare(image: Image, snapshot: Snapshot, across: Across | None) -> Iterator[Difference]:
+    """What a snapshot has otherwise than the records before it. Raises TraceError.
+
+    What is in neither the model nor the snapshot is not looked at, and neither are partitions of other shares.
     """
     topics: dict[str, str] = {}
     seen: set[tuple[str, int]] = set()
     brokers: set[int] = set()
     configs: dict[tuple[int, str, str], str] = {}
-    for record in _records(snapshot):
+    for record in _records(snapshot, across):
         data = record.data
         match record.type:
             case "TOPIC_RECORD":
@@ -42,35 +59,37 @@ def compare(image: Image, snapshot: Snapshot) -> Iterator[tuple[str | None, dict
                 seen.add((name, data["partitionId"]))
                 wrong = _partition(image, name, data)
                 if wrong:
-                    yield f"{name}-{data['partitionId']}", wrong
+                    yield f"{name}-{data['partitionId']}", wrong, False
             case "REGISTER_BROKER_RECORD":
                 brokers.add(data["brokerId"])
                 wrong = _broker(image, data)
                 if wrong:
-                    yield None, wrong
+                    yield None, wrong, True
             case "CONFIG_RECORD":
                 if data["name"] in (MIN_ISR, UNCLEAN) and data["resourceType"] in (TOPIC, BROKER):
                     configs[(data["resourceType"], data["resourceName"], data["name"])] = data["value"]
             case "FEATURE_LEVEL_RECORD":
                 ours = image.features.get(data["name"])
                 if ours != data["featureLevel"]:
-                    yield None, {f"feature {data['name']}": (ours, data["featureLevel"])}
+                    yield None, {f"feature {data['name']}": (ours, data["featureLevel"])}, True
     for partition in image.of_topics():
         if partition.topic is not None and (partition.topic.name, partition.number) not in seen:
-            yield partition.name, {"partition": ("exists", "not in the snapshot")}
+            yield partition.name, {"partition": ("exists", "not in the snapshot")}, False
     for broker in sorted(set(image.brokers) - brokers):
-        yield None, {f"broker {broker}": ("registered", "not in the snapshot")}
+        yield None, {f"broker {broker}": ("registered", "not in the snapshot")}, True
     ours_all = {(*r, name): v for r, found in image.configs.items() for name, v in found.items()}
     for key in sorted({*ours_all, *configs}):
         if ours_all.get(key) != configs.get(key):
-            yield None, {f"{key[2]} of {key[1] or 'all'}": (ours_all.get(key), configs.get(key))}
+            yield None, {f"{key[2]} of {key[1] or 'all'}": (ours_all.get(key), configs.get(key))}, True
 
 
-def _records(snapshot: Snapshot) -> Iterator[MetadataRecord]:
+def _records(snapshot: Snapshot, across: Across | None) -> Iterator[MetadataRecord]:
     for batch in snapshot.batches():
         if batch.control:
             continue
         for offset, value in zip(batch.offsets, batch.values, strict=False):
+            if across is not None and is_creation(value or b"") and not across.owns(value or b""):
+                continue
             try:
                 yield decode(value or b"")
             except UnknownRecord:
@@ -111,4 +130,4 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {f"{name}.{field}": pair for field, pair in pairs.items() if pair[0] != pair[1]}
 
 
-__all__ = ["LIMIT", "compare", "load"]
+__all__ = ["LIMIT", "Difference", "compare", "differences", "load", "more_than_told"]

@@ -7,22 +7,41 @@ from dataclasses import replace
 from typing import Any
 
 from traces.decisions import effective_min_isr
+from traces.metadata.agreement import Disagreement
 from traces.metadata.beliefs import Belief
 from traces.metadata.findings import finding
 from traces.metadata.image import Image, Partition
 from traces.metadata.slots import Brokers, with_brokers
 from traces.metadata.steps import Step
 from traces.observed import PartitionChange, PartitionState
-from traces.report import Candidate, Report, Unexplained
+from traces.report import Candidate, Finding, Report, Unexplained
 
 OnChange = Callable[[PartitionChange], None]
+Told = tuple[tuple[int, str, bool, bool], Unexplained | Finding]
+"""What was told, behind its place: offset, partition ("" for none), whether it is something else than a disagreement
+about rules, and whether it is of one share's partitions."""
 
 
 class Telling:
-    """Writes into a report. ``on_change`` is told the changes of the partitions whose state is kept."""
+    """Writes into a report. ``on_change`` is told the changes of the partitions whose state is kept.
+
+    What is not explained, and findings, are kept until ``drain``. ``has_told`` says that there is something.
+    """
 
     def __init__(self, report: Report, image: Image, on_change: OnChange | None) -> None:
         self.report, self._image, self._on_change = report, image, on_change
+        self.has_told = False
+        self._told: list[Told] = []
+
+    def drain(self) -> list[Told]:
+        """What was told since the last time, in the order of offsets and partitions."""
+        found, self._told, self.has_told = self._told, [], False
+        found.sort(key=_place)
+        return found
+
+    def _tell(self, line: Unexplained | Finding, offset: int, own: bool, other: bool = True) -> None:
+        self._told.append(((offset, line.partition or "", other, own), line))
+        self.has_told = True
 
     def skipped(self, what: str, number: int = 1) -> None:
         """Count records that are not followed."""
@@ -31,14 +50,27 @@ class Telling:
 
     def unexplained(
         self,
-        position: Mapping[str, int],
+        offset: int,
         time: int | None,
         partition: str | None,
         candidates: Sequence[Candidate],
         before: Sequence[Mapping[str, Any]] = (),
+        common: bool = False,
     ) -> None:
-        """Report something that nothing explains."""
-        self.report.add(Unexplained(position, time, partition, {"states": list(before)}, tuple(candidates)))
+        """Tell of something that nothing explains; ``common`` where it is of no partition in particular."""
+        said = {"states": list(before)}
+        self._tell(
+            Unexplained({"offset": offset}, time, partition, said, tuple(candidates)), offset, not common
+        )
+
+    def disagreement(self, found: Disagreement) -> None:
+        """Tell that no set of rules explains all partitions."""
+        at = found.at
+        candidate = Candidate(
+            "one set of rules for all partitions", {}, (), (), {"profile": (found.others, found.this)}
+        )
+        line = Unexplained({"offset": at.offset}, at.time, at.partition or None, {"states": []}, (candidate,))
+        self._tell(line, at.offset, True, False)
 
     def wrong(
         self,
@@ -47,11 +79,12 @@ class Telling:
         partition: str | None,
         what: str,
         differences: Mapping[str, tuple[Any, Any]] | None = None,
+        common: bool = False,
         **parameters: Any,
     ) -> None:
-        """Report a record that only one thing could explain, which differs from it."""
+        """Tell of a record that only one thing could explain, which differs from it."""
         candidate = Candidate(what, parameters, (), (), differences or {})
-        self.unexplained({"offset": offset}, time, partition, (candidate,))
+        self.unexplained(offset, time, partition, (candidate,), (), common)
 
     def step(
         self, partition: Partition, step: Step, brokers: Brokers, offsets: Sequence[int], time: int
@@ -70,9 +103,11 @@ class Telling:
                 partition_epoch=partition.partition_epoch,
             )
             if hop.candidates is not None:
-                self.unexplained({"offset": offset}, time, partition.name or None, hop.candidates, hop.before)
+                name_or_none = partition.name or None
+                common = partition.topic is None
+                self.unexplained(offset, time, name_or_none, hop.candidates, hop.before, common)
             for name, certain in hop.findings if partition.topic is not None else ():
-                self.report.find(finding(name, certain, partition.name, state, offset, time))
+                self._tell(finding(name, certain, partition.name, state, offset, time), offset, True)
             if is_told:
                 before, partition.state = partition.state, state
                 self.change(partition, offset, time, before, state, hop.cause)
@@ -123,4 +158,8 @@ class Telling:
         figures[f"longest ms {condition}"] = max(figures.get(f"longest ms {condition}", 0), length)
 
 
-__all__ = ["OnChange", "Telling"]
+def _place(told: Told) -> tuple[int, str, bool, bool]:
+    return told[0]
+
+
+__all__ = ["OnChange", "Telling", "Told"]

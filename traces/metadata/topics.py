@@ -19,7 +19,7 @@ def create(follower: Follower, pending: Pending, found: Found) -> None:
     pending.flush()
     topic = Topic(found.data["name"])
     if topic.name in follower.image.names:
-        follower.telling.wrong(found.offset, found.time, topic.name, "create a topic that exists")
+        follower.telling.wrong(found.offset, found.time, topic.name, "create a topic that exists", None, True)
     follower.image.names[topic.name] = follower.image.topics[found.data["topicId"]] = topic
 
 
@@ -29,13 +29,15 @@ def remove(follower: Follower, pending: Pending, found: Found) -> None:
     image, telling, identity = follower.image, follower.telling, found.data["topicId"]
     topic = image.topics.pop(identity, None)
     if topic is None:
-        telling.wrong(found.offset, found.time, None, "delete a topic that does not exist", topicId=identity)
+        what = "delete a topic that does not exist"
+        telling.wrong(found.offset, found.time, None, what, None, True, topicId=identity)
         return
     image.names.pop(topic.name, None)
     image.configs.pop((TOPIC, topic.name), None)
     for partition in topic.partitions.values():
         if image.partitions.pop(partition.key, None) is None:
             continue
+        follower.populated(found.offset, -1)
         telling.close(partition, found.time)
         image.remove(partition)
         if partition.state is not None:
@@ -48,13 +50,14 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
     data, image, telling = found.data, follower.image, follower.telling
     topic, number = image.topics.get(data["topicId"]), data["partitionId"]
     name = None if topic is None else f"{topic.name}-{number}"
+    situations = follower.situations()
     if topic is None or found.partition_key in image.partitions:
         what = "a topic that does not exist" if topic is None else "a topic that has it"
         telling.wrong(
             found.offset, found.time, name, f"create a partition of {what}", topicId=data["topicId"]
         )
         return
-    situations, state = follower.situations(), partition_state(data)
+    state = partition_state(data)
     try:
         belief, roster = situations.initial(state, image.settings(topic, number, len(state.replicas)))
         wrong = {} if follower.is_loading else situations.wrong_creation(state)
@@ -67,7 +70,7 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
         telling.wrong(found.offset, found.time, name, "create", wrong)
     image.partitions[partition.key] = topic.partitions[number] = partition
     image.place(partition, ())
-    telling.report.partitions = max(telling.report.partitions, len(image.partitions))
+    follower.populated(found.offset, 1)
     telling.conditions(partition, belief, found.time)
     if follower.tracks(partition.name):
         partition.state = state
