@@ -18,9 +18,11 @@ from checker.status import Status
 _COMMANDS = {
     "check": ("checker.check_command", "Explore scenarios exhaustively."),
     "simulate": ("checker.simulate_command", "Random walks, for what is too large to explore."),
+    "states": ("checker.states_command", "The states and transitions of a scenario as tables."),
     "prove": ("checker.prove_command", "Ask a solver: to a depth, or by induction."),
     "diff": ("checker.diff_command", "Where two sets of rules decide differently."),
     "replay": ("checker.replay_command", "Whether the protocol explains what a system did."),
+    "gate": ("checker.gate_command", "Whether the protocol does what the committed baseline says."),
     "list": ("checker.list_command", "Scenarios, protocols, rules, invariants, actions."),
     "show": ("checker.show_command", "One of these in full."),
 }
