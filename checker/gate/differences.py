@@ -263,8 +263,11 @@ class _Pairs:
         return repr(list(instance.parameters.values()))
 
     def _properties(self) -> None:
-        before = {p.name: self.prints.property(p) for p in self.old.properties}
-        after = {p.name: self.prints.property(p) for p in self.new.properties}
+        before, after = (
+            {p.name: self.prints.property(p) for p in model.properties}
+            | {p.name: self.prints.liveness(model, p) for p in model.liveness}
+            for model in (self.old, self.new)
+        )
         gone = {key: name for name, key in before.items() if name not in after}
         for name, key in after.items():
             if name not in before and key in gone:

@@ -118,7 +118,8 @@ def _scenario(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes:
     if model is not None and outcome.result.stopped_by in (None, "violation"):
         ran.broken = outcome.broken
         ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.examples}
-        ran.facts = _found(model, outcome.result, request.symmetry, request.deadlock)
+        violated = {e.name: e.depth for e in outcome.examples}
+        ran.facts = _found(model, outcome.result, violated, request.symmetry, request.deadlock)
     else:
         ran.stopped = outcome.result.stopped_by
 
@@ -137,7 +138,8 @@ def run_image(image: Mapping[str, Any], limit_seconds: float | None, memory_byte
         )
         result = engines.search("native")(model, options, None)
         if result.stopped_by in (None, "violation"):
-            ran.facts = _found(model, result, image["symmetry"], image["deadlock"])
+            violated = {v.property: v.depth for v in result.violations}
+            ran.facts = _found(model, result, violated, image["symmetry"], image["deadlock"])
         else:
             ran.stopped = result.stopped_by
     except (LanguageError, UnknownImageError) as wrong:
@@ -146,17 +148,19 @@ def run_image(image: Mapping[str, Any], limit_seconds: float | None, memory_byte
     return ran
 
 
-def _found(model: Model, result: SearchResult, symmetry: bool, deadlock: bool) -> Facts:
+def _found(
+    model: Model, result: SearchResult, violated: Mapping[str, int], symmetry: bool, deadlock: bool
+) -> Facts:
     """The facts of a search that was not stopped."""
     facts: Facts = {
-        "verdict": "violated" if result.violations else "holds",
+        "verdict": "violated" if violated else "holds",
         "complete": result.complete,
         "distinct_states": result.distinct_states,
         "depth": result.depth,
         "graph": Fingerprints().model(model, symmetry, deadlock),
     }
-    if result.violations:
-        facts["violated"] = {v.property: v.depth for v in result.violations}
+    if violated:
+        facts["violated"] = dict(violated)
     else:
         possible = {i.action.name for i in model.instances}
         facts["generated_states"] = result.generated_states

@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 from model.language import graph
 from model.language.graph import INT, Node
+from model.language.liveness import TracedLiveness
 from model.language.model import Instance, Model, Property
 
 _GROUPED = {"and", "or", "add", "union", "intersection", "min", "max"}
@@ -50,6 +51,16 @@ class Fingerprints:
         """The fingerprint of a property: what it asks, and when it has something to say."""
         return _digest("property", self.node(found.node), self.node(found.premise))
 
+    def liveness(self, model: Model, found: TracedLiveness) -> str:
+        """The fingerprint of a liveness property: premise and goal, and which steps are fair, and how."""
+        groups = sorted(
+            _digest(str(g.strong), *sorted(self.instance(model.instances[i]) for i in g.instances))
+            for g in found.groups
+        )
+        return _digest(
+            "liveness", str(found.liveness.kind), self.node(found.premise), self.node(found.goal), *groups
+        )
+
     def model(self, model: Model, *options: object) -> str:
         """The fingerprint of a whole model: its scalars, initial states, actions and properties."""
         return _digest(
@@ -58,6 +69,7 @@ class Fingerprints:
             *map(str, sorted(model.initial)),
             *sorted(self.action(own) for own in by_action(model).values()),
             *sorted(self.property(p) for p in model.properties),
+            *sorted(self.liveness(model, p) for p in model.liveness),
             *map(str, options),
         )
 

@@ -23,6 +23,9 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
         roots += [c.node for c in instance.checks]
     for prop in model.properties:
         roots += [prop.node, prop.premise]
+    liveness = getattr(model, "liveness", [])
+    for prop in liveness:
+        roots += [prop.premise, prop.goal]
     nodes = graph.reachable(roots)
     numbers = {node.id: i for i, node in enumerate(nodes)}
 
@@ -56,6 +59,18 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
                 "premise": number(p.premise),
             }
             for p in model.properties
+        ],
+        "liveness": [
+            {
+                "name": p.name,
+                "kind": str(p.liveness.kind),
+                "source": p.liveness.source,
+                "meaning": p.liveness.meaning,
+                "premise": number(p.premise),
+                "goal": number(p.goal),
+                "groups": [[g.label, g.strong, sorted(g.instances)] for g in p.groups],
+            }
+            for p in liveness
         ],
         "parameters": dict(asked.parameters),
         "rules": {name: bool(on) for name, on in asked.rules.items()},

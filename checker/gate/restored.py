@@ -8,6 +8,7 @@ from typing import Any
 
 from model.language import graph, types
 from model.language.graph import Node
+from model.language.liveness import FairGroup, Kind, Liveness, TracedLiveness
 from model.language.model import Instance, Model, Property, state_inputs
 from model.language.protocol import Action, Invariant
 from model.language.tracing import Check, Guard, Write
@@ -76,6 +77,15 @@ class RestoredModel(Model):
                 nodes[p["premise"]],
             )
             for p in image["properties"]
+        ]
+        self.liveness = [
+            TracedLiveness(
+                Liveness(p["name"], _documented(p["meaning"]), Kind(p["kind"]), p["source"]),
+                nodes[p["premise"]],
+                nodes[p["goal"]],
+                tuple(FairGroup(label, strong, frozenset(own)) for label, strong, own in p["groups"]),
+            )
+            for p in image["liveness"]
         ]
         self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
         initial = [[0] * len(self.leaves) for _ in image["initial"]]
