@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,18 +12,22 @@ import click
 from checker import scenarios
 from checker.options import json_output
 from checker.output import JsonOutput
-from checker.problems import InputError
+from checker.problems import InputError, unknown
 from checker.request import Overrides, Request
+from checker.results import versions
+from checker.scenarios import Scenario
 from checker.status import Status, worst
 
 
 @click.command(short_help="Where two sets of rules decide differently.")
-@click.argument("name", metavar="SCENARIO")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="[B]", required=False)
+@click.option("--in", "within", metavar="SCENARIO", help="Where both are compared.  [default: see above]")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter, of both.")
-@click.option("--from", "base", metavar="PROFILE", help="The first set of rules.  [default: the scenario's]")
-@click.option("--profile", metavar="NAME", help="The second set of rules starts from this profile.")
-@click.option("--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule of the second.")
+@click.option("--profile", metavar="NAME", help="B is A's scenario under this profile.")
+@click.option("--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule of B.")
 @click.option("--each-rule", is_flag=True, help="Take over each rule in which they differ alone, one by one.")
+@click.option("--action", "actions", metavar="NAME", multiple=True, help="Compare this action; may repeat.")
 @click.option("--any-state", is_flag=True, help="Also from states that violate the invariants.")
 @click.option(
     "--limit-seconds",
@@ -33,35 +38,42 @@ from checker.status import Status, worst
 @json_output
 @click.option("--quiet", is_flag=True, help="No progress, no states: only the verdicts.")
 def diff(
-    name: str,
+    a: str,
+    b: str | None,
+    within: str | None,
     settings: tuple[str, ...],
-    base: str | None,
     profile: str | None,
     rules: tuple[str, ...],
     each_rule: bool,
+    actions: tuple[str, ...],
     any_state: bool,
     limit_seconds: float | None,
     json_file: str | None,
     quiet: bool,
 ) -> Status:
-    """Compare the actions of SCENARIO under its rules and under others (--profile, --rule), for all states.
+    """Compare what actions do under two sets of rules, A and B, for all states.
 
-    For each action: it does the same in both, or a state from which it does not and both outcomes. The states are
-    those that satisfy the scenario's invariants; the one shown is as like the initial one as can be.
+    A and B are each a profile, or a scenario that stands for its rules; B is else A with --profile and --rule. They
+    are compared with the parameters of A's scenario: the one named, or --in, or the first standard scenario
+    that is written for the profile. For each action: it does the same in both, or a state from which it does not
+    and both outcomes. The states are those that satisfy the invariants; the one shown is as like the initial
+    one as can be.
 
     Exit status: 0 both are equal, 1 they differ, 2 bad request, 3 inconclusive (a limit was reached first),
     130 interrupted.
     """
-    if profile is None and not rules:
-        raise InputError("name the other rules: --profile NAME or --rule NAME=on|off")
-    scenario = scenarios.find(name)
-    first = Request.of(scenario, Overrides.parse(settings, (), base))
-    second = Request.of(scenario, Overrides.parse(settings, rules, profile or base))
+    first, second = _requests(a, b, within, settings, profile, rules)
+    known = [action.name for action in first.scenario.protocol.actions()]
+    for name in actions:
+        if name not in known:
+            raise InputError(
+                "--action: " + unknown(f"action of {first.scenario.definition.name}", name, known)
+            )
     output = JsonOutput(json_file)
     pairs = [("", second)]
     if each_rule:
         changed = [rule for rule, on in second.rules.items() if first.rules[rule] != on]
-        pairs = [(rule, _with(scenario, settings, base, rule, second.rules[rule])) for rule in changed]
+        pairs = [(rule, with_rules(first, {rule: second.rules[rule]})) for rule in changed]
     results: list[dict[str, Any]] = []
     statuses: list[Status] = []
     from checker.solver.limits import Limits
@@ -69,7 +81,7 @@ def diff(
     limits = Limits(limit_seconds)
     try:
         for rule, other in pairs:
-            status, said, result = _compare(first, other, rule, any_state, limits, quiet)
+            status, said, result = _compare(first, other, rule, actions, any_state, limits, quiet)
             for line in said:
                 output.say(line)
             statuses.append(status)
@@ -81,27 +93,81 @@ def diff(
     return worst(statuses)
 
 
-def _with(
-    scenario: scenarios.Scenario, settings: tuple[str, ...], base: str | None, rule: str, on: bool
-) -> Request:
-    switch = f"{rule}={'on' if on else 'off'}"
-    return Request.of(scenario, Overrides.parse(settings, [switch], base))
+def _requests(
+    a: str,
+    b: str | None,
+    within: str | None,
+    settings: tuple[str, ...],
+    profile: str | None,
+    rules: tuple[str, ...],
+) -> tuple[Request, Request]:
+    """Both sets of rules, with the parameters of one scenario."""
+    if b is None and profile is None and not rules:
+        raise InputError("name the other rules: B, --profile NAME or --rule NAME=on|off")
+    if b is not None and profile is not None:
+        raise InputError("--profile names the other rules, and so does B: give one of them")
+    if _is_scenario(a):
+        if within is not None:
+            raise InputError("--in says where two profiles are compared, and A is a scenario")
+        scenario, base = scenarios.find(a), None
+    elif within is not None:
+        scenario, base = scenarios.find(within), a
+    else:
+        scenario, base = _written_for(a, profile if b is None or _is_scenario(b) else b), a
+    first = Request.of(scenario, Overrides.parse(settings, (), base))
+    if b is not None and _is_scenario(b):
+        other, switched = scenarios.find(b), Overrides.parse(settings, rules, None)
+        if other.protocol is not scenario.protocol:
+            raise InputError(
+                f"{b} is of {other.definition.name}, and {scenario.name} of {scenario.definition.name}: "
+                "only rules of one protocol can be compared"
+            )
+        second = Request.of(scenario, switched)
+        values = other.rule_values(other.profile, other.rules)
+        return first, replace(with_rules(second, {**values, **switched.rules}), profile=other.profile)
+    second = Request.of(scenario, Overrides.parse(settings, rules, b or profile or base))
+    return first, with_rules(second, {})
+
+
+def with_rules(request: Request, rules: Mapping[str, bool]) -> Request:
+    """The request with some rules switched, to be compared with another: of its states nothing is asked."""
+    return replace(request, rules={**request.rules, **rules}, invariants=(), as_written=False)
+
+
+def _is_scenario(name: str) -> bool:
+    return name.endswith(".toml") or name in scenarios.titles()
+
+
+def _written_for(profile: str, other: str | None) -> Scenario:
+    """The first standard scenario that is written for a profile, of a protocol that has the other one too."""
+    known = scenarios.standard()
+    for scenario in known:
+        if scenario.profile == profile and (other is None or other in scenario.protocol.profiles):
+            return scenario
+    names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenarios.titles())
+    if profile not in names:
+        raise InputError(unknown("profile or scenario", profile, names))
+    raise InputError(f"no standard scenario is written for {profile}: name one with --in SCENARIO")
 
 
 def _compare(
-    first: Request, second: Request, rule: str, any_state: bool, limits: Any, quiet: bool
+    first: Request,
+    second: Request,
+    rule: str,
+    actions: tuple[str, ...],
+    any_state: bool,
+    limits: Any,
+    quiet: bool,
 ) -> tuple[Status, Iterator[str], dict[str, Any]]:
     from checker.solver.difference import differences, told
-    from checker.solver.helpers import helpers
+    from checker.solver.helpers import with_helpers
 
     def progress(action: str, seconds: float) -> None:
         if not quiet:
             print(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)", file=sys.stderr, flush=True)
 
-    one, two = first.model(), second.model()
-    own = helpers(first.scenario.definition).invariants
-    one.properties += [one.trace_invariant(i) for i in own if i.rule is None or first.rules[i.rule]]
-    found = differences(one, two, any_state=any_state, limits=limits, progress=progress)
+    one, two = with_helpers(first).model(), second.model()
+    found = differences(one, two, any_state=any_state, actions=actions, limits=limits, progress=progress)
     different = [name for name, witness in found.actions.items() if witness]
     verdict = "different" if different else "inconclusive" if found.stopped_by else "equal"
     sides = _sides(first, second)
@@ -151,6 +217,7 @@ def _compare(
             }
             for name, witness in found.actions.items()
         ],
+        "versions": versions(),
     }
     return status, lines(), result
 
@@ -159,8 +226,9 @@ def _sides(first: Request, second: Request) -> tuple[str, str]:
     """How the two sets of rules are called."""
     if first.profile != second.profile:
         return str(first.profile), str(second.profile)
-    changed = [f"{r} {'on' if on else 'off'}" for r, on in first.rules.items() if second.rules[r] != on]
-    other = [
-        f"{r} {'on' if second.rules[r] else 'off'}" for r, on in first.rules.items() if second.rules[r] != on
-    ]
-    return ", ".join(changed) or "first", ", ".join(other) or "second"
+    changed = [r for r, on in first.rules.items() if second.rules[r] != on]
+
+    def said(rules: Request) -> str:
+        return ", ".join(f"{r} {'on' if rules.rules[r] else 'off'}" for r in changed)
+
+    return said(first) or "first", said(second) or "second"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from checker.output import JsonOutput
 from checker.problems import InputError
 from checker.request import Overrides, Request
 from checker.status import Status
+
+if TYPE_CHECKING:
+    from checker.solver.limits import Limits
 
 DEPTH = 10
 
@@ -52,6 +56,7 @@ DEPTH = 10
 @click.option(
     "--memory", type=click.FloatRange(0, min_open=True), metavar="GIB", help="Memory that the solver may use."
 )
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes.  [default: all cores]")
 @json_output
 @click.option("--verbose", is_flag=True, help="Show every run, with the whole state after each step.")
 @click.option("--quiet", is_flag=True, help="No progress, no runs: only the verdicts.")
@@ -69,6 +74,7 @@ def prove(
     first: bool,
     limit_seconds: float | None,
     memory: float | None,
+    workers: int | None,
     json_file: str | None,
     verbose: bool,
     quiet: bool,
@@ -87,17 +93,27 @@ def prove(
         raise InputError("--first goes with --depth: by induction every verdict is asked for")
     if deadlock and induction:
         raise InputError("--deadlock goes with --depth: it is no invariant")
+    if workers is not None and not induction:
+        raise InputError("--workers goes with --induction: a bounded check is one question after the other")
+    if workers is not None and memory is not None:
+        raise InputError("--memory goes with one process: give no --workers")
     if not use_helpers and not induction:
         raise InputError("--no-helpers goes with --induction")
     request = Request.of(
         scenarios.find(name), Overrides.parse(settings, rules, profile, properties, None, deadlock)
     ).without_symmetry()
+    request = request.invariants_only("Z3 is asked of invariants only; ask `highwater check`")
     output = JsonOutput(json_file)
     memory_bytes = None if memory is None else int(memory * 2**30)
     if epochs == "unbounded":
         request = _unbounded(request)
     if induction:
-        return _induction(request, use_helpers, limit_seconds, memory_bytes, output, verbose, quiet)
+        from checker.solver.limits import Limits
+        from checker.solver.workers import cores
+
+        limits = Limits(limit_seconds, memory_bytes)
+        workers = 1 if memory_bytes else workers or cores()
+        return _induction(request, use_helpers, workers, limits, output, verbose, quiet)
     return _bounded(request, depth or DEPTH, first, limit_seconds, memory_bytes, output, verbose, quiet)
 
 
@@ -117,29 +133,28 @@ def _unbounded(request: Request) -> Request:
 def _induction(
     request: Request,
     use_helpers: bool,
-    limit_seconds: float | None,
-    memory_bytes: int | None,
+    workers: int,
+    limits: Limits,
     output: JsonOutput,
     verbose: bool,
     quiet: bool,
 ) -> Status:
     from checker.solver import induction
-    from checker.solver.helpers import Helpers, helpers
+    from checker.solver.helpers import helpers, with_helpers
     from checker.solver.induction_results import InductionOutcome
-    from checker.solver.limits import Limits
 
     def progress(action: str, seconds: float) -> None:
         if not quiet:
             print(f"{request.scenario.name}: {action} ({seconds:.2f} s)", file=sys.stderr, flush=True)
 
     definition = request.scenario.definition
-    helping = helpers(definition) if use_helpers else Helpers()
-    own = [i for i in helping.invariants if i.rule is None or request.rules[i.rule]]
-    model = replace(request, invariants=(*request.invariants, *own)).model()
-    known = (*definition.invariants, *helpers(definition).invariants)
-    limits = Limits(limit_seconds, memory_bytes)
-    result = induction.prove(model, helping.steps, known=known, limits=limits, progress=progress)
-    outcome = InductionOutcome(request, model, result, tuple(i.name for i in own), helping.steps)
+    helped = with_helpers(request) if use_helpers else request
+    helping, model = helpers(definition), helped.model()
+    known = (*definition.invariants, *helping.invariants)
+    steps = helping.steps if use_helpers else ()
+    result = induction.prove(model, steps, known=known, limits=limits, workers=workers, progress=progress)
+    own = tuple(i.name for i in helped.invariants[len(request.invariants) :])
+    outcome = InductionOutcome(request, model, result, own, steps)
     for line in outcome.lines(failures=not quiet, full=verbose):
         output.say(line)
     output.write([outcome.as_json()])

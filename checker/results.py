@@ -124,6 +124,8 @@ def versions() -> dict[str, str]:
         module = sys.modules.get(name)
         if module is not None:
             found[name] = str(getattr(module, "__version__", "unknown"))
+    if (z3 := sys.modules.get("z3")) is not None:
+        found["z3"] = z3.get_version_string()
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from checker.docs.differences import differences_page
 from checker.docs.gallery import gallery
 from checker.docs.kafka_trunk import kafka_trunk
 from checker.docs.replication_rules import replication_rules
@@ -21,6 +22,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "gallery.md": gallery,
     "replication-rules.md": replication_rules,
     "kafka-trunk.md": kafka_trunk,
+    "differences.md": differences_page,
 }
 """The generated pages: file name in docs/ and what writes it."""
 

@@ -6,29 +6,36 @@ parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import z3
 
+from checker import words
 from checker.solver.limits import Limits, Stopped
 from checker.solver.steps import OpenStep, instance_number, steps
 from checker.solver.terms import Numbers, Term, Translator, is_wide
 from model.language import graph
 from model.language.errors import LanguageError
+from model.language.graph import BITS
 from model.language.interpreter import BoundError, Interpreter
 from model.language.model import Model, Scalars
 from model.language.types import Leaf
+
+SHORT = 64
+"""Intervals up to this length are gone through for the value nearest to the initial one."""
 
 
 @dataclass(frozen=True)
 class Witness:
     """A state and a choice of parameters from which the versions go on differently, as the interpreter goes on.
 
-    An outcome is the state after the step; None where the action cannot be taken, or is cut at a bound.
+    An outcome is the state after the step; None where the action cannot be taken, or is cut at a bound. The
+    sentence says which step it is.
     """
 
+    sentence: str
     parameters: dict[str, Any]
     before: Scalars
     first: Scalars | None
@@ -54,21 +61,23 @@ def differences(
     second: Model,
     *,
     any_state: bool = False,
+    actions: Collection[str] = (),
     limits: Limits | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> Differences:
     """Compare two models of one protocol, action by action, in all states that satisfy the first one's properties.
 
-    With ``any_state`` in all states within the types. A witness is made like the initial state, scalar by scalar, as
-    far as the difference allows. LanguageError where the states of the two are of different types.
+    With ``any_state`` in all states within the types; ``actions`` are those to compare, else all. A witness is made
+    like the initial state, scalar by scalar, as far as the difference allows. LanguageError where the states of
+    the two are of different types.
     """
-    if first.leaves != second.leaves:
-        raise LanguageError("the two versions have different states: only their rules may differ")
+    if own := only_in_one(first, second):
+        raise LanguageError(f"the two versions have different states, they do not share {', '.join(own)}")
     limits, found = limits or Limits(), Differences()
     started = limits.used
     try:
         pairs = _pairs(first, second)
-        for name in dict.fromkeys(name for name, _, _ in pairs):
+        for name in dict.fromkeys(name for name, _, _ in pairs if not actions or name in actions):
             began, witness = limits.used, None
             for action, a, b in pairs:
                 if action == name and witness is None:
@@ -82,6 +91,12 @@ def differences(
         found.stopped_by = "interrupted"
     found.seconds = limits.used - started
     return found
+
+
+def only_in_one(first: Model, second: Model) -> list[str]:
+    """The scalars of the states that only one version has, or has with another type."""
+    shared = {*first.leaves} & {*second.leaves}
+    return list(dict.fromkeys(x.path for x in (*first.leaves, *second.leaves) if x not in shared))
 
 
 def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, OpenStep | None]]:
@@ -123,21 +138,10 @@ def _compare(
     solver.add(z3.Or(taken_a != taken_b, z3.And(taken_a, other)))
     if not limits.check(solver):
         return None
-    solution = solver.model()
-    for term, value, leaf in zip(state, first.initial[0], leaves, strict=True):
-        if leaf.low == leaf.high:
-            continue
-        wanted = term == numbers.literal(value, leaf)
-        solver.push()
-        solver.add(wanted)
-        if limits.check(solver):
-            solution = solver.model()
-        else:
-            solver.pop()
-            solver.add(z3.Not(wanted))
-    before = tuple(numbers.value(solution, t, leaf) for t, leaf in zip(state, leaves, strict=True))
-    scalars = [numbers.value(solution, t, x) for t, x in zip(parameters, chosen.leaves, strict=True)]
+    before = tuple(_least(solver, limits, numbers, state, leaves, first.initial[0]))
+    scalars = _least(solver, limits, numbers, parameters, chosen.leaves, [x.low for x in chosen.leaves])
     witness = Witness(
+        _sentence([(first, a), (second, b)], scalars),
         chosen.parameters(scalars),
         before,
         _taken(first, a, before, scalars),
@@ -146,6 +150,46 @@ def _compare(
     if witness.first == witness.second:
         raise AssertionError("the versions are alike in the interpreter: the terms are not the graph's")
     return witness
+
+
+def _least(
+    solver: z3.Solver,
+    limits: Limits,
+    numbers: Numbers,
+    terms: Sequence[Term],
+    leaves: Sequence[Leaf],
+    wanted: Sequence[int],
+) -> list[int]:
+    """Fix scalars one after the other to the value nearest to the wanted one, so that the solver has no choice.
+
+    Only where a number's interval is long it is left to the solver, if it cannot be the wanted one.
+    """
+    solution, found = solver.model(), []
+    for term, leaf, value in zip(terms, leaves, wanted, strict=True):
+        chosen = numbers.value(solution, term, leaf)
+        for candidate in _nearest(leaf, value):
+            if candidate == chosen:
+                break
+            solver.push()
+            solver.add(term == numbers.literal(candidate, leaf))
+            possible = limits.check(solver)
+            if possible:
+                solution, chosen = solver.model(), candidate
+            solver.pop()
+            if possible:
+                break
+        solver.add(term == numbers.literal(chosen, leaf))
+        found.append(chosen)
+    limits.check(solver)
+    return found
+
+
+def _nearest(leaf: Leaf, wanted: int) -> list[int]:
+    """The values of a scalar, the nearest first: for sets those with the fewest members exchanged."""
+    if leaf.high - leaf.low > SHORT:
+        return [wanted]
+    distance = (lambda v: (v ^ wanted).bit_count()) if leaf.sort == BITS else (lambda v: abs(v - wanted))
+    return sorted(range(leaf.low, leaf.high + 1), key=lambda v: (distance(v), v))
 
 
 def _variable(numbers: Numbers, name: str, leaf: Leaf) -> Term:
@@ -169,6 +213,17 @@ def _outcome(
     return translate(graph.all_([instance.enabled, stays, step.chosen])), after
 
 
+def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[int]) -> str:
+    """Which step it is, by the version that has it."""
+    for model, step in versions:
+        try:
+            if step is not None:
+                return model.instances[instance_number(model, step, scalars)].sentence
+        except LanguageError:
+            continue
+    raise AssertionError("neither version has the step: the terms are not the graph's")
+
+
 def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[int]) -> Scalars | None:
     """The outcome again, by the interpreter."""
     if step is None:
@@ -185,23 +240,30 @@ def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[i
 
 def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
     """A witness in words: what of the state is not as in the initial one, and both outcomes."""
-    interpreter = Interpreter(model)
     yield "  State, where it is not the initial one:"
-    yield from _changes(model, interpreter.changes(model.initial[0], witness.before), 1)
+    yield from (f"      {line}" for line in special(model, witness) or ["(no difference)"])
     for side, after in zip(sides, (witness.first, witness.second), strict=True):
         if after is None:
             yield f"  {side}: the action cannot be taken"
         else:
             yield f"  {side}:"
-            yield from _changes(model, interpreter.changes(witness.before, after), 2)
+            yield from (f"      {line}" for line in outcome(model, witness, after))
 
 
-def _changes(model: Model, changes: dict[str, tuple[Any, Any]], which: int) -> Iterator[str]:
-    from checker import words
+def special(model: Model, witness: Witness) -> list[str]:
+    """What of a witness's state is not as in the initial one, a line for each place."""
+    changes = Interpreter(model).changes(model.initial[0], witness.before)
+    return [f"{path}  {_say(model, path, value)}" for path, (_, value) in changes.items()]
 
-    for path, (before, after) in changes.items():
-        inner = words.at(model.protocol.state, path)
-        old = f"{words.say(inner, before)} → " if which == 2 else ""
-        yield f"      {path}  {old}{words.say(inner, after)}"
-    if not changes:
-        yield "      (no difference)" if which == 1 else "      (nothing changes)"
+
+def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
+    """What an outcome changes, a line for each place."""
+    changes = Interpreter(model).changes(witness.before, after)
+    lines = [
+        f"{path}  {_say(model, path, old)} → {_say(model, path, new)}" for path, (old, new) in changes.items()
+    ]
+    return lines or ["(nothing changes)"]
+
+
+def _say(model: Model, path: str, value: Any) -> str:
+    return words.say(words.at(model.protocol.state, path), value)

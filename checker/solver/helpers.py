@@ -6,10 +6,11 @@ They stand in a module ``inductive`` beside the protocol's invariants: its HELPE
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from checker.catalogue import Definition
+from checker.request import Request
 from model.language.protocol import Invariant
 from model.language.step_properties import StepProperty
 
@@ -34,4 +35,13 @@ def helpers(definition: Definition) -> Helpers:
     module = importlib.import_module(name)
     return Helpers(
         tuple(module.HELPERS.get(definition.name, ())), tuple(module.STEPS.get(definition.name, ()))
+    )
+
+
+def with_helpers(request: Request) -> Request:
+    """The request with the helper invariants that exist under its rules, behind its own."""
+    own = helpers(request.scenario.definition).invariants
+    return replace(
+        request,
+        invariants=(*request.invariants, *(i for i in own if i.rule is None or request.rules[i.rule])),
     )

@@ -14,6 +14,7 @@ import z3
 from checker.solver.limits import Limits, Stopped
 from checker.solver.steps import OpenStep, instance_number, steps
 from checker.solver.terms import Numbers, Translator, is_wide
+from checker.solver.workers import answers
 from model.language import graph
 from model.language.interpreter import BoundError, Interpreter, compile_nodes
 from model.language.model import Instance, Model, Property, Scalars
@@ -78,35 +79,64 @@ def prove(
     known: Iterable[Invariant] = (),
     limits: Limits | None = None,
     actions: Iterable[str] | None = None,
+    workers: int = 1,
     progress: Callable[[str, float], None] | None = None,
 ) -> InductionResult:
     """Ask for every action whether it keeps the conjunction of the model's properties.
 
     ``step_properties`` are asked of every step too; ``known`` are further invariants, of which it is said when
-    they would exclude a failure. ``actions`` restricts the question to these.
+    they would exclude a failure. ``actions`` restricts the question to these. With several ``workers`` so many
+    actions are asked about at a time; the verdicts are the same, the states that show a failure may be others.
     """
     limits = limits or Limits()
     result = InductionResult()
     started = limits.used
     question = _Question(model, step_properties, known, limits)
+    own = {n: s for n, s in question.by_action().items() if actions is None or n in actions}
+    found: dict[str, _Decided] = {}
+
+    def decide(name: str) -> _Decided:
+        began = limits.used
+        failures = question.action(own[name])
+        return _Decided(failures, name in question.possible, limits.used - began)
+
     try:
         if actions is None:
             result.verdicts += question.initial()
-        for name, own in question.by_action().items():
-            if actions is not None and name not in actions:
-                continue
-            began = limits.used
-            result.verdicts += question.action(name, own)
-            if name not in question.possible:
-                result.never.append(name)
+        for name, decided in answers(list(own), decide, workers):
+            found[name] = decided
             if progress:
-                progress(name, limits.used - began)
+                progress(name, decided.seconds)
     except Stopped as stopped:
         result.stopped_by = stopped.why
     except KeyboardInterrupt:
         result.stopped_by = "interrupted"
+    for name in own:
+        if name in found:
+            result.verdicts += question.verdicts(name, found[name].failures)
+            if not found[name].possible:
+                result.never.append(name)
     result.seconds = limits.used - started
     return result
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What was found of an action: the properties that are not kept, whether it is possible, and the seconds."""
+
+    failures: dict[str, _Step]
+    possible: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A failure as plain data: the number of the instance in the model, the states, and what excludes it."""
+
+    instance: int
+    before: Scalars
+    after: Scalars | None
+    excluded_by: tuple[str, ...]
 
 
 class _Question:
@@ -167,21 +197,23 @@ class _Question:
             found.setdefault(step.name, []).append(step)
         return found
 
-    def action(self, name: str, own: list[OpenStep]) -> list[Kept]:
-        """One verdict for each property."""
-        failures: dict[str, Failure] = {}
+    def action(self, own: list[OpenStep]) -> dict[str, _Step]:
+        """The properties that the steps of an action do not keep."""
+        failures: dict[str, _Step] = {}
         for step in own:
             self._step(step, failures)
-        return [
-            Kept(name, wanted, wanted not in failures, failures.get(wanted))
-            for wanted in (
-                WITHIN_TYPES,
-                *(p.name for p in self.model.properties),
-                *(p.name for p in self.step_properties),
-            )
-        ]
+        return failures
 
-    def _step(self, step: OpenStep, failures: dict[str, Failure]) -> None:
+    def verdicts(self, name: str, failures: dict[str, _Step]) -> list[Kept]:
+        """One verdict on an action for each property."""
+        told = {
+            wanted: Failure(self.model.instances[f.instance], f.before, f.after, f.excluded_by)
+            for wanted, f in failures.items()
+        }
+        properties = [p.name for p in self.model.properties] + [p.name for p in self.step_properties]
+        return [Kept(name, p, p not in told, told.get(p)) for p in (WITHIN_TYPES, *properties)]
+
+    def _step(self, step: OpenStep, failures: dict[str, _Step]) -> None:
         solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
         solver.add(self.in_types)
         translate, instance, model = self.translate, step.instance, self.model
@@ -219,7 +251,7 @@ class _Question:
             failures.update(dict.fromkeys(new, failure))
             left = [name for name in left if name not in wrong_names]
 
-    def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[Failure, set[str]]:
+    def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[_Step, set[str]]:
         """A solver's model as the interpreter's step, and the names of what does not hold after it."""
         model, numbers = self.model, self.numbers
         before = tuple(
@@ -237,9 +269,9 @@ class _Question:
         try:
             after = self.interpreter.step(before, number).state
         except BoundError:
-            return Failure(instance, before, None, excluded), {WITHIN_TYPES}
+            return _Step(number, before, None, excluded), {WITHIN_TYPES}
         assert after is not None
         padding = (0,) * (self._first_after - len(before))
         steps_hold = self._step_holds((*before, *padding, *after))
         wrong = {p.name for p, h in zip(self.step_properties, steps_hold, strict=True) if not h}
-        return Failure(instance, before, after, excluded), wrong | set(self.interpreter.violated(after))
+        return _Step(number, before, after, excluded), wrong | set(self.interpreter.violated(after))

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import z3
-
 from checker import words
 from checker.request import Request
 from checker.results import versions
@@ -160,7 +158,7 @@ class InductionOutcome:
                 for v in result.verdicts
             ],
             "violations": [],
-            "versions": {**versions(), "z3": z3.get_version_string()},
+            "versions": versions(),
         }
 
     def _json(self, failure: Failure) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Stopped(Exception):
     """The solver gave no answer; ``why`` is "seconds", "memory", "interrupted" or "unknown"."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(why)
+        super().__init__(why)  # its argument, so that it can come from another process
         self.why = why
 
 

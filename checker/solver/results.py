@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import z3
-
 from checker.results import Outcome
 from checker.solver.bounded import BoundedResult
 from checker.solver.limits import peak_memory
@@ -73,7 +71,6 @@ class BoundedOutcome(Outcome):
             }
             for d in result.depths
         ]
-        said["versions"] = {**said["versions"], "z3": z3.get_version_string()}
         return said
 
     def lines(self) -> Iterator[str]:

@@ -6,13 +6,14 @@ import re
 
 import pytest
 
-from checker import scenarios
+from checker import docs, scenarios
 from checker.request import Overrides, Request
 from checker.solver.difference import differences
 from checker.solver.limits import Limits
 from model.language import LanguageError, Model
 from model.language.interpreter import Interpreter
 from model.language.model import Scalars
+from model.replication import Replication
 from tests import models, zoo
 
 CONTROLLER = "replication/controller/unclean-recovery"
@@ -99,10 +100,70 @@ def test_the_command(highwater) -> None:  # type: ignore[no-untyped-def]
     assert run.status == 0
     assert run.results[0]["verdict"] == "equal"
     assert run.results[0]["rules"] == {"leader_epoch_check": [True, False]}
+    assert run.results[0]["versions"]["z3"]
     run = highwater("diff", CONTROLLER, "--profile", "kip_966_first_phase", "--each-rule", "--json", "-")
     assert run.status == 1
     assert [r["rule"] for r in run.results] == ["unclean_recovery"]
-    assert highwater("diff", CONTROLLER).status == 2
-    assert highwater("diff", CONTROLLER, "--rule", "nonsense=on").status == 2
     run = highwater("diff", CONTROLLER, "--profile", "kafka_trunk_2024_10", "--limit-seconds", "0.01")
     assert run.status == 3
+
+
+def test_two_profiles_or_scenarios(highwater) -> None:  # type: ignore[no-untyped-def]
+    """However the two are named, the same is compared."""
+    only = ("--action", "change_min_isr", "--json", "-", "--quiet")
+    named = [
+        ("kip_966", "kafka_trunk_2024_10"),
+        ("kip_966", "kafka_trunk_2024_10", "--in", CONTROLLER),
+        (CONTROLLER, "kafka_trunk_2024_10"),
+        (CONTROLLER, "replication/controller/kafka-trunk-min-isr"),
+        (CONTROLLER, "--profile", "kafka_trunk_2024_10"),
+    ]
+    found = []
+    for sides in named:
+        run = highwater("diff", *sides, *only)
+        assert run.status == 1
+        assert [a["action"] for a in run.results[0]["actions"]] == ["change_min_isr"]
+        assert run.results[0]["scenario"] == CONTROLLER
+        found.append((run.results[0]["rules"], run.results[0]["actions"]))
+    assert all(one == found[0] for one in found)
+    assert "min_isr_change_empties_elr" in found[0][0]
+    run = highwater("diff", "kip_966", CONTROLLER, "--rule", "leader_epoch_check=off", *only)
+    assert (run.status, run.results[0]["rules"]) == (0, {"leader_epoch_check": [True, False]})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((CONTROLLER,), "name the other rules"),
+        ((CONTROLLER, "--rule", "nonsense=on"), "nonsense"),
+        ((CONTROLLER, "kip_966", "--profile", "kip_966"), "give one of them"),
+        ((CONTROLLER, "kip_966", "--in", CONTROLLER), "A is a scenario"),
+        ((CONTROLLER, "truncation/kip-320"), "only rules of one protocol"),
+        ((CONTROLLER, "kip_967"), "did you mean"),
+        (("kip_967", "kip_966"), "did you mean"),
+        (("before_kip_903", "kip_966"), "name one with --in"),
+        ((CONTROLLER, "kip_966", "--action", "fences"), "did you mean 'fence'"),
+    ],
+)
+def test_bad_requests_are_one_line(highwater, arguments, message) -> None:  # type: ignore[no-untyped-def]
+    run = highwater("diff", *arguments)
+    assert run.status == 2
+    assert message in run.err
+    assert run.err.count("\n") == 1
+
+
+def test_a_witness_is_the_nearest_to_the_initial_state() -> None:
+    """The solver has no choice left: no scalar before the first that differs could be as in the initial state."""
+    first = version()
+    for name, witness in differences(first, version("elr_follows_election=off")).actions.items():
+        again = differences(first, version("elr_follows_election=off"), actions=[name]).actions[name]
+        assert again == witness
+
+
+def test_the_page_has_every_rule_and_its_links_lead_somewhere() -> None:
+    page = (docs.DOCS / "differences.md").read_text(encoding="utf-8")
+    profiles = Replication.profiles
+    apart = profiles["kip_966"].rules ^ profiles["kafka_trunk_2024_10"].rules
+    assert set(re.findall(r"^## (\w+)$", page, re.M)) == apart
+    for other, name in set(re.findall(r"\]\(([\w-]+\.md)#([\w-]+)\)", page)):
+        assert re.search(rf"^##+ {name.replace('-', '[- ]')}$", (docs.DOCS / other).read_text(), re.M | re.I)

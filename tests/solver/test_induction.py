@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import pytest
 
 from checker.solver import induction
 from checker.solver.induction import INITIAL, WITHIN_TYPES
 from checker.solver.limits import Limits
-from model.language import Bool, Int, Model, Protocol, Seq, State, Struct, action, invariant, require
+from checker.solver.workers import answers
+from model.language import (
+    Bool,
+    Int,
+    LanguageError,
+    Model,
+    Protocol,
+    Seq,
+    State,
+    Struct,
+    action,
+    invariant,
+    require,
+)
 from model.language.interpreter import Interpreter
 from tests import zoo
 from tests.solver.controllers import HELPERS, broken, controller, prove
@@ -240,3 +256,39 @@ def test_a_model_within_bit_vectors_only() -> None:
     model = Model(zoo.Counters({"counters": 2, "top": 2}), [zoo.never_all_at_top, zoo.first_leads])
     result = induction.prove(model)
     assert broken(result) == {"never_all_at_top": {"up"}}
+
+
+def test_several_processes_give_the_same_verdicts() -> None:
+    """In the same order; and however many processes there are, with the same states."""
+    model = controller(2, ["valid_isr_check"])
+    alone = induction.prove(model, HELPERS.steps)
+    assert alone.failures
+    together = induction.prove(model, HELPERS.steps, workers=3)
+    assert [v.kept for v in together.verdicts] == [v.kept for v in alone.verdicts]
+    assert induction.prove(model, HELPERS.steps, workers=2).verdicts == together.verdicts
+    interpreter = Interpreter(model)
+    for verdict in together.failures:
+        assert verdict.failure is not None
+        assert verdict.failure.after in interpreter.successors(verdict.failure.before)
+    assert (together.never, together.stopped_by) == (alone.never, None)
+    stopped = induction.prove(model, HELPERS.steps, workers=3, limits=Limits(seconds=0.01))
+    assert stopped.stopped_by == "seconds"
+    assert not stopped.proved
+
+
+def test_what_a_process_raises_is_raised_and_the_others_end() -> None:
+    def ask(task: int) -> int:
+        if task == 2:
+            raise LanguageError("two")
+        if task == 3:
+            os._exit(1)
+        if task > 3:
+            time.sleep(60)
+        return task * task
+
+    assert dict(answers([0, 1, 4], lambda task: task, 2)) == {0: 0, 1: 1, 4: 4}
+    assert sorted(answers([0, 1], ask, 2)) == [(0, 0), (1, 1)]
+    with pytest.raises(LanguageError, match="two"):
+        list(answers([0, 2, 9, 9], ask, 3))
+    with pytest.raises(RuntimeError, match="without an answer"):
+        list(answers([3, 9], ask, 2))
