@@ -23,6 +23,7 @@ from typing import Any
 
 import click
 
+from checker import bench_proofs
 from traces.generation import write_log
 from traces.kafka.metadata_log import open_metadata_log
 from traces.metadata.replay import replay_metadata
@@ -230,8 +231,30 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def page(rows: list[str], idle: int, replay: str) -> str:
-    """The page's text; ``replay`` is the part about replay."""
+def with_section(text: str, heading: str, section: str) -> str:
+    """The page with one of its parts in another version; at the end where it has none yet."""
+    before, found, after = text.partition(f"\n{heading}\n")
+    rest = after[after.index("\n## ") :] if found and "\n## " in after else "\n"
+    return f"{before.rstrip()}\n\n{section.rstrip()}\n{rest}".rstrip() + "\n"
+
+
+def write_section(heading: str, section: str) -> None:
+    """Put a part that was measured alone into docs/benchmarks.md."""
+    PAGE.write_text(with_section(PAGE.read_text(encoding="utf-8"), heading, section), encoding="utf-8")
+    click.echo(f"wrote docs/{PAGE.name}")
+
+
+def proofs_section(repeat: int) -> str:
+    """The part of the page about proofs."""
+    rows = []
+    for measured in bench_proofs.rows(repeat):
+        rows.append(measured)
+        click.echo(measured)
+    return bench_proofs.section(rows, machine())
+
+
+def page(rows: list[str], idle: int, replay: str, proofs: str) -> str:
+    """The page's text; ``replay`` and ``proofs`` are its parts about these."""
     return "\n".join(
         [
             "# Benchmarks",
@@ -252,6 +275,7 @@ def page(rows: list[str], idle: int, replay: str) -> str:
             "do not state the same things in the same steps, so only their rates can be compared, not their counts.",
             "",
             replay,
+            proofs,
         ]
     )
 
@@ -259,20 +283,24 @@ def page(rows: list[str], idle: int, replay: str) -> str:
 @click.command()
 @click.option("--quick", is_flag=True, help="One run of each, and nothing written.")
 @click.option("--only-replay", is_flag=True, help="Only the replay of a metadata log.")
+@click.option("--only-prove", is_flag=True, help="Only what Z3 is asked.")
 @click.option(
     "--replay", type=Path, hidden=True, help="Replay a log in this process, and print what it took."
 )
-def main(quick: bool, only_replay: bool, replay: Path | None) -> None:
+def main(quick: bool, only_replay: bool, only_prove: bool, replay: Path | None) -> None:
     """Measure, and write docs/benchmarks.md."""
     if replay is not None:
         click.echo(json.dumps(replay_log(replay)))
         return
     if only_replay:
         section = replay_section(replay_rows(1 if quick else REPLAY_REPEAT))
-        text = PAGE.read_text(encoding="utf-8").split(REPLAY_HEADING)[0].rstrip("\n")
         if not quick:
-            PAGE.write_text(f"{text}\n\n{section}", encoding="utf-8")
-            click.echo(f"wrote docs/{PAGE.name}")
+            write_section(REPLAY_HEADING, section)
+        return
+    if only_prove:
+        section = proofs_section(1 if quick else bench_proofs.REPEAT)
+        if not quick:
+            write_section(bench_proofs.HEADING, section)
         return
     idle = idle_memory()
     rows = []
@@ -283,8 +311,9 @@ def main(quick: bool, only_replay: bool, replay: Path | None) -> None:
         rows.append(row(case, done[case.arguments], idle))
         click.echo(rows[-1])
     replay_part = replay_section(replay_rows(1 if quick else REPLAY_REPEAT))
+    proofs_part = proofs_section(1 if quick else bench_proofs.REPEAT)
     if not quick:
-        PAGE.write_text(page(rows, idle, replay_part), encoding="utf-8")
+        PAGE.write_text(page(rows, idle, replay_part, proofs_part), encoding="utf-8")
         click.echo(f"wrote docs/{PAGE.name}")
 
 

@@ -159,7 +159,7 @@ def _compare(
     limits: Any,
     quiet: bool,
 ) -> tuple[Status, Iterator[str], dict[str, Any]]:
-    from checker.solver.difference import differences, told
+    from checker.solver.difference import Differences, differences, only_in_one, told
     from checker.solver.helpers import with_helpers
 
     def progress(action: str, seconds: float) -> None:
@@ -167,9 +167,13 @@ def _compare(
             print(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)", file=sys.stderr, flush=True)
 
     one, two = with_helpers(first).model(), second.model()
-    found = differences(one, two, any_state=any_state, actions=actions, limits=limits, progress=progress)
+    apart = only_in_one(one, two) if rule else []  # of one rule among others that is an answer, not an error
+    if apart:
+        found = Differences()
+    else:
+        found = differences(one, two, any_state=any_state, actions=actions, limits=limits, progress=progress)
     different = [name for name, witness in found.actions.items() if witness]
-    verdict = "different" if different else "inconclusive" if found.stopped_by else "equal"
+    verdict = "different" if different or apart else "inconclusive" if found.stopped_by else "equal"
     sides = _sides(first, second)
 
     def lines() -> Iterator[str]:
@@ -183,6 +187,8 @@ def _compare(
         equal = [a for a, w in found.actions.items() if w is None]
         if found.stopped_by:
             yield f"{name}: stopped ({found.stopped_by}) after {len(found.actions)} actions"
+        if apart:
+            yield f"{name}: the states are not alike: only one has {', '.join(apart)}"
         if different:
             yield f"{name}: different: {', '.join(different)}"
         what = "all states" if any_state else "all states with the invariants"
@@ -190,7 +196,7 @@ def _compare(
             yield f"{name}: equal in {what} ({found.seconds:.1f} s): {', '.join(equal)}"
 
     status = {
-        None: Status.VIOLATED if different else Status.AS_PROMISED,
+        None: Status.VIOLATED if different or apart else Status.AS_PROMISED,
         "interrupted": Status.INTERRUPTED,
     }.get(found.stopped_by, Status.INCONCLUSIVE)
     result = {
@@ -202,6 +208,7 @@ def _compare(
         "rule": rule or None,
         "rules": {r: [on, second.rules[r]] for r, on in first.rules.items() if second.rules[r] != on},
         "verdict": verdict,
+        "not_shared": apart,
         "stopped_by": found.stopped_by,
         "seconds": round(found.seconds, 6),
         "actions": [

@@ -1,0 +1,76 @@
+"""Every known defect within 12 states is found by the bounded check as by the explorer; with its rules on, none."""
+
+from __future__ import annotations
+
+import pytest
+
+from checker import native, scenarios
+from checker.counterexample import follow_all
+from checker.request import Overrides, Request
+from checker.scenarios import Scenario
+from checker.search import SearchOptions
+from checker.solver import bounded
+from model.language import Model
+
+WITHIN = 12
+STATES = 5_000_000
+"""How far the explorer looks; in every scenario it is further than 12 states deep."""
+
+WHOLE = {
+    "replication/defect-": "kip_966",
+    "replication/trunk-": "kip_966",
+    "replication/controller/": "kip_966_first_phase",
+    "truncation/": "kip_320",
+}
+"""Where the defects are, and the profile that has every rule that closes them."""
+
+GALLERY = [
+    name
+    for name in scenarios.titles()
+    if name.startswith(tuple(WHOLE)) and (scenarios.find(name).promise.violated or "/defect-" in name)
+]
+QUICK = {
+    "replication/defect-join-below-hwm",
+    "replication/controller/kafka-trunk-min-isr",
+}
+
+
+def every_rule_on(scenario: Scenario) -> Model:
+    """The model of a scenario's budgets and properties with every rule that could close it."""
+    profile = next(p for place, p in WHOLE.items() if scenario.name.startswith(place))
+    whole = scenario.protocol.profiles[profile].rules
+    on = {rule: rule in whole for rule in scenario.rules}
+    return Request.of(scenario, Overrides(rules=on, profile=profile)).model()
+
+
+def explored(model: Model) -> dict[str, int]:
+    """Property to the depth of its violation, for those within 12 states, by the native search."""
+    result = native.search(model, SearchOptions(workers=1, limit_states=STATES))
+    assert result.complete or result.stopped_by == "violation" or result.depth > WITHIN + 1
+    return {v.property: v.depth for v in result.violations if v.depth <= WITHIN}
+
+
+def solved(model: Model, depth: int) -> dict[str, int]:
+    """The same by the bounded check; each run is taken again by the interpreter."""
+    result = bounded.check(model, depth)
+    assert result.stopped_by in ("depth", "violation", None)
+    assert result.depth == depth or result.stopped_by != "depth"
+    return {e.name: e.depth for e in follow_all(model, result.violations)}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else (pytest.mark.slow,)) for n in GALLERY]
+)
+def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
+    scenario = scenarios.find(name)
+    model = Request.of(scenario, Overrides()).model()
+    expected = explored(model)
+    depth = max(expected.values(), default=WITHIN)
+    assert solved(model, depth) == expected
+    if expected:
+        assert solved(every_rule_on(scenario), depth) == {}
+
+
+def test_all_kinds_of_defects_are_in_the_gallery() -> None:
+    for place in WHOLE:
+        assert sum(name.startswith(place) for name in GALLERY) >= 3
