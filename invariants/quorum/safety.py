@@ -14,8 +14,8 @@ def _holds(log: SeqValue, committed: SeqValue, end: Int) -> Bool:
     return all_of((end <= o) | logs.same_record(log, committed, o) for o in range(log.type.maximum))
 
 
-def _supports(m: Quorum, f: Int, leader: Int) -> bool:
-    """Whether both ends of a fetch have version 18."""
+def both_support(m: Quorum, f: Int, leader: Int) -> bool:
+    """1166.4. Whether both ends of a fetch have version 18."""
     return not m.is_older(f) and not m.is_older(leader)
 
 
@@ -162,7 +162,7 @@ def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Bool:
         )
         for f in m.member
         for leader in m.voter
-        if _supports(m, f, leader)
+        if both_support(m, f, leader)
     )
 
 
