@@ -22,6 +22,7 @@ _COMMANDS = {
     "prove": ("checker.prove_command", "Ask a solver: to a depth, or by induction."),
     "diff": ("checker.diff_command", "Where two sets of rules decide differently."),
     "replay": ("checker.replay_command", "Whether the protocol explains what a system did."),
+    "coverage": ("checker.coverage_command", "Which guards, branches and rules states or traces exercised."),
     "gate": ("checker.gate_command", "Whether the protocol does what the committed baseline says."),
     "list": ("checker.list_command", "Scenarios, protocols, rules, invariants, actions."),
     "show": ("checker.show_command", "One of these in full."),

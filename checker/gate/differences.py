@@ -316,10 +316,10 @@ class _States:
         for change in self.found.actions:
             change.asked = True
             first: dict[str, tuple[int, Instance | None, Instance | None]] = {}
-            pairs = _instances(old[change.before], new[change.name])
+            pairs = instances_of_both(old[change.before], new[change.name])
             for start in range(0, len(pairs), _TOGETHER):
                 some = pairs[start : start + _TOGETHER]
-                nodes = [node for a, b in some for node in _questions(a, b, self.new.inputs)]
+                nodes = [node for a, b in some for node in questions_of_both(a, b, self.new.inputs)]
                 columns = self.after.evaluate_all(nodes)
                 for number, column in enumerate(columns):
                     column &= in_both
@@ -350,7 +350,7 @@ class _States:
         return f"{sentence}: {other} refused by {why}"
 
 
-def _instances(
+def instances_of_both(
     before: list[Instance], after: list[Instance]
 ) -> list[tuple[Instance | None, Instance | None]]:
     """The instances of an action in both revisions, by the values of their parameters in order."""
@@ -363,7 +363,9 @@ def _values(instance: Instance) -> str:
     return repr([list(v) if isinstance(v, tuple) else v for v in instance.parameters.values()])
 
 
-def _questions(a: Instance | None, b: Instance | None, inputs: Sequence[Node]) -> tuple[Node, Node, Node]:
+def questions_of_both(
+    a: Instance | None, b: Instance | None, inputs: Sequence[Node]
+) -> tuple[Node, Node, Node]:
     """Whether a step is possible now only, before only, or leads elsewhere."""
     before, after = _taken(a), _taken(b)
     other = graph.FALSE

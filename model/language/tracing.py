@@ -77,6 +77,11 @@ def _trace(word: str) -> Trace:
     return trace
 
 
+def guards_so_far() -> list[Guard]:
+    """The guards that the function being traced has stated until now."""
+    return list(_trace("guards_so_far()").guards)
+
+
 def require(name: str, condition: values.Bool | bool) -> None:
     """A guard of the action that is being stated: it can be taken only where the condition holds.
 

@@ -7,7 +7,9 @@ is not raises a LanguageError that says what to write instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from model.language import graph
@@ -385,9 +387,24 @@ def lift_like(like: Value, other: object) -> Value:
     raise fail(f"expected a number, not {other!r}")
 
 
+_watch: ContextVar[Callable[[Node], None] | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watching(watch: Callable[[Node], None]) -> Iterator[None]:
+    """While inside, ``watch`` is called with the condition of every ``where``, when that is traced."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
 def where(condition: Bool | bool, yes: Any, no: Any) -> Any:
     """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
     condition = as_bool(condition)
+    if (watch := _watch.get()) is not None:
+        watch(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):
         yes = _plain(yes)
     if not isinstance(yes, Value) or (isinstance(no, OptionValue) and not isinstance(yes, OptionValue)):

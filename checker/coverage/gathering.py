@@ -1,0 +1,140 @@
+"""The states that coverage is asked of: those of scenarios, explored, and those of traces, replayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from checker.coverage.counting import count
+from checker.coverage.rules import RuleUse, uses
+from checker.coverage.sites import Site, questions, taken
+from checker.native.layout import Layout, Words
+from checker.progress import Reporter
+from checker.request import Request
+from checker.search import SearchOptions
+from model.language.model import Model, Scalars
+from traces.runs.carrying import Carrier
+from traces.runs.format import read_run
+from traces.runs.protocols import model_for
+from traces.runs.replay import LIMIT_STATES
+from traces.runs.steps import Reader
+
+
+@dataclass
+class Coverage:
+    """What was exercised. A site's three counts are those of its Question; all counts add up over ``sources``.
+
+    ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it can be taken; ``premises``,
+    for each property, the states in which it has something to say; ``ruled_out`` are actions that no source's
+    parameters leave a way to take.
+    """
+
+    sources: list[str] = field(default_factory=list)
+    states: int = 0
+    sites: dict[Site, list[int]] = field(default_factory=dict)
+    steps: Counter[str] = field(default_factory=Counter)
+    premises: Counter[str] = field(default_factory=Counter)
+    ruled_out: set[str] = field(default_factory=set)
+    rules: dict[str, RuleUse] = field(default_factory=dict)
+    observed: Counter[str] = field(default_factory=Counter)
+    """Of traces: the lines that each action explains."""
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def add(self, source: str, model: Model, states: Words, *, rules: bool = True) -> None:
+        """Ask everything of a model in packed states."""
+        self.sources.append(source)
+        self.states += len(states)
+        layout = Layout(model.leaves)
+        asked = list(questions(model))
+        nodes = [node for question in asked for node in question.nodes]
+        step_nodes = [taken(i) for i in model.instances]
+        premises = [p.premise for p in model.properties]
+        totals = count(layout, [*nodes, *step_nodes, *premises], states)
+        for number, question in enumerate(asked):
+            own = self.sites.setdefault(question.site, [0, 0, 0])
+            for i in range(3):
+                own[i] += totals[3 * number + i]
+        for instance, total in zip(model.instances, totals[len(nodes) :], strict=False):
+            self.steps[instance.action.name] += total
+        for prop, total in zip(model.properties, totals[len(nodes) + len(step_nodes) :], strict=True):
+            self.premises[prop.name] += total
+        self.ruled_out |= set(model.ruled_out)
+        if rules:
+            self._add_rules(uses(model, states))
+
+    def _add_rules(self, found: list[RuleUse]) -> None:
+        for use in found:
+            known = self.rules.setdefault(use.name, RuleUse(use.name, asked=False))
+            known.asked |= use.asked
+            known.forbids += use.forbids
+            known.allows += use.allows
+            known.changes += use.changes
+            known.actions = tuple(dict.fromkeys([*known.actions, *use.actions]))
+
+    @property
+    def never_possible(self) -> set[str]:
+        """Actions that could not be taken anywhere, whatever the parameters."""
+        return {name for name in self.ruled_out if not self.steps[name]}
+
+
+def add_scenario(
+    coverage: Coverage, request: Request, options: SearchOptions, *, rules: bool, quiet: bool
+) -> None:
+    """Explore a scenario, up to the limits, and ask everything in its states."""
+    from checker.native.explored import explore
+
+    model = request.model()
+    with Reporter(request.scenario.name, quiet=quiet) as progress:
+        explored = explore(model, options, progress)
+    if not explored.complete:
+        coverage.notes.append(
+            f"{request.scenario.name}: not all states were seen ({explored.stopped_by}); {len(explored.states):,} were"
+        )
+        coverage.interrupted |= explored.stopped_by == "interrupted"
+    coverage.add(request.scenario.name, model, explored.states, rules=rules)
+
+
+def add_trace(
+    coverage: Coverage,
+    path: Path,
+    *,
+    switches: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+    rules: bool = True,
+) -> None:
+    """Replay a trace, and ask everything in the states that fit it. Raises TraceError where it is none."""
+    trace = read_run(path)
+    _, compiled = model_for(trace.meta, switches, profile)
+    model = compiled.model
+    reader, carrier = Reader(model, trace.meta), Carrier(compiled, trace.meta.hidden_steps, LIMIT_STATES)
+    states: list[Scalars] = list(model.initial)
+    seen = dict.fromkeys(states)
+    for line in trace.lines:
+        expected = reader.read(line)
+        if line.step == 0:
+            fits = [s for s in states if expected.seen.fits(s)]
+            states = fits or ([expected.whole] if expected.whole is not None else [])
+            seen = dict.fromkeys(states)
+        else:
+            advance = carrier.advance(states, expected)
+            seen |= dict.fromkeys(state for _, state in advance.before)
+            for name in {model.instances[n].action.name for n in expected.numbers} if advance.states else ():
+                coverage.observed[name] += 1
+            states = advance.states
+        if not states:
+            coverage.notes.append(
+                f"{path}: nothing explains step {line.step}; what follows was not looked at"
+            )
+            break
+        seen |= dict.fromkeys(states)
+    layout = Layout(model.leaves)
+    packed = np.array([layout.pack(s) for s in seen], dtype=np.uint64).reshape(len(seen), layout.words)
+    coverage.add(str(path), model, packed, rules=rules)
+
+
+__all__ = ["Coverage", "add_scenario", "add_trace"]

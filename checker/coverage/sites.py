@@ -1,0 +1,84 @@
+"""The guards and branches of a model's actions, each with its line in the protocol's source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from model.language import graph
+from model.language.errors import place
+from model.language.graph import Node
+from model.language.model import Instance, Model, trace_instance
+from model.language.tracing import guards_so_far
+from model.language.types import Type
+from model.language.values import watching
+
+GUARD, BRANCH = "guard", "branch"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the source: a guard by its name, or a ``where``. ``place`` is ``file:line``."""
+
+    kind: str
+    place: str
+    name: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a site for one choice of an action's parameters: three expressions over a state.
+
+    Of a guard: it holds; it refuses; it alone refuses. Of a branch, in states that the guards stated before it let
+    through: its condition holds; it does not; and nothing (false).
+    """
+
+    site: Site
+    nodes: tuple[Node, Node, Node]
+
+
+def questions(model: Model) -> Iterator[Question]:
+    """Everything to ask of a model's actions, instance by instance."""
+    for instance in model.instances:
+        yield from _guards(instance)
+        yield from _branches(model, instance)
+
+
+def taken(instance: Instance) -> Node:
+    """Whether a step of an instance can be taken and leads to a state."""
+    return graph.and_(instance.enabled, graph.not_(graph.any_(c.node for c in instance.checks)))
+
+
+def _guards(instance: Instance) -> Iterator[Question]:
+    name, guards = instance.action.name, instance.guards
+    for number, guard in enumerate(guards):
+        others = graph.all_(g.node for i, g in enumerate(guards) if i != number)
+        refuses = graph.not_(guard.node)
+        site = Site(GUARD, guard.place or name, guard.name, name)
+        yield Question(site, (guard.node, refuses, graph.and_(refuses, others)))
+
+
+def _branches(model: Model, instance: Instance) -> Iterator[Question]:
+    """Trace the action once more, and note the condition of every ``where`` that is not known while tracing."""
+    found: dict[tuple[str, int], Question] = {}
+    name = instance.action.name
+
+    def watch(condition: Node) -> None:
+        where = place()
+        if condition.is_const or where is None or (where, condition.id) in found:
+            return
+        before = graph.all_(g.node for g in guards_so_far())
+        nodes = (graph.and_(before, condition), graph.and_(before, graph.not_(condition)), graph.FALSE)
+        found[where, condition.id] = Question(Site(BRANCH, where, "where", name), nodes)
+
+    choice = {}
+    for parameter, value in instance.parameters.items():
+        domain = getattr(model.protocol, instance.action.domains[parameter])
+        choice[parameter] = (domain.lift(value) if isinstance(domain, Type) else value, value)
+    with watching(watch):
+        trace_instance(model.protocol, model.leaves, model.inputs, instance.action, choice)
+    yield from found.values()
+
+
+__all__ = ["BRANCH", "GUARD", "Question", "Site", "questions", "taken"]
