@@ -55,6 +55,7 @@ class Cluster(Protocol):
         "older": Parameter(
             0, 0, 127, "members below version 18 of Fetch, as bits: 1 is member 0, 4 is member 2"
         ),
+        "timer": Parameter(1, 0, 1, "whether the park timer can end a fetch"),
         "settled": Parameter(
             0, 0, 1, "whether all have the first leader's first record, and know it is committed"
         ),

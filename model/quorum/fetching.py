@@ -103,6 +103,7 @@ class Fetching(Leadership):
     def park_timer(self, s: State, f: Number) -> None:
         """500 ms are over: the fetch is answered without records."""
         parked = s.parked[f]
+        require("there is a park timer", bool(self.p.timer))
         require("the fetch is parked", parked.is_some)
         leader = s.members[parked.value.leader]
         hwm = parked.value.answer if self.on("timer_answers_as_parked") else leader.hwm
