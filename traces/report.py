@@ -29,6 +29,13 @@ class Candidate:
     passed: tuple[str, ...] = ()
     differences: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        """From JSON."""
+        differences = {path: (d["model"], d["recorded"]) for path, d in data["differences"].items()}
+        refused, passed = tuple(data["refused_by"]), tuple(data["passed"])
+        return cls(data["action"], data["parameters"], refused, passed, differences)
+
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         return {
@@ -52,6 +59,12 @@ class Unexplained:
     partition: str | None
     before: Mapping[str, Any]
     candidates: tuple[Candidate, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Unexplained:
+        """From JSON."""
+        candidates = tuple(Candidate.from_json(c) for c in data["candidates"])
+        return cls(data["position"], data["time"], data["partition"], data["before"], candidates)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -97,6 +110,11 @@ class Finding:
     at_risk: str = ""
     kip: str = ""
     certain: bool = True
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Finding:
+        """From JSON."""
+        return cls(**data)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -181,6 +199,17 @@ class Report:
         self.findings_count[finding.property] = count + 1
         if count < LIMIT:
             self.findings.append(finding)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Report:
+        """From JSON, which has no timelines and does not say how much of the input was read."""
+        found = cls(data["input"], data["kind"], data["profile"], tuple(data["rules"]))
+        for name in ("operations", "records", "partitions", "changes", "skipped", "unexplained_count",
+                     "findings_count", "notes", "figures", "interrupted", "seconds"):  # fmt: skip
+            setattr(found, name, data[name])
+        found.unexplained = [Unexplained.from_json(u) for u in data["unexplained"]]
+        found.findings = [Finding.from_json(f) for f in data["findings"]]
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, in the form of the command line's contract."""

@@ -184,29 +184,38 @@ _ONE = _PREFIXES[:1]
 
 
 def read_batches(
-    path: Path, file: Readable, notes: list[str] | None = None, *, last: bool = True
+    path: Path,
+    file: Readable,
+    notes: list[str] | None = None,
+    *,
+    last: bool = True,
+    start: int = 0,
+    epoch: int = -1,
 ) -> Iterator[RecordBatch]:
-    """The batches of a segment or a snapshot, from the file's position, which is taken for byte 0.
+    """The batches of a segment or a snapshot, from the file's position, which is taken for byte ``start``.
 
-    ``last`` says that no segment follows. A file that ends within a batch, and in the last file a damaged last batch,
-    is what a crash leaves behind: the iterator ends and adds a line to ``notes``. Zeros at the end are room that was
-    taken in advance, and so is nothing. Raises TraceError, with the position, where anything else is wrong.
+    ``last`` says that no segment follows, ``epoch`` is the leader epoch of the batch before. A file that ends within a
+    batch, and in the last file a damaged last batch, is what a crash leaves behind: the iterator ends and adds a line
+    to ``notes``. Zeros at the end are room that was taken in advance, and so is nothing. Raises TraceError, with the
+    position, where anything else is wrong.
     """
-    return _Segment(path, file, [] if notes is None else notes, last).batches()
+    return _Segment(path, file, [] if notes is None else notes, last, start, epoch).batches()
 
 
 class _Segment:
     """One file while it is read."""
 
-    def __init__(self, path: Path, file: Readable, notes: list[str], last: bool) -> None:
-        self.path, self.file, self.notes, self.last = path, file, notes, last
+    def __init__(
+        self, path: Path, file: Readable, notes: list[str], last: bool, start: int, epoch: int
+    ) -> None:
+        self.path, self.file, self.notes, self.last, self.epoch = path, file, notes, last, epoch
         self.data = b""
-        self.start = 0
+        self.start = start
         """The position in the file of the first byte of ``data``."""
 
     def batches(self) -> Iterator[RecordBatch]:
         unpack, new = HEADER.unpack_from, _new
-        at, epoch_before = 0, -1
+        at, epoch_before = 0, self.epoch
         while True:
             data = self.data
             left = len(data) - at

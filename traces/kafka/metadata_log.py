@@ -50,7 +50,9 @@ class Snapshot:
 
 
 @dataclass(slots=True)
-class _Segment:
+class Segment:
+    """A segment: its file, its first offset, its size in bytes."""
+
     path: Path
     base_offset: int
     size: int
@@ -69,7 +71,7 @@ class MetadataLog:
     start: Snapshot | None
     snapshots: list[Snapshot]
     notes: list[str]
-    segments: list[_Segment] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
     _done: int = 0
     _source: Source | None = None
 
@@ -88,7 +90,7 @@ class MetadataLog:
 
         Where offsets do not follow each other, a Gap comes before the batch. Raises TraceError.
         """
-        skipped_below = expected = self.start.end_offset if self.start else 0
+        order = self.order()
         self._done = 0
         for segment in self.segments:
             path = segment.path
@@ -96,19 +98,48 @@ class MetadataLog:
                 self._source = source
                 last = segment is self.segments[-1]
                 for batch in _read(source, self.kind == DUMP, self.notes, last=last):
-                    base = batch.base_offset
-                    if base != expected:
-                        if batch.last_offset < skipped_below:
-                            continue
-                        if base < skipped_below:
-                            batch = _from_offset(batch, skipped_below)
-                        else:
-                            yield Gap(path, batch.position, expected, base)
-                        skipped_below = 0
-                    expected = batch.last_offset + 1
-                    yield path, batch
+                    yield from order.take(path, batch)
             self._source = None
             self._done += segment.size
+
+
+    def order(self) -> Order:
+        """Where the segments go on from."""
+        expected = self.start.end_offset if self.start else 0
+        return Order(expected, expected)
+
+
+@dataclass(slots=True)
+class Order:
+    """Puts batches in order by their offsets: ``expected`` comes next; what is below ``skipped_below`` was read."""
+
+    expected: int
+    skipped_below: int
+
+    def admit(self, base: int, last: int) -> tuple[int, int | None] | None:
+        """From which offset a batch is taken, and where it leaves a gap, the offset expected; None: not taken."""
+        start, missing = base, None
+        if base != self.expected:
+            if last < self.skipped_below:
+                return None
+            if base < self.skipped_below:
+                start = self.skipped_below
+            else:
+                missing = self.expected
+            self.skipped_below = 0
+        self.expected = last + 1
+        return start, missing
+
+    def take(self, path: Path, batch: RecordBatch) -> Iterator[tuple[Path, RecordBatch] | Gap]:
+        """A batch as far as it is taken; before it the gap that it leaves."""
+        base = batch.base_offset
+        admitted = self.admit(base, batch.last_offset)
+        if admitted is None:
+            return
+        start, missing = admitted
+        if missing is not None:
+            yield Gap(path, batch.position, missing, base)
+        yield path, batch if start == base else _from_offset(batch, start)
 
 
 def _read(source: Source, dump: bool, notes: list[str], *, last: bool) -> Iterator[RecordBatch]:
@@ -204,11 +235,11 @@ def _size(path: Path) -> int:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
-def _segments(found: list[tuple[Path, Found]], notes: list[str]) -> list[_Segment]:
+def _segments(found: list[tuple[Path, Found]], notes: list[str]) -> list[Segment]:
     """In the order of their offsets; of two that begin at the same one, the larger."""
-    best: dict[int, _Segment] = {}
+    best: dict[int, Segment] = {}
     for path, seen in found:
-        segment = _Segment(path, seen.base_offset, _size(path))
+        segment = Segment(path, seen.base_offset, _size(path))
         other = best.get(seen.base_offset)
         if other is not None:
             segment, worse = (segment, other) if segment.size > other.size else (other, segment)
@@ -229,7 +260,7 @@ def _snapshots(found: list[tuple[Path, Found]], dump: bool, notes: list[str]) ->
     return sorted(snapshots, key=lambda s: (s.end_offset, s.epoch, s.path))
 
 
-def _start(segments: list[_Segment], snapshots: list[Snapshot]) -> Snapshot | None:
+def _start(segments: list[Segment], snapshots: list[Snapshot]) -> Snapshot | None:
     """The snapshot to start from: the first that ends where the segments begin or later, so that nothing is missing.
 
     Where none does, the newest; the segments then begin with a gap.
@@ -242,4 +273,4 @@ def _start(segments: list[_Segment], snapshots: list[Snapshot]) -> Snapshot | No
     return next((s for s in snapshots if s.end_offset >= first), snapshots[-1])
 
 
-__all__ = ["DUMP", "LOG", "Gap", "MetadataLog", "Snapshot", "open_metadata_log"]
+__all__ = ["DUMP", "LOG", "Gap", "MetadataLog", "Order", "Segment", "Snapshot", "open_metadata_log"]

@@ -30,10 +30,13 @@ class Disagreement(NamedTuple):
 
 
 class Agreement:
-    """The sets of rules that come into question, likelier ones first, and those of them that are left."""
+    """The sets of rules that come into question, likelier ones first, and those of them that are left.
+
+    ``versions`` are all that came into question one after the other.
+    """
 
     def __init__(self, sets: tuple[RuleSet, ...]) -> None:
-        self._versions = [sets]
+        self.versions = [sets]
         self._narrowed: list[Narrowed] = []
         self._version = 0
         self._left: Set[int] = frozenset(range(len(sets)))
@@ -41,15 +44,15 @@ class Agreement:
     @property
     def sets(self) -> tuple[RuleSet, ...]:
         """Those that come into question now."""
-        return self._versions[-1]
+        return self.versions[-1]
 
     def renew(self, sets: tuple[RuleSet, ...]) -> None:
         """Other sets come into question, from now on."""
-        self._versions.append(sets)
+        self.versions.append(sets)
 
     def narrow(self, offset: int, partition: str, tags: frozenset[int], time: int) -> None:
         """A partition is explained by these sets only."""
-        self._narrowed.append(Narrowed(len(self._versions) - 1, offset, partition, tags, time))
+        self._narrowed.append(Narrowed(len(self.versions) - 1, offset, partition, tags, time))
 
     def drain(self) -> list[Narrowed]:
         """What was said since the last time, in the order in which it counts."""
@@ -63,18 +66,18 @@ class Agreement:
             self._reach(said.version)
             left = self._left & said.tags
             if not left:
-                sets = self._versions[said.version]
+                sets = self.versions[said.version]
                 yield Disagreement(said, _profiles(sets, self._left), _profiles(sets, said.tags))
             self._left = left or said.tags
 
     def chosen(self) -> RuleSet:
         """The likeliest that is left, after all was settled."""
-        self._reach(len(self._versions) - 1)
+        self._reach(len(self.versions) - 1)
         return self.sets[min(self._left)]
 
     def _reach(self, version: int) -> None:
         if version != self._version:
-            self._version, self._left = version, frozenset(range(len(self._versions[version])))
+            self._version, self._left = version, frozenset(range(len(self.versions[version])))
 
 
 def _profiles(sets: tuple[RuleSet, ...], tags: Set[int]) -> list[str]:

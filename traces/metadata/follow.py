@@ -71,7 +71,7 @@ class Follower:
         self._profile, self._switched = profile, switched
         self.agreement = Agreement(rule_sets({}, profile, switched))
         self._situations = self._with_rules(self.agreement.sets)
-        self._path = Path()
+        self.path = Path()
         self.is_loading = False
         self.together = Together(self.telling.skipped, self.damaged)
         self.last_time = 0
@@ -92,7 +92,7 @@ class Follower:
 
     def take(self, path: Path, batch: RecordBatch) -> None:
         """Follow one batch. Raises TraceError where a record in it cannot be read."""
-        self._path = path
+        self.path = path
         values, time = batch.values, batch.timestamp
         self.report.records += len(values)
         if batch.control:
@@ -157,7 +157,7 @@ class Follower:
 
     def gap(self, path: Path, expected: int, found: int) -> None:
         """Offsets that are missing, or that are there twice."""
-        self._path = path
+        self.path = path
         self.telling.wrong(found, None, None, "append the next record", {"offset": (expected, found)}, True)
 
     def finish(self) -> None:
@@ -223,7 +223,7 @@ class Follower:
 
     def damaged(self, offset: int, message: str) -> TraceError:
         """The error of a record that cannot be read, to be raised by the caller."""
-        return TraceError(self._path, None, f"offset {offset}", message)
+        return TraceError(self.path, None, f"offset {offset}", message)
 
     def _unknown_partition(self, offset: int, time: int, value: bytes) -> None:
         try:

@@ -65,12 +65,7 @@ class Telling:
 
     def disagreement(self, found: Disagreement) -> None:
         """Tell that no set of rules explains all partitions."""
-        at = found.at
-        candidate = Candidate(
-            "one set of rules for all partitions", {}, (), (), {"profile": (found.others, found.this)}
-        )
-        line = Unexplained({"offset": at.offset}, at.time, at.partition or None, {"states": []}, (candidate,))
-        self._tell(line, at.offset, True, False)
+        self._tell(disagreement(found), found.at.offset, True, False)
 
     def wrong(
         self,
@@ -158,8 +153,15 @@ class Telling:
         figures[f"longest ms {condition}"] = max(figures.get(f"longest ms {condition}", 0), length)
 
 
+def disagreement(found: Disagreement) -> Unexplained:
+    """That no set of rules explains all partitions."""
+    at, profiles = found.at, {"profile": (found.others, found.this)}
+    candidate = Candidate("one set of rules for all partitions", {}, (), (), profiles)
+    return Unexplained({"offset": at.offset}, at.time, at.partition or None, {"states": []}, (candidate,))
+
+
 def _place(told: Told) -> tuple[int, str, bool, bool]:
     return told[0]
 
 
-__all__ = ["OnChange", "Telling", "Told"]
+__all__ = ["OnChange", "Telling", "Told", "disagreement"]

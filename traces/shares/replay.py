@@ -1,0 +1,77 @@
+"""The replay of one log in shares, whoever runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from traces.kafka.metadata_log import MetadataLog
+from traces.metadata.across import Across, Run
+from traces.report import Report, Unexplained
+from traces.shares.follow import Found, ShareFollower
+from traces.shares.join import ends, first_error, join
+from traces.shares.plan import Range
+from traces.shares.route import Head, route
+
+Ends = Mapping[Run, int]
+RunShares = Callable[[Sequence[Range], Ends], tuple[list[Head], list[Found]]]
+"""Reads the ranges and follows all shares: the ranges' heads and what the shares found, each in order."""
+
+
+class Unreadable(Exception):
+    """A log that cannot be read; the message is that of a TraceError."""
+
+
+def replay_shares(
+    log: MetadataLog, parts: Sequence[Range], run: RunShares
+) -> tuple[Report, list[Unexplained]]:
+    """The report on a log, and those of its lines that no share has told. Raises Unreadable.
+
+    Where a range ends within a transaction it is read together with the next one, and where a share could not know
+    that another one's change broke a decision off, all are followed again.
+    """
+    heads, shares = run(parts, {})
+    while any(head.is_open for head in heads[:-1]):
+        parts = _joined(parts, heads)
+        heads, shares = run(parts, {})
+    if wrong := first_error(heads, shares):
+        raise Unreadable(wrong)
+    if known := ends(shares):
+        heads, shares = run(parts, known)
+    return join(log, heads, shares)
+
+
+def _joined(parts: Sequence[Range], heads: Sequence[Head]) -> list[Range]:
+    found: list[Range] = []
+    is_open = False
+    for part, head in zip(parts, heads, strict=True):
+        if is_open:
+            found[-1] = found[-1].with_next(part)
+        else:
+            found.append(part)
+        is_open = head.is_open
+    return found
+
+
+def in_this_process(
+    log: MetadataLog,
+    count: int,
+    profile: str | None = None,
+    switched: Mapping[str, bool] | None = None,
+) -> RunShares:
+    """Runs so many shares one after the other: what an engine has to do, without one."""
+
+    def run(parts: Sequence[Range], known: Ends) -> tuple[list[Head], list[Found]]:
+        routed = [route(log, part, count) for part in parts]
+        last_time = max(head.last_time for head, _ in routed)
+        found = []
+        for number in range(count):
+            follower = ShareFollower(log, Across(number, count, dict(known)), profile, switched)
+            for part, (_, blocks) in enumerate(routed):
+                follower.block(part, blocks[number])
+            found.append(follower.end(last_time))
+        return [head for head, _ in routed], found
+
+    return run
+
+
+__all__ = ["Ends", "RunShares", "Unreadable", "in_this_process", "replay_shares"]
