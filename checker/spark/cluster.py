@@ -101,7 +101,7 @@ class Cluster:
             if wrong is None:
                 break
             # Nothing of a level that is not committed counts, so it can be done again as a whole.
-            if attempt == _ATTEMPTS or not _may_pass(wrong):
+            if attempt == _ATTEMPTS or not may_pass(wrong):
                 raise EngineError(f"Spark gave up on a level: {cause(wrong)}") from None
         self.work.add({"half": "expand", "seconds": spent.value})
         return self._found(level, self._reports(future.result()))
@@ -173,7 +173,7 @@ class Seconds:
         return value
 
 
-def _may_pass(wrong: BaseException) -> bool:
+def may_pass(wrong: BaseException) -> bool:
     """Whether an error is of the cluster and not of the program: a lost executor, blocks that are gone."""
     return type(wrong).__name__ != "PythonException" and "SparkException" in str(wrong)
 
