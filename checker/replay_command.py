@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from checker import engines
+from checker.interruption import interruption
 from checker.options import json_output
 from checker.output import JsonOutput
 from checker.problems import InputError
+from checker.search import EngineError
 from checker.status import Status
 from model.language.errors import LanguageError
 from traces.errors import TraceError, printable
-from traces.inputs import inputs
+from traces.inputs import Input, inputs
 from traces.page import write_page
 from traces.replay import replay_input
 from traces.report import Report
@@ -27,6 +31,22 @@ from traces.summary import rich_summary, summary
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--profile", metavar="NAME", help="The rules to replay with, instead of what the input says.")
 @click.option("--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule.")
+@click.option(
+    "--engine",
+    type=click.Choice(("embedded", "spark")),
+    default="embedded",
+    show_default=True,
+    help="In this process, or on a Spark cluster.",
+)
+@click.option(
+    "--spark-master", metavar="URL", help="Spark engine: the cluster's master.  [default: local[*]]"
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Spark engine: write changes, findings and what is not explained as Parquet.",
+)
 @json_output
 @click.option(
     "--html", "page", metavar="FILE", type=click.Path(path_type=Path), help="Write a page to look at."
@@ -36,6 +56,9 @@ def replay(
     paths: tuple[Path, ...],
     profile: str | None,
     rules: tuple[str, ...],
+    engine: str,
+    spark_master: str | None,
+    out: Path | None,
     json_file: str | None,
     page: Path | None,
     quiet: bool,
@@ -51,12 +74,20 @@ def replay(
     """
     output, switched = JsonOutput(json_file), _switched(rules)
     _check_page(page)
+    if engine != "spark" and (spark_master or out):
+        raise InputError("--spark-master, --out: these are options of --engine spark")
+    if engine == "spark" and page is not None:
+        raise InputError("--html: the page is made by the embedded engine only")
     reports: list[Report] = []
     interrupted = False
     try:
         found = inputs(paths)
-        for one in found.found:
-            report = replay_input(one, profile, switched, None if quiet else _progress(), page is not None)
+        if engine == "spark":
+            replayed = _on_spark(found.found, profile, switched, spark_master, out, quiet)
+        else:
+            progress = None if quiet else _progress()
+            replayed = (replay_input(i, profile, switched, progress, page is not None) for i in found.found)
+        for report in replayed:
             reports.append(report)
             _clear()
             if not quiet:
@@ -67,13 +98,44 @@ def replay(
             output.say(f"passed over: {found.passed_over} files that are nothing to replay")
     except KeyboardInterrupt:
         interrupted = True
-    except (TraceError, LanguageError) as wrong:
+    except (TraceError, LanguageError, InputError) as wrong:
         _clear()
         if reports:
             _end(reports, output, page)
         raise InputError(printable(wrong, 1000)) from None
     _clear()
     return _end(reports, output, page, interrupted or any(r.interrupted for r in reports))
+
+
+def _on_spark(
+    found: Sequence[Input],
+    profile: str | None,
+    switched: Mapping[str, bool],
+    master: str | None,
+    out: Path | None,
+    quiet: bool,
+) -> Iterator[Report]:
+    """The reports of the Spark engine. The first Ctrl-C ends its jobs. Raises KeyboardInterrupt then."""
+    asked = engines.spark_options(master, None, False, 1)
+    from checker.spark.replay import Interrupted, SparkReplay
+    from checker.spark.session import session
+
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise InputError(f"--out {out}: is not empty")
+    interrupted = threading.Event()
+    with interruption(interrupted.set):
+        show = _shown if sys.stderr.isatty() and not quiet else None
+        engine = SparkReplay(session(asked.master), profile, switched, show, interrupted.is_set)
+        try:
+            yield from engine.replay(found, None if out is None else str(out.absolute()))
+        except Interrupted:
+            raise KeyboardInterrupt from None
+        except EngineError as wrong:
+            raise InputError(str(wrong)) from None
+
+
+def _shown(text: str) -> None:
+    click.echo(f"\r\x1b[K{printable(text, 110)}", nl=False, err=True)
 
 
 def _switched(rules: Iterable[str]) -> Mapping[str, bool]:
@@ -138,7 +200,7 @@ def _progress() -> Callable[[Report], None] | None:
             f"{Path(report.input).name}: {done}{report.records or report.operations:,} records{rate}, "
             f"{report.unexplained_count} not explained, {found} findings"
         )
-        click.echo(f"\r\x1b[K{printable(text, 110)}", nl=False, err=True)
+        _shown(text)
 
     return show
 

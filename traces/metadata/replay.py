@@ -43,7 +43,7 @@ def replay_metadata(
     started = time.perf_counter()
     follower = Follower(report, profile, switched, tracks, on_change, on_setting)
     try:
-        with _rarely_collected():
+        with rarely_collected():
             for number, _ in enumerate(_followed(log, follower, report)):
                 if number % PROGRESS_EVERY == 0:
                     report.seconds = time.perf_counter() - started
@@ -59,7 +59,7 @@ def replay_metadata(
 
 
 @contextmanager
-def _rarely_collected() -> Iterator[None]:
+def rarely_collected() -> Iterator[None]:
     """While garbage is looked for less often: a fifth of the time would go into walking the tables."""
     before = gc.get_threshold()
     gc.set_threshold(*COLLECTED_AFTER)
@@ -158,4 +158,4 @@ def check(snapshot: Snapshot, follower: Follower) -> None:
     follower.tell()
 
 
-__all__ = ["Sequence", "begins_with", "check", "not_compared", "replay_metadata"]
+__all__ = ["Sequence", "begins_with", "check", "not_compared", "rarely_collected", "replay_metadata"]
