@@ -13,15 +13,19 @@ from checker.search import ProgressCallback, SearchOptions, SearchResult
 from model.language.model import Model
 
 if TYPE_CHECKING:
+    from checker.explored import Explored
     from checker.simulation import Simulate
+    from checker.spark.options import SparkOptions
 
 NAMES = ("native", "interpreter", "spark")
 DEFAULT = "native"
 
 _MODULES = {"native": "checker.native", "interpreter": "checker.reference", "spark": "checker.spark"}
+_GRAPHS = {"native": "checker.native.explored", "interpreter": "checker.reference"}
 _WALKS = {"native": "checker.native", "interpreter": "checker.simulation"}
 
 Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]
+Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 
 def search(name: str) -> Search:
@@ -30,8 +34,20 @@ def search(name: str) -> Search:
     return function
 
 
+def explore(name: str) -> Explore:
+    """What makes the explored graph with an engine of one machine; InputError where it is not available."""
+    function: Explore = _load(name, _GRAPHS, "explore")
+    return function
+
+
 def on_spark(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> Search:
-    """The exhaustive search of the Spark engine with these options; InputError where they cannot be had.
+    """The exhaustive search of the Spark engine with these options; InputError where they cannot be had."""
+    options = spark_options(master, checkpoint, resume, scenarios)
+    return functools.partial(_load("spark", _MODULES, "search"), spark=options)
+
+
+def spark_options(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> SparkOptions:
+    """Options of the Spark engine; InputError where it, or what they ask for, cannot be had.
 
     A checkpoint is of one scenario. ``master`` None means all cores of this machine.
     """
@@ -40,14 +56,14 @@ def on_spark(master: str | None, checkpoint: str | None, resume: bool, scenarios
     if resume and checkpoint is None:
         raise InputError("--resume: name the --checkpoint to go on from")
     try:
-        function = _load("spark", _MODULES, "search")
+        _load("spark", _MODULES, "search")
         options = importlib.import_module("checker.spark.options")
     except ModuleNotFoundError as missing:
         raise InputError(
             f"--engine spark needs the package {missing.name}: pip install 'highwater[spark]'"
         ) from None
-    chosen = options.SparkOptions(master or options.LOCAL, checkpoint, resume)
-    return functools.partial(function, spark=chosen)
+    chosen: SparkOptions = options.SparkOptions(master or options.LOCAL, checkpoint, resume)
+    return chosen
 
 
 def simulate(name: str) -> Simulate:

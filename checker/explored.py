@@ -92,6 +92,6 @@ class Explored:
 
     def evaluate_all(self, nodes: Sequence[Node]) -> list[NDArray[Any]]:
         """The values of several expressions, compiled together; EngineError where one may need over 62 bits."""
-        from checker.native.evaluation import evaluate
+        from checker.native.evaluation import Evaluation
 
-        return evaluate(self.layout, nodes, self.states)
+        return Evaluation(self.layout, nodes)(self.states)

@@ -16,7 +16,7 @@ json_output = click.option(
 )
 
 
-def scenario_options(function: Command) -> Command:
+def model_options(function: Command) -> Command:
     """What is set over the scenario's file."""
     return _together(
         function,
@@ -24,12 +24,21 @@ def scenario_options(function: Command) -> Command:
         click.option("--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule."),
         click.option("--profile", metavar="NAME", help="Start from another set of rules."),
         click.option(
-            "--property", "properties", metavar="NAME", multiple=True, help="Check only these; may repeat."
-        ),
-        click.option(
-            "--deadlock/--no-deadlock", default=None, help="Whether a state without a step is a violation."
+            "--property",
+            "properties",
+            metavar="NAME",
+            multiple=True,
+            help="Only these properties; may repeat.",
         ),
     )
+
+
+def scenario_options(function: Command) -> Command:
+    """What is set over the scenario's file, for a command that gives a verdict."""
+    deadlock = click.option(
+        "--deadlock/--no-deadlock", default=None, help="Whether a state without a step is a violation."
+    )
+    return model_options(_together(function, deadlock))
 
 
 def run_options(function: Command) -> Command:

@@ -18,13 +18,14 @@ _HEADS = ("scenario", "verdict", "promise", "states", "depth", "seconds", "state
 _LEFT = 3
 """So many columns hold texts; the others hold numbers and are aligned to the right."""
 
-_STOPPED = {
+STOPPED = {
     "states": "the limit on states was reached",
     "seconds": "the limit on seconds was reached",
     "memory": "the memory that it may use was full",
     "interrupted": "it was interrupted",
     "violation": "it stopped when there was no property left to decide",
 }
+"""What ended a search early, in words."""
 
 
 def runs(model: Model, outcome: Outcome, echo: Echo, *, full: bool) -> None:
@@ -45,7 +46,7 @@ def _runs(model: Model, outcome: Outcome, full: bool) -> Iterator[str]:
     told: dict[tuple[object, ...], str] = {}
     width = counterexample.terminal_width() if sys.stdout.isatty() else None
     for example in outcome.examples:
-        key = tuple((s.action, repr(s.parameters)) for s in example.steps)
+        key = (example.loop and example.loop.start, *((s.action, repr(s.parameters)) for s in example.steps))
         yield ""
         yield click.style(outcome.request.scenario.name, bold=True)
         if key in told:
@@ -97,7 +98,7 @@ def notes(outcome: Outcome) -> Iterator[str]:
     if result.stopped_by:
         short = "not all states were seen" if outcome.walks is None else "not all walks were made"
         seen = "" if result.stopped_by == "violation" else f": {short}"
-        yield f"{_STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{seen}"
+        yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{seen}"
     if not request.properties:
         yield "no property was checked"
     never = [name for name, taken in result.actions.items() if not taken and name not in outcome.ruled_out]

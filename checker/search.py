@@ -19,7 +19,7 @@ class SearchOptions:
 
     ``workers`` 0 means all cores. A limit of None means none; ``memory_bytes`` None lets the engine choose by
     what is free. With ``stop_at_first`` a search ends with the level of the first violation; else it goes
-    on until every property has been violated or all states have been seen.
+    on until every property has been violated or all states have been seen; with ``all_states`` until then.
     """
 
     workers: int = 0
@@ -30,6 +30,7 @@ class SearchOptions:
     symmetry: bool = False
     deadlock: bool = False
     stop_at_first: bool = False
+    all_states: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,17 @@ class Progress:
 
 @dataclass(frozen=True)
 class Violation:
-    """A shortest run to a state that violates a property: an initial state, then instance numbers of the model.
+    """A run to a state that violates a property: an initial state, then instance numbers of the model.
 
-    ``depth`` counts states, so it is one more than the number of steps.
+    ``depth`` counts states, so it is one more than the number of steps. A run that violates a liveness property has
+    ``loop_start``: its last state is the one after so many steps (0: the initial state), and from there it goes round
+    for ever; where that is the last state itself, it stays there.
     """
 
     property: str
     initial: Scalars
     path: tuple[int, ...]
+    loop_start: int | None = None
 
     @cached_property
     def depth(self) -> int:
@@ -107,6 +111,6 @@ class EngineError(LanguageError):
 
 def missing_verdicts(properties: list[str], found: dict[str, object], options: SearchOptions) -> bool:
     """Whether the search should go on after a level in view of the violations found so far."""
-    if not found:
+    if not found or options.all_states:
         return True
     return not options.stop_at_first and any(p not in found for p in properties)

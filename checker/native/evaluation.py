@@ -16,21 +16,23 @@ from model.language import graph
 from model.language.graph import BOOL, Node
 
 
-def evaluate(layout: Layout, nodes: Sequence[Node], states: Words) -> list[NDArray[Any]]:
-    """The values of these expressions on packed states: bools, or int64 for numbers and for sets (as bits).
+class Evaluation:
+    """Compiled expressions. Raises EngineError where one may need more than 62 bits."""
 
-    Raises EngineError where an expression may need more than 62 bits.
-    """
-    if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(nodes)):
-        raise EngineError("an expression computes with numbers or sets that may need more than 62 bits")
-    machine = Machine(_text(layout, nodes))
-    states = np.ascontiguousarray(states)
-    found: list[NDArray[Any]] = [
-        np.empty(len(states), dtype=np.bool_ if n.sort == BOOL else np.int64) for n in nodes
-    ]
-    outputs = np.array([column.ctypes.data for column in found], dtype=np.uint64)
-    machine.function("evaluate", 3)(states.ctypes.data, len(states), outputs.ctypes.data)
-    return found
+    def __init__(self, layout: Layout, nodes: Sequence[Node]) -> None:
+        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(nodes)):
+            raise EngineError("an expression computes with numbers or sets that may need more than 62 bits")
+        self._kinds = [np.bool_ if n.sort == BOOL else np.int64 for n in nodes]
+        self._machine = Machine(_text(layout, nodes))
+        self._function = self._machine.function("evaluate", 3)
+
+    def __call__(self, states: Words) -> list[NDArray[Any]]:
+        """The values on packed states: bools, or int64 for numbers and for sets (as bits)."""
+        states = np.ascontiguousarray(states)
+        found: list[NDArray[Any]] = [np.empty(len(states), dtype=kind) for kind in self._kinds]
+        outputs = np.array([column.ctypes.data for column in found], dtype=np.uint64)
+        self._function(states.ctypes.data, len(states), outputs.ctypes.data)
+        return found
 
 
 def _text(layout: Layout, nodes: Sequence[Node]) -> str:

@@ -46,7 +46,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     graph needs more memory than it may have, or two states share a fingerprint; BoundError as a search does.
     """
     program = _LinkProgram(model, options.symmetry)
-    run = _Search(program, replace(options, deadlock=False, stop_at_first=False), progress)
+    run = _Search(program, replace(options, deadlock=False, all_states=True), progress)
     try:
         run.explore()
         return _Linking(run, program).explored()

@@ -1,0 +1,109 @@
+"""An explored graph as tables: files of a range of states each, written by several threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import numpy as np
+
+from checker.explored import Explored
+from checker.interruption import interruption
+from checker.search import Progress, ProgressCallback
+from checker.tables.content import StateTable, TransitionTable, Written
+from checker.tables.files import ROWS, STATES, TRANSITIONS, TableFile
+
+_STATES_IN_FILE = 1 << 19
+_REFRESH = 0.2
+
+
+def write(explored: Explored, directory: Path, workers: int, progress: ProgressCallback | None) -> Written:
+    """Write both tables of a graph below a directory; the first Ctrl-C ends them with the rows written so far.
+
+    OSError where they cannot be written.
+    """
+    return _Writing(explored, directory, progress).write(workers)
+
+
+class _Writing:
+    def __init__(self, explored: Explored, directory: Path, progress: ProgressCallback | None) -> None:
+        self._explored, self._directory, self._progress = explored, directory, progress
+        self._states = StateTable(explored.model, explored.layout)
+        self._transitions = TransitionTable(explored.model)
+        self._written, self._lock = Written(), threading.Lock()
+        self._written.depth, self._written.stopped_by = len(explored.level_starts) - 1, explored.stopped_by
+        self._written.violations = dict.fromkeys(self._states.properties, 0)
+        self._stop = False
+        self._started = time.perf_counter()
+
+    def write(self, workers: int) -> Written:
+        starts = range(0, len(self._explored.states), _STATES_IN_FILE)
+        with interruption(self._interrupt), ThreadPoolExecutor(workers, "tables") as pool:
+            jobs = [pool.submit(self._range, number, start) for number, start in enumerate(starts)]
+            try:
+                while wait(jobs, timeout=_REFRESH).not_done:
+                    if any(job.done() and job.exception() for job in jobs):
+                        self._stop = True
+                    self._report()
+            except BaseException:
+                self._stop = True
+                raise
+            for job in jobs:
+                job.result()
+        return self._written
+
+    def _interrupt(self) -> None:
+        self._stop, self._written.stopped_by = True, "interrupted"
+
+    def _report(self) -> None:
+        if self._progress:
+            total, done = len(self._explored.states), self._written
+            left, seconds = total - done.states, time.perf_counter() - self._started
+            self._progress(Progress(done.depth, done.states, done.transitions, left, 0, done.bytes, seconds))
+
+    def _range(self, number: int, start: int) -> None:
+        """Both files of a range of states."""
+        end = min(start + _STATES_IN_FILE, len(self._explored.states))
+        if self._stop:
+            return
+        with TableFile(self._directory, TRANSITIONS, number, self._transitions.schema) as file:
+            self._write_transitions(file, start, end)
+        with TableFile(self._directory, STATES, number, self._states.schema) as states:
+            self._write_states(states, start, end)
+        with self._lock:
+            self._written.bytes += file.bytes + states.bytes
+
+    def _pieces(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        for at in range(start, end, ROWS):
+            if self._stop:
+                return
+            yield at, min(at + ROWS, end)
+
+    def _write_states(self, file: TableFile, start: int, end: int) -> None:
+        graph = self._explored
+        for a, b in self._pieces(start, end):
+            numbers = np.arange(a, b)
+            steps, cut = np.diff(graph.offsets[a : b + 1]), np.diff(graph.cut_offsets[a : b + 1])
+            depths, words = graph.depths(a, b), graph.states[a:b]
+            rows = self._states.rows(numbers, depths, numbers < graph.expanded, steps, cut, words)
+            violations = self._states.violations(rows)
+            file.write(rows)
+            with self._lock:
+                self._written.states += b - a
+                for name, count in violations.items():
+                    self._written.violations[name] += count
+
+    def _write_transitions(self, file: TableFile, start: int, end: int) -> None:
+        graph = self._explored
+        first, last = int(graph.offsets[start]), int(graph.offsets[end])
+        sources = np.repeat(np.arange(start, end), np.diff(graph.offsets[start : end + 1]))
+        for a, b in self._pieces(first, last):
+            source, target = sources[a - first : b - first], graph.targets[a:b]
+            instances = graph.instances[a:b]
+            shortest = (graph.parents[target] == source) & (graph.parent_instances[target] == instances)
+            file.write(self._transitions.rows(source, target, instances, shortest))
+            with self._lock:
+                self._written.transitions += b - a
