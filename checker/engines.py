@@ -21,7 +21,7 @@ NAMES = ("native", "interpreter", "spark")
 DEFAULT = "native"
 
 _MODULES = {"native": "checker.native", "interpreter": "checker.reference", "spark": "checker.spark"}
-_GRAPHS = {"native": "checker.native.explored", "interpreter": "checker.reference"}
+_GRAPHS = {"native": "checker.native.explored", "interpreter": "checker.reference_graph"}
 _WALKS = {"native": "checker.native", "interpreter": "checker.simulation"}
 
 Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]

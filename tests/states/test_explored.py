@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checker import reference
+from checker import reference_graph as reference
 from checker.explored import Explored
 from checker.native import kernels, linking
 from checker.native.evaluation import Evaluation
