@@ -1,4 +1,4 @@
-"""Counterexamples: a run to a state that violates a property, told step by step.
+"""Counterexamples: a run that violates a property, told step by step.
 
 An engine answers with numbers. Here the interpreter takes the run again, so that what is told has been
 checked by the reference, whichever engine found it.
@@ -16,7 +16,7 @@ import click
 from checker import words
 from checker.search import DEADLOCK, Violation
 from model.language.interpreter import Interpreter
-from model.language.model import Model
+from model.language.model import Model, Scalars
 
 DEADLOCK_MEANING = "In every state some step can be taken."
 
@@ -37,13 +37,31 @@ class Step:
 
 
 @dataclass(frozen=True)
+class LoopBack:
+    """How a run goes on for ever: from its last state as from that of step ``start``, which is the same state.
+
+    ``start`` and ``due``, the step from which on the goal is missed, count from 0; where ``start`` is the last step,
+    the run stays there. ``kind`` is the property's, ``fairness`` says why the loop is fair, an assumption each.
+    """
+
+    start: int
+    due: int
+    kind: str
+    fairness: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Counterexample:
-    """A property, its source and meaning, and the run; the first step is the initial state."""
+    """A property, its source and meaning, and the run; the first step is the initial state.
+
+    A run that violates a liveness property has a ``loop``; what it never comes to is what must happen.
+    """
 
     name: str
     source: str
     meaning: str
     steps: tuple[Step, ...]
+    loop: LoopBack | None = None
 
     @property
     def depth(self) -> int:
@@ -57,6 +75,7 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
     if state not in model.initial:
         raise BrokenRunError(f"the run to a violation of {violation.property} starts in no initial state")
     steps = [Step("initial", {}, "initial state", {}, model.decode(state))]
+    states = [state]
     for number in violation.path:
         instance = model.instances[number]
         after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
@@ -70,6 +89,9 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
             Step(instance.action.name, dict(instance.parameters), sentence, changes, model.decode(after))
         )
         state = after
+        states.append(state)
+    if violation.loop_start is not None:
+        return _follow_loop(model, interpreter, violation, violation.loop_start, states, steps)
     if violation.property == DEADLOCK:
         if any(True for _ in interpreter.steps(state)):
             raise BrokenRunError("the run ends in a state that is no deadlock")
@@ -80,13 +102,34 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
     return Counterexample(found.name, found.source, found.meaning, tuple(steps))
 
 
+def _follow_loop(
+    model: Model,
+    interpreter: Interpreter,
+    violation: Violation,
+    loop_start: int,
+    states: list[Scalars],
+    steps: list[Step],
+) -> Counterexample:
+    from checker.liveness.confirm import NotViolatedError, confirm
+
+    prop = next(p for p in model.liveness if p.name == violation.property)
+    try:
+        confirmed = confirm(model, interpreter, prop, states, violation.path, loop_start)
+    except NotViolatedError as wrong:
+        raise BrokenRunError(f"the run that violates {prop.name} is none: {wrong}") from None
+    loop = LoopBack(loop_start, confirmed.due, str(prop.kind), confirmed.fairness)
+    found = prop.liveness
+    return Counterexample(found.name, found.source, found.meaning, tuple(steps), loop)
+
+
 def follow_all(model: Model, violations: Iterable[Violation]) -> tuple[Counterexample, ...]:
     """Take all runs again; the shortest come first, and of equal ones those of the model's first property."""
     violations = list(violations)
     if not violations:
         return ()
     interpreter = Interpreter(model)
-    order = {p.name: i for i, p in enumerate(model.properties)}
+    names = [p.name for p in model.properties] + [p.name for p in model.liveness]
+    order = {name: i for i, name in enumerate(names)}
     violations.sort(key=lambda v: (v.depth, order.get(v.property, len(order))))
     return tuple(follow(model, interpreter, violation) for violation in violations)
 
@@ -96,17 +139,20 @@ def tell(
 ) -> Iterator[str]:
     """The lines of a counterexample: the property, one line a step, and the state that violates it.
 
-    With a ``width`` (a terminal's) what changed is folded below its step; without one a step is one line.
-    ``full`` adds the whole state after each step.
+    Of a run with a loop it is the state from which it goes round. With a ``width`` (a terminal's) what changed is
+    folded below its step; without one a step is one line. ``full`` adds the whole state after each step, and why the
+    loop is fair.
     """
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
     title = click.style(f"{example.name}{rule}", fg="red", bold=True)
-    yield f"{title} is violated at depth {example.depth}, after {_count(example.depth - 1, 'step')}."
+    yield f"{title} is violated {_where(example)}."
     yield from _fold(f"It says: {example.meaning}", "  ", width)
     yield ""
     longest = min(56, max(len(step.sentence) for step in example.steps))
     for number, step in enumerate(example.steps, 1):
+        if example.loop and example.loop.start + 2 == number:
+            yield click.style("      and then for ever:", bold=True)
         head = f"{number:4}  {step.sentence}"
         if number > 1:
             told = "; ".join(_changes(type, step)) or "changes nothing"
@@ -120,9 +166,40 @@ def tell(
             yield head
         if full:
             yield from _state(type, step.state, " " * 10, width)
+    if example.loop:
+        yield from _loop(example, example.loop, full, width)
     yield ""
-    yield f"The state that violates {example.name}:"
+    yield (
+        f"The state that violates {example.name}:" if not example.loop else "The state that it comes back to:"
+    )
     yield from _state(type, example.steps[-1].state, "  ", width)
+
+
+def _where(example: Counterexample) -> str:
+    if example.loop is None:
+        return f"at depth {example.depth}, after {_count(example.depth - 1, 'step')}"
+    round_ = example.depth - 1 - example.loop.start
+    after = _count(example.loop.start, "step")
+    return (
+        f"after {after} by a loop of {_count(round_, 'step')}" if round_ else f"after {after}: it ends there"
+    )
+
+
+def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None) -> Iterator[str]:
+    """How the run goes on, and that it may."""
+    stays = loop.start == example.depth - 1
+    again = f"and so on from state {loop.start + 1}" if not stays else "and nothing that is fair can be done"
+    yield click.style(f"      {again}", bold=True)
+    if loop.due:
+        yield f"      what must happen is due since state {loop.due + 1}"
+    if full:
+        for line in loop.fairness:
+            yield from _fold(line, "      ", width)
+
+
+def plain(model: Model, example: Counterexample) -> Iterator[str]:
+    """The same lines without colours, a step each: for messages and reports of other programs."""
+    return map(click.unstyle, tell(model, example))
 
 
 def terminal_width() -> int:

@@ -93,9 +93,12 @@ class Interpreter:
 
     def steps(self, state: Scalars) -> Iterator[Step]:
         """All steps from a state, in the order of the model's instances."""
-        for number, enabled in enumerate(self._enabled(state)):
-            if enabled:
-                yield self.step(state, number)
+        for number in self.enabled(state):
+            yield self.step(state, number)
+
+    def enabled(self, state: Scalars) -> list[int]:
+        """The numbers of the instances whose guards all hold in a state, ascending."""
+        return [number for number, enabled in enumerate(self._enabled(state)) if enabled]
 
     def step(self, state: Scalars, number: int) -> Step:
         """Take one instance, whose guards must hold in this state.

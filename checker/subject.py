@@ -1,0 +1,75 @@
+"""What a test is about, in the ways in which one names it: a scenario, a protocol, or a file of either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+
+from checker import catalogue, scenarios
+from checker.catalogue import Definition
+from checker.problems import InputError
+from checker.request import Overrides, Request
+from checker.scenarios import Promise, Scenario
+
+Subject = str | PathLike[str] | Scenario | Request
+
+
+def asked(
+    subject: Subject,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    rules: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+    properties: Iterable[str] = (),
+    deadlock: bool | None = None,
+    directory: str | PathLike[str] | None = None,
+) -> Request:
+    """What is to be checked: a scenario or a protocol, and over it what is set here.
+
+    A text is the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to ``directory``, where
+    that is given), else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError
+    where there is no such thing, or a name or a value does not fit it.
+    """
+    overrides = Overrides(
+        dict(parameters or {}), dict(rules or {}), profile, tuple(properties), None, deadlock
+    )
+    if isinstance(subject, Request):
+        if overrides != Overrides():
+            raise InputError(
+                f"{subject.scenario.name}: set over it what is to be set where it is first named"
+            )
+        return subject
+    if not isinstance(subject, Scenario):
+        subject = _named(str(subject), Path(directory) if directory is not None else Path())
+    return Request.of(subject, overrides)
+
+
+def _named(text: str, directory: Path) -> Scenario:
+    if text.endswith(".toml"):
+        return scenarios.read(directory / text, text)
+    if text.endswith(".py"):
+        return _bare(catalogue.load_file(directory / text))
+    if text in catalogue.protocol_names():
+        return _bare(catalogue.load(text))
+    return scenarios.find(text)
+
+
+def _bare(definition: Definition) -> Scenario:
+    """A protocol as a scenario that sets nothing and promises that everything holds."""
+    return Scenario(
+        name=definition.name,
+        title="",
+        definition=definition,
+        profile=None,
+        parameters={},
+        rules={},
+        properties=None,
+        standard=False,
+        symmetry=False,
+        deadlock=False,
+        promise=Promise(),
+    )
+
+
+__all__ = ["Subject", "asked"]

@@ -1,0 +1,10 @@
+"""Model-based testing with Hypothesis: any protocol as a stateful machine. Needs the extra ``test``."""
+
+try:
+    import hypothesis as _needed  # noqa: F401
+except ModuleNotFoundError:
+    raise ImportError("checker.testing needs the package hypothesis: pip install 'highwater[test]'") from None
+
+from checker.testing.stateful import ModelMachine, Violated, machine
+
+__all__ = ["ModelMachine", "Violated", "machine"]
