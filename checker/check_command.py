@@ -86,6 +86,11 @@ def check(
     trace = TraceOutput(trace_out)
     chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
     requests = [Request.of(scenario, overrides) for scenario in chosen]
+    if engine == "spark" and (live := [r for r in requests if r.liveness]):
+        raise InputError(
+            f"--engine spark: {live[0].scenario.name} has liveness properties "
+            f"({', '.join(p.name for p in live[0].liveness)}), which need the graph on one machine; use --engine native"
+        )
     if engine == "interpreter":
         requests = [request.without_symmetry() for request in requests]
     outcomes: list[Outcome] = []
@@ -130,6 +135,10 @@ def explore(
         model = request.model()
         with Reporter(request.scenario.name, quiet=quiet) as progress:
             result = search(model, options, progress)
+            if model.liveness:
+                from checker.liveness import decide
+
+                decide(model, engines.explore(engine), options, result, progress)
     except KeyboardInterrupt:
         pass
     examples = () if model is None else counterexample.follow_all(model, result.violations)

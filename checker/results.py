@@ -120,7 +120,7 @@ class Outcome:
 def versions() -> dict[str, str]:
     """The versions of what had a part in a result: this checker, Python, and the libraries loaded."""
     found = {"highwater": checker.__version__, "python": platform.python_version()}
-    for name in ("llvmlite", "numpy", "pyspark"):
+    for name in ("llvmlite", "numpy", "pyspark", "scipy"):
         module = sys.modules.get(name)
         if module is not None:
             found[name] = str(getattr(module, "__version__", "unknown"))
@@ -141,6 +141,7 @@ def _violation(example: Counterexample) -> dict[str, Any]:
             *(_step(step) for step in rest),
         ],
         "state": dict(example.steps[-1].state),
+        **({} if example.loop is None else {"kind": example.loop.kind, "loop_start": example.loop.start}),
     }
 
 

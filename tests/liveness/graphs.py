@@ -1,0 +1,140 @@
+"""Random small graphs with random fairness, as models; and a search of its own for fair runs, by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+from hypothesis import strategies as st
+
+from model.language import Int, Model, Protocol, State, Struct, any_of, require, where
+from model.language.liveness import Fairness, Kind, Liveness
+from model.language.protocol import Action
+
+CUT = -1
+
+
+@dataclass(frozen=True)
+class Graph:
+    """``moves[action][choice][state]`` is the state after a step, CUT beyond the bound, None where there is none."""
+
+    states: int
+    moves: tuple[tuple[tuple[int | None, ...], ...], ...]
+    kind: Kind
+    premise: frozenset[int]
+    goal: frozenset[int]
+    fair: tuple[Fairness, ...]
+
+
+@st.composite
+def graphs(draw: st.DrawFn, largest: int = 6) -> Graph:
+    """Graphs of a few states, with up to three actions of two choices each."""
+    states = draw(st.integers(1, largest))
+    move = st.one_of(st.none(), st.integers(0, states - 1), st.integers(0, states - 1), st.just(CUT))
+    choice = st.tuples(*[move] * states)
+    actions = draw(st.integers(1, 3))
+    moves = draw(st.tuples(*[st.tuples(choice, choice)] * actions))
+    some = st.frozensets(st.integers(0, states - 1))
+    fairness = st.builds(
+        Fairness,
+        st.lists(st.sampled_from([f"move{i}" for i in range(actions)]), min_size=1, unique=True).map(tuple),
+        st.booleans(),
+        st.sampled_from([None, (), ("choice",)]),
+        st.sampled_from([{}, {}, {"choice": 1}]),
+    ).filter(lambda f: not (f.only and f.by == ("choice",)))
+    return Graph(
+        states,
+        moves,
+        draw(st.sampled_from(Kind)),
+        draw(some),
+        draw(some),
+        tuple(draw(st.lists(fairness, max_size=4))),
+    )
+
+
+def model_of(graph: Graph) -> Model:
+    """The graph as a protocol. Beyond the last state lies the bound."""
+
+    def one_of(s: State, members: Any) -> Any:
+        return any_of(s.at == i for i in members)
+
+    def act(table: tuple[tuple[int | None, ...], ...]) -> Any:
+        def step(self: Protocol, s: State, choice: int) -> None:
+            targets = table[choice]
+            require("there is a way", one_of(s, [i for i, t in enumerate(targets) if t is not None]))
+            after: Any = s.at
+            for i, target in enumerate(targets):
+                if target is not None:
+                    after = where(s.at == i, graph.states if target == CUT else target, after)
+            s.next.at = after
+
+        return step
+
+    class Moves(Protocol):
+        """A graph."""
+
+        name = "moves"
+
+        def define(self) -> Struct:
+            self.choices = range(2)
+            self.place = Int(0, graph.states - 1, bound="edge")
+            return Struct("State", at=self.place)
+
+        def initial(self) -> list[dict[str, Any]]:
+            return [{"at": 0}]
+
+        @classmethod
+        def actions(cls) -> list[Action]:
+            return [
+                Action(f"move{i}", act(table), {"choice": "choices"}) for i, table in enumerate(graph.moves)
+            ]
+
+    def what(m: Protocol, s: State) -> Any:
+        goal = one_of(s, graph.goal)
+        return (one_of(s, graph.premise), goal) if graph.kind is Kind.LEADS_TO else goal
+
+    return Model(Moves(), (), [Liveness("live", what, graph.kind, "T", graph.fair)])
+
+
+def is_violated(graph: Graph) -> bool:
+    """Whether some fair run misses the goal: every set of states that a run can stay in is looked at.
+
+    A run stays in a set of states that reach each other, from some time on; of the steps within it the more it takes,
+    the fairer it is. One state alone is such a set: the run stays there.
+    """
+    whole = nx.DiGraph()
+    whole.add_nodes_from(range(graph.states))
+    for table in graph.moves:
+        for targets in table:
+            whole.add_edges_from((i, t) for i, t in enumerate(targets) if t is not None and t != CUT)
+    reachable = nx.descendants(whole, 0) | {0}
+    asks = {
+        Kind.EVENTUALLY: {0},
+        Kind.ALWAYS_EVENTUALLY: reachable,
+        Kind.LEADS_TO: reachable & graph.premise,
+    }[graph.kind]
+    missing = whole.subgraph(reachable - graph.goal)
+    open_ = set().union(*({s} | nx.descendants(missing, s) for s in asks - graph.goal), set())
+    for size in range(1, len(open_) + 1):
+        for chosen in itertools.combinations(sorted(open_), size):
+            if nx.is_strongly_connected(missing.subgraph(chosen)) and _is_fair(graph, set(chosen)):
+                return True
+    return False
+
+
+def _is_fair(graph: Graph, states: set[int]) -> bool:
+    for fairness in graph.fair:
+        choices = [0, 1] if not fairness.only else [fairness.only["choice"]]
+        alone = fairness.by == ("choice",) or (fairness.by is None and not fairness.only)
+        for group in [[c] for c in choices] if alone else [choices]:
+            tables = [graph.moves[int(a.removeprefix("move"))][c] for a in fairness.actions for c in group]
+            possible = {s for s in states if any(t[s] is not None and t[s] != s for t in tables)}
+            taken = any(t[s] in states - {s} for t in tables for s in states)
+            if not taken and (possible if fairness.strong else possible == states):
+                return False
+    return True
+
+
+__all__ = ["CUT", "Graph", "graphs", "is_violated", "model_of"]
