@@ -1,0 +1,204 @@
+"""Controllers and brokers step by step, held against what Kafka 2.2 does, written down here by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.language import Model
+from model.language.interpreter import Interpreter
+from model.zookeeper import ZooKeeperMode
+from model.zookeeper.rules import PROFILES
+
+
+class Run:
+    """A run of the model, told by the steps that it takes."""
+
+    def __init__(self, off: str = "", profile: str = "kip_380", **parameters: int) -> None:
+        rules = PROFILES[profile].rules - set(off.split())
+        self.model = Model(ZooKeeperMode({"metadata": 0, **parameters}, rules))
+        self.interpreter = Interpreter(self.model)
+        (self.scalars,) = self.model.initial
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state as plain values."""
+        return self.model.decode(self.scalars)
+
+    def can(self, action: str, **parameters: Any) -> bool:
+        """Whether a step can be taken; without its parameter ``again`` it is one whose answer is not lost."""
+        return self._number(action, parameters) in self.interpreter.enabled(self.scalars)
+
+    def take(self, action: str, **parameters: Any) -> Run:
+        """Take a step."""
+        assert self.can(action, **parameters), (action, parameters)
+        after = self.interpreter.step(self.scalars, self._number(action, parameters) or 0).state
+        assert after is not None
+        self.scalars = after
+        return self
+
+    def _number(self, action: str, parameters: dict[str, Any]) -> int | None:
+        for number, instance in enumerate(self.model.instances):
+            wanted = {**{k: False for k in instance.parameters if k == "again"}, **parameters}
+            if instance.action.name == action and dict(instance.parameters) == wanted:
+                return number
+        return None
+
+    @property
+    def partition(self) -> tuple[int | None, int, list[int]]:
+        """Leader, leader epoch and ISR in ZooKeeper."""
+        p = self.state["zookeeper"]["partition"]
+        return p["leader"], p["leader_epoch"], p["isr"]
+
+    def under_way(self, b: int) -> list[tuple[str, int, int | None, int]]:
+        """The requests to a broker: kind, broker epoch, leader, leader epoch."""
+        return [
+            (r["kind"], r["broker_epoch"], r["leader"], r["leader_epoch"]) for r in self.state["requests"][b]
+        ]
+
+    def bounce(self, b: int) -> Run:
+        """A broker crashes and is back before anybody looks."""
+        return self.take("crash", b=b).take("start", b=b)
+
+    def shut_down(self, b: int) -> Run:
+        """A broker asks for a controlled shutdown, stops, and is back; the request is still under way."""
+        return self.take("begin_shutdown", b=b).take("finish_shutdown", b=b).take("start", b=b)
+
+
+def test_a_failed_leader_is_replaced_from_the_isr_and_all_live_brokers_hear_of_it() -> None:
+    run = Run(bounces=1).take("crash", b=0).take("read_broker_list", c=0)
+    assert run.partition == (1, 1, [1])
+    assert run.under_way(0) == []
+    assert run.under_way(1) == [("LEADER_AND_ISR", 0, 1, 1)]
+
+
+def test_380_4_a_bounced_broker_fails_and_is_then_told_with_its_new_epoch() -> None:
+    run = Run(bounces=1).bounce(0).take("read_broker_list", c=0)
+    assert run.partition == (1, 1, [1])
+    assert run.under_way(0) == [("LEADER_AND_ISR", 1, 1, 1)]
+    assert run.state["controllers"][0]["registrations"] == [1, 0]
+
+
+def test_380_4_without_it_there_is_nothing_to_read() -> None:
+    assert not Run("bounce_detection", bounces=1).bounce(0).can("read_broker_list", c=0)
+
+
+def test_the_last_isr_member_stays_and_is_elected_in_a_leader_epoch_of_its_own() -> None:
+    run = Run(bounces=2).take("crash", b=1).take("read_broker_list", c=0)
+    assert run.partition == (0, 1, [0])
+    run.take("crash", b=0).take("read_broker_list", c=0)
+    assert run.partition == (None, 2, [0])
+    run.take("start", b=0).take("read_broker_list", c=0)
+    assert run.partition == (0, 3, [0])
+    assert run.under_way(0)[-1] == ("LEADER_AND_ISR", 1, 0, 3)
+
+
+def test_a_bounced_last_member_loses_its_leadership_and_has_it_back_in_one_look() -> None:
+    run = Run(bounces=2).take("crash", b=1).take("read_broker_list", c=0)
+    run.take("take_leader_and_isr", b=0, position=0).bounce(0).take("read_broker_list", c=0)
+    assert run.partition == (0, 3, [0])
+
+
+def test_a_follower_comes_back_into_the_isr_once_both_are_in_the_leader_epoch() -> None:
+    run = Run(bounces=1).bounce(1).take("read_broker_list", c=0)
+    assert run.partition == (0, 1, [0])
+    run.take("take_leader_and_isr", b=1, position=0)
+    assert not run.can("expand_isr", leader=0, follower=1)
+    run.take("take_leader_and_isr", b=0, position=0)
+    run.take("expand_isr", leader=0, follower=1)
+    assert run.partition == (0, 1, [0, 1])
+
+
+def test_380_2_a_request_for_the_former_generation_changes_nothing() -> None:
+    run = Run(controlled_shutdowns=1).shut_down(1).take("take_controlled_shutdown", c=0, b=1)
+    assert run.under_way(1) == [("STOP_REPLICA", 0, None, 0)]
+    before = run.state["brokers"][1]
+    run.take("take_stop_replica", b=1, position=0)
+    assert run.state["brokers"][1] == before
+    assert run.under_way(1) == []
+
+
+def test_380_2_a_request_for_a_generation_that_the_broker_has_not_learnt_of_is_obeyed() -> None:
+    run = Run(expirations=1).take("expire", b=0).take("register_again", b=0).take("read_broker_list", c=0)
+    run.take("take_leader_and_isr", b=0, position=0)
+    broker = run.state["brokers"][0]
+    assert (broker["epoch"], broker["leader"], broker["leader_epoch"]) == (0, 1, 1)
+    assert run.take("learn_epoch", b=0).state["brokers"][0]["epoch"] == 1
+
+
+def test_380_3_a_shutdown_of_the_former_generation_is_refused_once_the_controller_knows() -> None:
+    run = Run(controlled_shutdowns=1).shut_down(0).take("read_broker_list", c=0)
+    before = run.state
+    run.take("take_controlled_shutdown", c=0, b=0)
+    assert run.state == before | {"shutdown_requests": [None, None]}
+
+
+def test_a_controlled_shutdown_moves_leadership_and_tells_everyone() -> None:
+    run = Run(controlled_shutdowns=1).take("begin_shutdown", b=0).take("take_controlled_shutdown", c=0, b=0)
+    assert run.partition == (1, 1, [1])
+    assert run.under_way(0) == run.under_way(1) == [("LEADER_AND_ISR", 0, 1, 1)]
+
+
+def test_a_controlled_shutdown_stops_a_follower_and_tells_the_leader() -> None:
+    run = Run(controlled_shutdowns=1).take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
+    assert run.partition == (0, 1, [0])
+    assert run.under_way(0) == [("LEADER_AND_ISR", 0, 0, 1)]
+    assert run.under_way(1) == [("STOP_REPLICA", 0, None, 0)]
+
+
+def test_a_broker_that_shuts_down_is_not_elected() -> None:
+    run = Run(controlled_shutdowns=1, bounces=1)
+    run.take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
+    run.take("crash", b=0).take("read_broker_list", c=0)
+    assert run.partition[0] is None
+
+
+def test_a_new_controller_tells_everyone_and_elects_where_the_leader_is_gone() -> None:
+    run = Run(failovers=1).take("fail_over", c=1)
+    assert run.partition == (0, 0, [0, 1])
+    assert run.under_way(0) == run.under_way(1) == [("LEADER_AND_ISR", 0, 0, 0)]
+    assert Run(failovers=1, bounces=1).take("crash", b=0).take("fail_over", c=1).partition == (1, 1, [1])
+
+
+def test_a_new_controller_elects_the_last_member_anew_when_it_is_back() -> None:
+    run = Run(failovers=1, bounces=2).take("crash", b=1).take("read_broker_list", c=0)
+    run.take("crash", b=0).take("fail_over", c=1)
+    assert run.partition == (0, 1, [0])
+    assert run.take("start", b=0).take("read_broker_list", c=1).partition == (0, 2, [0])
+
+
+def test_kafka_6082_a_former_controller_whose_write_is_refused_resigns_and_tells_nobody() -> None:
+    run = Run(failovers=1, bounces=1).take("fail_over", c=1).take("crash", b=0)
+    told = run.state["requests"]
+    run.take("read_broker_list", c=0)
+    assert run.partition == (0, 0, [0, 1])
+    assert run.state["requests"] == told
+    assert not run.state["controllers"][0]["active"]
+
+
+def test_a_request_of_a_former_controller_is_refused_after_one_of_its_successor() -> None:
+    run = Run(failovers=1, controlled_shutdowns=1).take("begin_shutdown", b=0)
+    run.take("take_controlled_shutdown", c=0, b=0).take("fail_over", c=1)
+    assert [r["controller"] for r in run.state["requests"][1]] == [0, 1]
+    run.take("take_leader_and_isr", b=1, position=1)
+    before = run.state["brokers"][1]
+    assert (before["controller_epoch"], before["leader_epoch"]) == (1, 1)
+    assert run.take("take_leader_and_isr", b=1, position=0).state["brokers"][1] == before
+
+
+def test_nothing_overtakes_on_a_connection_but_a_late_copy_comes_when_it_likes() -> None:
+    run = Run(controlled_shutdowns=1, reconnects=1, metadata=1)
+    run.take("begin_shutdown", b=0).take("take_controlled_shutdown", c=0, b=0)
+    assert [r[0] for r in run.under_way(1)] == ["LEADER_AND_ISR", "UPDATE_METADATA"]
+    assert not run.can("take_update_metadata", b=1, position=1)
+    run.take("take_leader_and_isr", b=1, position=0, again=True)
+    assert [r["late"] for r in run.state["requests"][1]] == [True, False]
+    assert run.can("take_leader_and_isr", b=1, position=0)
+    assert run.can("take_update_metadata", b=1, position=1)
+    assert not run.can("take_update_metadata", b=1, position=1, again=True), "one reconnect was granted"
+
+
+def test_connections_to_two_generations_do_not_wait_for_each_other() -> None:
+    run = Run(controlled_shutdowns=1).shut_down(1).take("take_controlled_shutdown", c=0, b=1)
+    run.take("read_broker_list", c=0)
+    assert [r[:2] for r in run.under_way(1)] == [("STOP_REPLICA", 0), ("LEADER_AND_ISR", 1)]
+    assert run.can("take_leader_and_isr", b=1, position=1)
