@@ -8,9 +8,7 @@ DRAWING = Drawing(
     lanes=(Lane("member {}", ("member {}", "leader {}"), index="member", state="members"),),
     messages={
         "requests": Message("Fetch", to="leader", shows=("offset", "last_epoch", "epoch", "hwm")),
-        "responses": Message(
-            "Fetch answer", shows=("record", "hwm", "epoch", "diverging", "end", "timed_out")
-        ),
+        "responses": Message("Fetch answer", shows=("record", "hwm", "epoch", "diverging", "timed_out")),
     },
     tells=(
         "members.epoch",
