@@ -224,6 +224,8 @@ class _Pairs:
         old_guards, new_guards = self._guards(before), self._guards(after)
         change.guards_gone = [g for g in old_guards if g not in new_guards]
         change.guards_new = [g for g in new_guards if g not in old_guards]
+        if not self.comparable:  # other types make other expressions: only names can be told apart
+            return change if change.guards_gone or change.guards_new else None
         change.guards_other = [g for g in new_guards if g in old_guards and old_guards[g] != new_guards[g]]
         old_writes, new_writes = self._writes(before, self.old.leaves), self._writes(after, self.new.leaves)
         change.writes = [
@@ -235,7 +237,7 @@ class _Pairs:
         for path in change.writes:
             places += [i.writes[numbers[path]].place for i in after if numbers.get(path) in i.writes]
         change.places = sorted({p for p in places if p})
-        return change if self.comparable or changed or change.guards_gone or change.writes else None
+        return change
 
     def _guards(self, own: list[Instance]) -> dict[str, list[str]]:
         """Each guard's expressions, instance by instance."""
@@ -450,11 +452,11 @@ def lines(found: Comparison) -> Iterator[str]:
     for kind, was, now in found.renamed:
         yield f"renamed: {kind} {was} → {now}"
     yield from found.settings
-    if found.same_graph:
-        yield "nothing but names differs: the expressions are the same"
-        return
     if found.reordered:
         yield "the fields of the state are in another order"
+    if found.same_graph:
+        yield "nothing else differs: the expressions are the same"
+        return
     if found.fields:
         yield f"the states cannot be compared; only one revision has {', '.join(found.fields)}"
     yield from (f"action {name} is gone" for name in found.actions_gone)

@@ -87,8 +87,13 @@ CHANGES = (
         "guard-implied",
         "`leader_shrink_isr` without “the follower is another replica”, which KIP-320's other guards imply",
         ((TRUNCATION, '        require("the follower is another replica", follower != leader)\n', ""),),
-        False,
-        ("without guard “the follower is another replica”",),
+        True,
+        (
+            "the expressions changed",
+            "action leader_shrink_isr: other expressions",
+            "it does the same in each of the",
+        ),
+        ("different",),
     ),
     Change(
         "comparison-flipped",
@@ -432,7 +437,8 @@ def row(change: Change, status: int, result: dict[str, Any]) -> str:
                 for k, w in (("gained", "more"), ("lost", "fewer"), ("otherwise", "elsewhere"))
                 if a[k]
             ]
-            told.append(f"`{a['action']}`: {', '.join(words) or 'the same wherever asked'}")
+            if a["asked"]:
+                told.append(f"`{a['action']}`: {', '.join(words) or 'the same wherever asked'}")
         for key, run in (("new_states", "to_new_state"), ("lost_states", "to_lost_state")):
             if found[key]:
                 word = "new" if key == "new_states" else "lost"

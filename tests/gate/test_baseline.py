@@ -1,0 +1,148 @@
+"""Baselines: what is written is read again, and what is wrong is one line with the file and the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checker.gate import baseline as baselines
+from checker.gate.baseline import Baseline, Selection
+from checker.gate.comparison import State, compare
+from checker.gate.entries import PROOF, SCENARIO, Entry
+from checker.gate.facts import Facts, Ran
+from checker.problems import InputError
+
+FACTS: Facts = {
+    "verdict": "holds",
+    "complete": True,
+    "distinct_states": 12,
+    "depth": 4,
+    "graph": "aa",
+    "generated_states": 30,
+    "actions": {"up": 7, "down": 3},
+    "premises": {"in order": 12},
+    "cut": {"top": 0},
+}
+
+
+def changed(**facts: object) -> Facts:
+    return {**FACTS, "graph": "bb", **facts}
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / ".highwater" / "gate.toml"
+    path.parent.mkdir()
+    select = Selection(
+        ["standard", "a/*"], ["a/b"], {"all epochs": {"scenario": "a/c", "parameters": {"n": 3}}}
+    )
+    written = Baseline(
+        path, select, "e", {(PROOF, "all epochs"): {"verdict": "holds"}, (SCENARIO, "a/d.e"): FACTS}
+    )
+    path.write_text(written.text(), encoding="utf-8")
+    read = baselines.read(path)
+    assert read.facts == written.facts
+    assert (read.select, read.engine, read.text()) == (select, "e", written.text())
+    assert read.root == tmp_path
+    lines = written.text().splitlines()
+    assert lines.index("actions.down = 3") + 1 == lines.index("actions.up = 7")
+    assert 'premises."in order" = 12' in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("format = 2", "format: 1 is the one that is known, not 2"),
+        ("format = 1\nsceanrios = 3", "unknown key 'sceanrios'"),
+        ("format = 1\n[select]\nscenarios = 3", "scenarios: list is expected"),
+        ("format = 1\n[select]\nscenarios = [3]", "a name is a text, not 3"),
+        (
+            "format = 1\n[select.proofs.x]\nepochs = 'none'\nscenario = 'a'",
+            "epochs is 'bounded' or 'unbounded'",
+        ),
+        ("format = 1\n[select.proofs.x]", "select.proofs.x: the key 'scenario' is missing"),
+        ("format = 1\n[scenarios.x]\ndepth = 3", "scenarios.x: the fact 'verdict' is missing"),
+        ("format = 1\n[scenarios.x]\nverdict = 'holds'\nactions = 3", "actions is not a fact"),
+        ("format = 1\n[scenarios.x]\nverdict = 'holds'\nmore = [3]", "more is not a fact"),
+        ("format = ", "not TOML"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, wrong: str) -> None:
+    path = tmp_path / "gate.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as refused:
+        baselines.read(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert wrong in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_selection_has_globs_paths_and_exceptions(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.toml").touch()
+    select = Selection(["truncation/kip-*", "*.toml"], ["truncation/kip-101", "two.toml"])
+    names = [e.name for e in select.entries(tmp_path)]
+    assert names == ["one.toml", "truncation/kip-279", "truncation/kip-320", "truncation/kip-320-first-try"]
+    standard = [e.name for e in Selection(["standard"]).entries(tmp_path)]
+    assert "replication/standard-acks" in standard
+    assert "replication/large" not in standard
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+ENTRY = Entry.of_scenario("a/d", Path())
+
+
+def verdict(after: Facts, before: Facts = FACTS) -> tuple[State, list[str], list[tuple[str, str, str]]]:
+    found = compare(ENTRY, before, Ran(after))
+    return found.state, [str(d) for d in found.differences], found.renamed
+
+
+def test_the_same_facts_are_the_same_whatever_the_expressions() -> None:
+    assert verdict(FACTS) == (State.SAME, [], [])
+    assert verdict(changed()) == (State.SAME, [], [])
+
+
+def test_another_name_for_all_that_is_known_is_a_renaming() -> None:
+    renamed = changed(actions={"rise": 7, "down": 3}, premises={"ordered": 12})
+    wanted = [("action", "up", "rise"), ("property", "in order", "ordered")]
+    assert verdict(renamed) == (State.RENAMED, [], wanted)
+    assert verdict({**renamed, "graph": "aa"}) == (State.RENAMED, [], wanted)
+
+
+def test_another_name_is_none_where_the_expressions_and_more_are_others() -> None:
+    state, differences, renamed = verdict(changed(actions={"rise": 7, "down": 3}, depth=5))
+    assert state is State.DIFFERENT
+    assert renamed == []
+    assert differences == [
+        "depth: 4 → 5",
+        "action rise is new: 7 times taken",
+        "action up is gone: it was 7 times taken",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"distinct_states": 13}, "distinct_states: 12 → 13"),
+        ({"actions": {"up": 7, "down": 0}}, "action down is never taken any more (it was taken 3 times)"),
+        (
+            {"premises": {"in order": 0}},
+            "property in order has nothing to say any more (it had in 12 states)",
+        ),
+        ({"cut": {"top": 1}}, "bound top: 0 steps cut → 1 steps cut"),
+        ({"violated": {"in order": 5}}, "property in order is violated at depth 5, and was not"),
+        ({"verdict": "violated"}, "verdict: holds → violated"),
+    ],
+)
+def test_every_fact_counts(facts: Facts, said: str) -> None:
+    state, differences, _ = verdict(changed(**facts))
+    assert state is State.DIFFERENT
+    assert differences == [said]
+
+
+def test_what_was_not_run_and_what_cannot_be_run_do_not_pass() -> None:
+    assert compare(ENTRY, FACTS, None).state is State.NOT_RUN
+    assert compare(ENTRY, FACTS, Ran(stopped="seconds")).state is State.NOT_RUN
+    assert compare(ENTRY, FACTS, Ran(error="no")).state is State.FAILED
+    assert compare(ENTRY, FACTS, Ran(FACTS, broken=("x is violated",))).state is State.DIFFERENT

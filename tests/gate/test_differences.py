@@ -1,0 +1,114 @@
+"""Two revisions of one protocol: what is said of them, held against what the interpreter does, state by state."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from checker import scenarios
+from checker.gate.differences import Comparison, compare, lines
+from checker.gate.image import image
+from checker.request import Overrides, Request
+from model.language.interpreter import Interpreter
+from model.language.model import Model, Scalars
+
+
+def compared(
+    name: str, *rules: str, settings: tuple[str, ...] = (), limit_states: int = 100_000
+) -> tuple[Comparison, Model, Model]:
+    before = Request.of(scenarios.find(name), Overrides.parse(settings))
+    after = Request.of(scenarios.find(name), Overrides.parse(settings, rules))
+    old, new = before.model(), after.model()
+    plain = json.loads(json.dumps(image(old, before)))
+    return compare(name, plain, new, after, limit_states=limit_states), old, new
+
+
+def reached(model: Model) -> dict[Scalars, int]:
+    interpreter = Interpreter(model)
+    depth = dict.fromkeys(model.initial, 1)
+    level = list(depth)
+    while level:
+        following = []
+        for state in level:
+            for after in interpreter.successors(state):
+                if after not in depth:
+                    depth[after] = depth[state] + 1
+                    following.append(after)
+        level = following
+    return depth
+
+
+def steps(model: Model, state: Scalars) -> dict[tuple[str, str], Scalars]:
+    return {
+        (s.instance.action.name, repr(s.instance.parameters)): s.state
+        for s in Interpreter.steps(_interpreter(model), state)
+        if s.state is not None
+    }
+
+
+_interpreters: dict[int, Interpreter] = {}
+
+
+def _interpreter(model: Model) -> Interpreter:
+    return _interpreters.setdefault(id(model), Interpreter(model))
+
+
+def test_counts_and_runs_are_those_of_the_interpreter() -> None:
+    """A small controller, once with a check and once without."""
+    name, rule = "replication/defect-fenced-leader", "ineligible_replica_check=off"
+    found, old, new = compared(name, rule)
+    before, after = reached(old), reached(new)
+    both = before.keys() & after.keys()
+    assert found.whole
+    assert found.states == len(both)
+    assert (found.new_states, found.lost_states) == (len(after) - len(both), len(before) - len(both))
+    assert found.to_new is not None
+    assert found.to_new.depth == min(after[s] for s in after.keys() - before.keys())
+    expected: dict[str, list[int]] = {}
+    for state in both:
+        was, now = steps(old, state), steps(new, state)
+        for key in was.keys() | now.keys():
+            counts = expected.setdefault(key[0], [0, 0, 0])
+            counts[0] += key not in was
+            counts[1] += key not in now
+            counts[2] += key in was and key in now and was[key] != now[key]
+    assert {a.name: [a.gained, a.lost, a.otherwise] for a in found.actions if not a.same_so_far} == {
+        n: c for n, c in expected.items() if any(c)
+    }
+    told = "\n".join(lines(found))
+    assert "rule ineligible_replica_check: on → off" in told
+    assert "states are reached now, not before" in told
+
+
+def test_a_search_that_ended_early_says_how_deep_it_looked() -> None:
+    small = ("max_records=1", "log_size=1")
+    found, old, new = compared(
+        "truncation/kip-320", "join_at_epoch_start=off", settings=small, limit_states=3_000
+    )
+    assert not found.whole
+    before, after = reached(old), reached(new)
+    new_so_deep = [s for s in after.keys() - before.keys() if after[s] <= found.depth]
+    assert found.new_states == len(new_so_deep) > 0
+    assert f"within depth {found.depth}" in "\n".join(lines(found))
+
+
+def test_the_guard_that_refused_is_named() -> None:
+    found, _, _ = compared("truncation/kip-320", "join_at_epoch_start=off")
+    (change,) = found.actions
+    assert change.name == "leader_expand_isr"
+    assert change.guards_gone == ["the HWM has reached the leader's epoch"]
+    assert (change.lost, change.otherwise) == (0, 0)
+    assert change.gained > 0
+    assert "before refused by “the HWM has reached the leader's epoch”" in change.examples[0]
+
+
+def test_states_of_other_fields_are_not_compared() -> None:
+    before = Request.of(scenarios.find("truncation/kip-320"), Overrides())
+    after = Request.of(scenarios.find("truncation/kip-320"), Overrides.parse(("max_records=1",)))
+    plain: dict[str, Any] = json.loads(json.dumps(image(before.model(), before)))
+    found = compare("x", plain, after.model(), after)
+    assert found.states is None
+    assert found.fields
+    told = "\n".join(lines(found))
+    assert "parameter max_records: 2 → 1" in told
+    assert "the states cannot be compared" in told

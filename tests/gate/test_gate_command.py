@@ -1,0 +1,180 @@
+"""The gate as a user of the wheel has it: a protocol and scenarios of one's own, in a repository of git."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from checker.cli import cli
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+
+
+def git(directory: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=test", "-c", "user.email=test@example", "-c", "core.hooksPath=/dev/null"]
+    subprocess.run(["git", *who, *arguments], cwd=directory, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two scenarios and a baseline, committed."""
+    tree = tmp_path_factory.mktemp("project")
+    for name in ("register.py", "register.toml", "register-hasty.toml"):
+        shutil.copy(EXAMPLES / name, tree / name)
+    git(tree, "init", "--quiet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tree)
+        done = gate("--update", "*.toml")
+    assert done.exit_code == 0, done.output
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "-m", "a protocol and its baseline")
+    return tree
+
+
+@pytest.fixture
+def project(committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone of it, as the directory that one is in."""
+    git(tmp_path, "clone", "--quiet", str(committed), "project")
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    return tmp_path / "project"
+
+
+def gate(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["gate", "--workers", "1", *arguments])
+
+
+def edit(path: Path, before: str, after: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert before in text
+    path.write_text(text.replace(before, after), encoding="utf-8")
+
+
+def test_an_unchanged_tree_passes_and_the_baseline_is_as_it_would_be_written(project: Path) -> None:
+    baseline = project / ".highwater" / "gate.toml"
+    before = baseline.read_text(encoding="utf-8")
+    assert "distinct_states = 198" in before
+    assert "violated.no_acknowledged_write_is_lost = 4" in before
+    done = gate("--only-changed")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (
+        0,
+        f"2 of {baseline.relative_to(project)}: 2 unchanged",
+    )
+    done = gate("--update")
+    assert done.exit_code == 0
+    assert baseline.read_text(encoding="utf-8") == before
+
+
+def test_a_difference_is_told_in_every_form(project: Path) -> None:
+    edit(project / "register.py", 'require("every live replica has it", holds)', "pass")
+    done = gate("--markdown", "m.md", "--junit", "j.xml", "--github", "--json", "r.json")
+    assert done.exit_code == 1
+    assert "property no_acknowledged_write_is_lost is violated at depth 4, and was not" in done.stdout
+    assert "the leader dies and replica 1 takes over" in done.stdout, "the run to the new violation"
+    assert "action acknowledge: without guard “every live replica has it”" in done.stdout
+    assert "before refused by “every live replica has it”" in done.stdout
+    assert "Register.acknowledge: changed (register.py:" in done.stdout
+    assert "::error file=" in done.stdout
+    suite = xml.parse(project / "j.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    (failure,) = suite.findall("testcase/failure")
+    assert "verdict: holds → violated" in (failure.get("message") or "") + (failure.text or "")
+    page = (project / "m.md").read_text(encoding="utf-8")
+    assert "**does not pass**" in page
+    assert "| register.toml | different |" in page
+    result = json.loads((project / "r.json").read_text(encoding="utf-8"))
+    assert result["status"] == 1
+    assert {e["name"]: e["state"] for e in result["entries"]} == {
+        "register.toml": "different",
+        "register-hasty.toml": "same",
+    }
+    (explained,) = result["explained"]
+    assert (
+        explained["new_states"]
+        == len({json.dumps(s) for s in [explained["to_new_state"]]}) + explained["new_states"] - 1
+    )
+    assert explained["lost_states"] == 0
+    assert [a["action"] for a in explained["actions"]] == ["acknowledge"]
+
+
+def test_a_renaming_and_a_moved_scenario_pass(project: Path) -> None:
+    edit(project / "register.py", "def fail_over(", "def take_over(")
+    (project / "register.toml").rename(project / "waits.toml")
+    done = gate()
+    assert done.exit_code == 0, done.output
+    assert "action fail_over is take_over now" in done.stdout
+    assert "scenario register.toml is waits.toml now" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("2 renamed")
+
+
+def test_a_scenario_that_is_gone_and_a_protocol_that_does_not_trace_fail(project: Path) -> None:
+    (project / "register-hasty.toml").unlink()
+    edit(project / "register.py", "s.next.acknowledged = last", "s.next.acknowleged = last")
+    done = gate("--explain", "0")
+    assert done.exit_code == 1
+    assert "register-hasty.toml: failed" in done.stdout
+    assert "has no field 'acknowleged'" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("2 failed")
+
+
+def test_a_budget_that_is_used_up_is_inconclusive_and_names_what_was_left(project: Path) -> None:
+    edit(project / "register.toml", "title", "# later\ntitle")
+    done = gate("--budget", "0.000001")
+    assert done.exit_code == 3
+    assert "register.toml: not run" in done.stdout
+    assert "the budget was used up" in done.stdout
+
+
+def test_two_revisions_are_compared_without_a_baseline(project: Path) -> None:
+    edit(project / "register.py", "s.stored[to] < s.stored[s.leader]", "s.stored[to] <= s.stored[s.leader]")
+    git(project, "rm", "--quiet", "--cached", "-r", ".highwater")
+    shutil.rmtree(project / ".highwater")
+    done = gate("--against", "HEAD", "register.toml", "--baseline", "none.toml")
+    assert done.exit_code == 1, done.output
+    assert "action copy: another condition in guard “it lacks a write”" in done.stdout
+    assert "can be taken where it could not" in done.stdout
+    assert "both revisions reach the same 198 states" in done.stdout
+    assert gate("--against", "HEAD~7", "register.toml", "--baseline", "none.toml").exit_code == 2
+
+
+def test_update_writes_nothing_that_a_scenario_does_not_promise(project: Path) -> None:
+    baseline = project / ".highwater" / "gate.toml"
+    before = baseline.read_text(encoding="utf-8")
+    edit(project / "register.py", 'require("every live replica has it", holds)', "pass")
+    done = gate("--update")
+    assert done.exit_code == 1
+    assert "was not written" in done.stdout
+    assert baseline.read_text(encoding="utf-8") == before
+    edit(
+        project / "register.toml",
+        'protocol = "register.py"',
+        'protocol = "register.py"\n[expect]\nviolated = ["no_acknowledged_write_is_lost"]',
+    )
+    done = gate("--update")
+    assert done.exit_code == 0, done.output
+    assert "verdict: holds → violated" in done.stdout
+    assert baseline.read_text(encoding="utf-8") != before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["--baseline", "nowhere.toml"], "there is no baseline"),
+        (["--update", "--budget", "3"], "does not go with"),
+        (["--update", "--baseline", "new.toml"], "nothing is selected"),
+        (["no-such-thing"], "the baseline has no such scenario or proof"),
+        (["--against", "no-such-revision"], "git knows no such revision"),
+        (["--junit", "no/such/place.xml"], "cannot be written"),
+    ],
+)
+def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: str) -> None:
+    done = gate(*arguments)
+    assert done.exit_code == 2
+    assert wrong in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,25 @@
+"""Each planted change of the protocol: whether the gate passes it, and whether it says what changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gate.planted import CHANGES, Change, Scratch
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+    return Scratch(tmp_path_factory.mktemp("planted") / "tree")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_the_gate_says_what_is_right(scratch: Scratch, change: Change) -> None:
+    status, said, result = scratch.say(change)
+    assert (status == 0) == change.passes, said
+    assert status in (0, 1)
+    for text in change.says:
+        assert text in said
+    for text in change.silent:
+        assert text not in said
+    assert any(e["state"] == "same" for e in result["entries"]) or change.name == "words"
