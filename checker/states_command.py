@@ -116,6 +116,7 @@ def states(
         memory_bytes=None if memory is None else int(memory * 2**30),
         spill_directory=spill,
         symmetry=request.symmetry,
+        deadlock=request.deadlock,
         all_states=True,
     )
     started = time.perf_counter()

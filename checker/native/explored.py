@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,14 @@ from checker.interruption import interruption
 from checker.native.frontier import Level
 from checker.native.kernels import PREDECESSOR_BITS
 from checker.native.layout import Words
-from checker.native.linking import FIELDS, CutKernels, LinkRuntime, cut_words
+from checker.native.linker import Linker, make_room_for_cuts, states_at_once
+from checker.native.linking import CutKernels, LinkRuntime
 from checker.native.program import Program
 from checker.native.runtime import SLACK
 from checker.native.search import Run
-from checker.native.worker import Buffers, Worker
+from checker.native.worker import Worker
 from checker.search import EngineError, Progress, ProgressCallback, SearchOptions
 from model.language.model import Model
-
-_STATES, _STEPS = 4096, 1 << 20
-"""The most states of one call, and the most steps that they may have."""
-
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
     """All states of a model and the steps between them, whatever its properties are.
@@ -67,15 +64,9 @@ class _LinkProgram(Program):
     def worker(self, want_deadlock: bool = False) -> Worker:
         """Buffers for one thread of the search; properties are not looked at."""
         worker = super().worker(want_deadlock)
-        self.make_room_for_cuts(worker)
+        make_room_for_cuts(worker, self.model)
         worker["judging"] = 0
         return worker
-
-    def make_room_for_cuts(self, buffers: Buffers) -> None:
-        """Room for the bits of the instances that are cut, before the counters."""
-        before = cut_words(self.instances)
-        buffers.cuts = np.zeros(before + max(1, len(self.model.bounds)), dtype=np.int64)[before:]
-        buffers["cuts"] = buffers.cuts.ctypes.data
 
 
 class _Search(Run):
@@ -91,36 +82,6 @@ class _Search(Run):
         if self.stop is None:
             return len(self.levels)
         return last + (last >= 0 and self.expanded == self.levels[last].size) if last >= 0 else 0
-
-
-@dataclass
-class _Steps:
-    """The steps of some states."""
-
-    targets: NDArray[np.int64]
-    instances: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    cuts: NDArray[np.int64]
-    cut_counts: NDArray[np.int64]
-
-
-class _Linker(Buffers):
-    """Buffers for one thread that links states."""
-
-    def __init__(self, program: _LinkProgram, states: int, exact: bool) -> None:
-        super().__init__(program.model, program.layout.words, FIELDS, want_deadlock=False, judging=False)
-        program.make_room_for_cuts(self)
-        most = max(1, states * program.instances)
-        self.steps = _Steps(*(np.empty(size, dtype=np.int64) for size in (most, most, states, most, states)))
-        for name, array in (
-            ("out_targets", self.steps.targets),
-            ("out_instances", self.steps.instances),
-            ("out_step_counts", self.steps.counts),
-            ("out_cuts", self.steps.cuts),
-            ("out_cut_counts", self.steps.cut_counts),
-        ):
-            self[name] = array.ctypes.data
-        self["exact"] = int(exact)
 
 
 class _Linking:
@@ -203,14 +164,14 @@ class _Linking:
 
     def _link(self, states: Words) -> Any:
         """The steps in the order of the states, however many threads find them."""
-        size = max(64, min(_STATES, _STEPS // max(1, self.program.instances)))
+        size = states_at_once(self.program.instances)
         count = min(self.run.count, max(1, self.expanded // size))
-        idle = [_Linker(self.program, size, exact=not self.run.options.symmetry) for _ in range(2 * count)]
+        idle = [Linker(self.program, size, exact=not self.run.options.symmetry) for _ in range(2 * count)]
         with ThreadPoolExecutor(count, thread_name_prefix="link") as pool:
             self._number_all(pool, idle[:count], states)
             return self._collect(pool, idle, states, size)
 
-    def _number_all(self, pool: ThreadPoolExecutor, linkers: list[_Linker], states: Words) -> None:
+    def _number_all(self, pool: ThreadPoolExecutor, linkers: list[Linker], states: Words) -> None:
         edges = np.linspace(0, self.total, len(linkers) + 1).astype(int).tolist()
         shares = zip(linkers, itertools.pairwise(edges), strict=True)
         for future in [
@@ -218,7 +179,7 @@ class _Linking:
         ]:
             future.result()
 
-    def _call(self, function: Any, linker: _Linker, states: Words, start: int, end: int) -> _Linker:
+    def _call(self, function: Any, linker: Linker, states: Words, start: int, end: int) -> Linker:
         table = self.run.table
         linker["table"], linker["capacity"] = table.address, table.capacity
         linker["numbers"], linker["states"] = self.numbers.ctypes.data, states.ctypes.data
@@ -239,10 +200,10 @@ class _Linking:
         return linker
 
     def _ordered(
-        self, pool: ThreadPoolExecutor, idle: list[_Linker], states: Words, size: int
-    ) -> Iterator[tuple[int, int, _Linker]]:
+        self, pool: ThreadPoolExecutor, idle: list[Linker], states: Words, size: int
+    ) -> Iterator[tuple[int, int, Linker]]:
         """Ranges of states in order, each linked; as many under way as there are buffers."""
-        running: deque[tuple[int, int, Future[_Linker]]] = deque()
+        running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))
         while not self.interrupted:
             while idle and (start := next(starts, None)) is not None:
@@ -256,7 +217,7 @@ class _Linking:
             yield start, end, linker
             idle.append(linker)
 
-    def _collect(self, pool: ThreadPoolExecutor, idle: list[_Linker], states: Words, size: int) -> Any:
+    def _collect(self, pool: ThreadPoolExecutor, idle: list[Linker], states: Words, size: int) -> Any:
         offsets, cut_offsets = np.zeros((2, self.total + 1), dtype=np.int64)
         targets = np.empty(self.most_steps, dtype=np.uint32)
         instances, cuts = np.empty(self.most_steps, self.narrow), np.empty(self.most_cuts, self.narrow)

@@ -37,26 +37,13 @@ class RowProgram(Compiled):
     def __init__(self, model: Model, request: ModelRequest, *, ask: bool = True) -> None:
         # A worker does not ask again for the symmetry that the driver has asked for.
         super().__init__(model, request.symmetry, ask=ask)
-        self.content = self._content(request)
+        self.content = content(self, request)
         self.merge = self._machine.function("merge", 1)
         self.remember = self._machine.function("remember", 1)
         self.action_numbers: dict[str, int] = {a.name: i for i, a in enumerate(model.actions)}
         self._action_of = np.array(
             [self.action_numbers[i.action.name] for i in model.instances], dtype=np.int64
         )
-
-    def _content(self, request: ModelRequest) -> str:
-        # Not of the code's text: the order of nodes in it depends on what a process traced before.
-        model = self.model
-        said = [
-            *(repr(slot) for slot in self.layout.slots),
-            *(str(instance) for instance in model.instances),
-            *model.bounds,
-            *(p.name for p in model.properties),
-            request.text(),
-            sources(),
-        ]
-        return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
     def table(self, maximum_bytes: int) -> BucketTable:
         """An empty fingerprint table."""
@@ -67,6 +54,21 @@ class RowProgram(Compiled):
         taken = np.zeros(len(self.action_numbers), dtype=np.int64)
         np.add.at(taken, self._action_of, counts[: self.instances])
         return [int(n) for n in taken]
+
+
+def content(program: Compiled, request: ModelRequest) -> str:
+    """A digest of what was compiled for a request."""
+    # Not of the code's text: the order of nodes in it depends on what a process traced before.
+    model = program.model
+    said = [
+        *(repr(slot) for slot in program.layout.slots),
+        *(str(instance) for instance in model.instances),
+        *model.bounds,
+        *(p.name for p in model.properties),
+        request.text(),
+        sources(),
+    ]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 
 class BucketTable(Table):

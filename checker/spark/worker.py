@@ -103,22 +103,24 @@ def expand(
                 clock = _Clock()
                 yield from _expand_bucket(task, bucket, report, clock)
                 spent(clock.spent)
-            except _REFUSALS as wrong:
-                report["failure"] = _said(wrong)
-            yield _blocks([task.keys[bucket]], [json.dumps(report)], [None])
+            except REFUSALS as wrong:
+                report["failure"] = refusal(wrong)
+            yield blocks_of([task.keys[bucket]], [json.dumps(report)], [None])
 
 
-_REFUSALS = (OSError, LanguageError, InputError)
+REFUSALS = (OSError, LanguageError, InputError)
 
 
-def _said(wrong: BaseException) -> str:
+def refusal(wrong: BaseException) -> str:
+    """What a report says of an error that the driver is to tell."""
     if isinstance(wrong, OSError):
         place = f"{wrong.filename}: " if wrong.filename else ""
         return f"{place}{wrong.strerror or wrong}"
     return str(wrong)
 
 
-def _blocks(keys: list[int], reports: list[str | None], rows: list[Any]) -> pa.RecordBatch:
+def blocks_of(keys: list[int], reports: list[str | None], rows: list[Any]) -> pa.RecordBatch:
+    """Blocks and reports as rows of Spark's."""
     return pa.record_batch(
         [pa.array(keys, pa.int64()), pa.array(reports, pa.string()), pa.array(rows, pa.binary())],
         schema=BLOCKS,
@@ -138,7 +140,7 @@ def _expand_bucket(
     scratch = compiled.table(1 << 34)
     sent = states = 0
     try:
-        for base, group in _share(checkpoint, level, task.run, bucket):
+        for base, group in share(checkpoint, level, task.run, bucket):
             clock.note("read")
             scratch.clear()
             states += len(group)
@@ -146,7 +148,7 @@ def _expand_bucket(
             clock.note("expand")
             if found:
                 sent += sum(len(rows) for rows in found)
-                yield _divided(task, np.concatenate(found))
+                yield divided(task.run.shift, task.keys, np.concatenate(found))
             clock.note("send")
     except BoundError:
         report["bound"] = buffers["error"]
@@ -162,7 +164,7 @@ def _expand_bucket(
     }
 
 
-def _share(checkpoint: Checkpoint, level: Level, run: Run, bucket: int) -> Iterator[tuple[int, Words]]:
+def share(checkpoint: Checkpoint, level: Level, run: Run, bucket: int) -> Iterator[tuple[int, Words]]:
     """A bucket's states of a level in groups, with the index of the first; of an undivided level a part."""
     for part in level.parts:
         if part.bucket == bucket:
@@ -183,9 +185,8 @@ def _groups(
         base += len(states)
 
 
-def _divided(task: LevelTask, rows: Words) -> pa.RecordBatch:
+def divided(shift: int, keys: tuple[int, ...], rows: Words) -> pa.RecordBatch:
     """Rows as one block for each bucket that some of them fall into."""
-    shift = task.run.shift
     buckets = (rows[:, 0] >> np.uint64(64 - shift)).astype(np.uint16 if shift <= 16 else np.uint32)
     rows = rows[np.argsort(buckets, kind="stable")]
     counts = np.bincount(buckets, minlength=1 << shift)
@@ -195,8 +196,8 @@ def _divided(task: LevelTask, rows: Words) -> pa.RecordBatch:
     blocks = pa.Array.from_buffers(
         pa.binary(), len(present), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(rows))]
     )
-    keys = pa.array(np.asarray(task.keys, dtype=np.int64)[present])
-    return pa.record_batch([keys, pa.nulls(len(present), pa.string()), blocks], schema=BLOCKS)
+    sent_to = pa.array(np.asarray(keys, dtype=np.int64)[present])
+    return pa.record_batch([sent_to, pa.nulls(len(present), pa.string()), blocks], schema=BLOCKS)
 
 
 def merge(task: LevelTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -219,8 +220,8 @@ def merge(task: LevelTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
         report = {"half": "merge", "bucket": bucket, "received": len(rows)}
         try:
             _merge_bucket(task, bucket, rows, report)
-        except _REFUSALS as wrong:
-            report["failure"] = _said(wrong)
+        except REFUSALS as wrong:
+            report["failure"] = refusal(wrong)
         said.append(json.dumps(report))
     yield pa.record_batch([pa.array(said, pa.string())], schema=REPORTS)
 

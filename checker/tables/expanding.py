@@ -1,0 +1,94 @@
+"""A model compiled to expand states into steps whose targets are named by their fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.native.ir import Function
+from checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
+from checker.native.layout import Words
+from checker.native.linker import Linker, states_at_once
+from checker.native.linking import CutKernels, LinkRuntime
+from checker.native.program import Compiled
+from checker.spark.program import content
+from checker.spark.request import ModelRequest
+from checker.tables.content import StateTable, TransitionTable
+from model.language.model import Model
+
+
+class FingerprintRuntime(LinkRuntime):
+    """Links states as the native engine does, but writes the fingerprint of a target instead of its number."""
+
+    def _resolve(self) -> str:
+        """``@resolve(context, end)``: write the steps of the candidates before ``end``."""
+        f = Function("internal void @resolve(ptr %context, ptr %end)")
+        targets, instances = self._pointer(f, "out_targets"), self._pointer(f, "out_instances")
+        first, done_field = self._pointer(f, "candidates"), self._field(f, "out_steps")
+        done = f.load(done_field)
+        f.jump("loop")
+        f.start("loop")
+        f.do(f"%candidate = phi ptr [ {first}, %entry ], [ %following, %body ]")
+        f.do(f"%step = phi i64 [ {done}, %entry ], [ %step_next, %body ]")
+        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
+        f.start("body")
+        f.store(f.load(f.at("%candidate", FINGERPRINT)), f.at(targets, "%step"))
+        predecessor = f.load(f.at("%candidate", PREDECESSOR))
+        f.store(f.op(f"and i64 {predecessor}, {(1 << PREDECESSOR_BITS) - 1}"), f.at(instances, "%step"))
+        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
+        f.do("%step_next = add i64 %step, 1")
+        f.jump("loop")
+        f.start("finished")
+        f.store("%step", done_field)
+        return f.end()
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """The steps of some states: how many each takes and is cut, and rows (fingerprint, state, instance)."""
+
+    steps: NDArray[np.int64]
+    cut: NDArray[np.int64]
+    rows: Words
+
+
+class TableProgram(Compiled):
+    """Machine code of a model, and its tables."""
+
+    kernels, runtime = CutKernels, FingerprintRuntime
+
+    def __init__(self, model: Model, request: ModelRequest) -> None:
+        super().__init__(model, request.symmetry, ask=False)
+        self.content = content(self, request)
+        self.link = self._machine.function("link", 1)
+        self.states = StateTable(model, self.layout)
+        self.transitions = TransitionTable(model)
+        self._at_once = states_at_once(self.instances)
+        self._linker = Linker(self, self._at_once, exact=False)
+
+    def steps(self, numbers: NDArray[np.int64], states: Words) -> Iterator[tuple[slice, Expanded]]:
+        """The steps of packed states with these numbers, for a slice of them at a time. Raises BoundError."""
+        states, linker = np.ascontiguousarray(states), self._linker
+        linker["states"] = states.ctypes.data
+        for start in range(0, len(states), self._at_once):
+            here = slice(start, min(start + self._at_once, len(states)))
+            linker["start"], linker["end"] = here.start, here.stop
+            linker["out_steps"] = linker["out_cut_total"] = 0
+            self.link(linker.address)
+            if linker["error"]:
+                raise self.bound_error(linker["error"])
+            yield here, self._expanded(numbers[here], linker)
+
+    def _expanded(self, numbers: NDArray[np.int64], linker: Any) -> Expanded:
+        found, size = linker.steps, len(numbers)
+        count = linker["out_steps"]
+        steps, cut = found.counts[:size].copy(), found.cut_counts[:size].copy()
+        rows = np.empty((count, 3), dtype=np.uint64)
+        rows[:, 0] = found.targets[:count].view(np.uint64)
+        rows[:, 1] = np.repeat(numbers, steps)
+        rows[:, 2] = found.instances[:count]
+        return Expanded(steps, cut, rows)

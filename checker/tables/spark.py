@@ -1,0 +1,128 @@
+"""Tables on Spark: its search first, whose levels are kept, and then one job that decodes and expands them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from checker.interruption import interruption
+from checker.search import EngineError, Progress, ProgressCallback, SearchOptions
+from checker.spark.checkpoint import Checkpoint
+from checker.spark.options import SparkOptions
+from checker.spark.search import search
+from checker.spark.session import Session, cause, session
+from checker.tables import spark_worker
+from checker.tables.content import Written
+from checker.tables.files import STATES, TRANSITIONS
+from checker.tables.spark_worker import TableTask
+from model.language.model import Model
+
+_REFRESH = 0.2
+_BLOCKS, _REPORTS = "key long, report string, rows binary", "report string"
+
+
+def write(
+    model: Model,
+    options: SearchOptions,
+    spark: SparkOptions,
+    directory: Path,
+    progress: ProgressCallback | None,
+) -> Written:
+    """Explore on Spark, and write both tables below a directory that driver and executors share.
+
+    Ctrl-C during the search leaves the tables of what was found; while they are written it leaves none. Raises
+    what the search raises, and EngineError where Spark gives up.
+    """
+    with _levels(spark, directory) as kept:
+        result = search(model, options, progress, kept)
+        assert kept.checkpoint is not None
+        checkpoint = Checkpoint(kept.checkpoint)
+        levels = [level for level in checkpoint.levels() if level.size]
+        starts = tuple(accumulate((level.size for level in levels), initial=0))
+        running, run = session(spark.master), checkpoint.run()
+        _, keys = running.home(run.shift)
+        expanded = len(levels) - (result.stopped_by is not None)
+        task = TableTask(
+            str(checkpoint.directory.resolve()), str(directory.resolve()), run, starts, expanded, keys
+        )
+        written = Written(depth=len(levels), stopped_by=result.stopped_by)
+        try:
+            reports = _job(running, task, progress, starts[-1])
+        finally:
+            for leftover in directory.glob("*/.part-*.tmp"):
+                leftover.unlink(missing_ok=True)
+    if reports is None:
+        for table in (STATES, TRANSITIONS):
+            for file in (directory / table).glob("part-*.parquet"):
+                file.unlink()
+        return Written(depth=len(levels), stopped_by="interrupted")
+    return _add_up(written, reports, starts[-1], [p.name for p in model.properties])
+
+
+@contextmanager
+def _levels(spark: SparkOptions, directory: Path) -> Iterator[SparkOptions]:
+    """The options with a checkpoint: the user's own, or one beside the tables that is removed at the end."""
+    if spark.checkpoint is not None:
+        yield spark
+        return
+    with tempfile.TemporaryDirectory(prefix=".levels-", dir=directory, ignore_cleanup_errors=True) as place:
+        yield replace(spark, checkpoint=place)
+
+
+def _job(
+    running: Session, task: TableTask, progress: ProgressCallback | None, states: int
+) -> list[dict[str, Any]] | None:
+    """Run the job; its reports, or None where it was interrupted."""
+    home, _ = running.home(task.run.shift)
+    blocks = home.mapInArrow(lambda batches: spark_worker.expand(task, batches), _BLOCKS)
+    arrived = blocks.repartition(task.run.buckets, "key")
+    frame = arrived.mapInArrow(lambda batches: spark_worker.write(task, batches), _REPORTS)
+    group, stopped, started = f"highwater-{task.run.name}-tables", [False], time.perf_counter()
+
+    def collect() -> list[str]:
+        running.context.setJobGroup(group, "tables", interruptOnCancel=True)
+        return [row.report for row in frame.collect()]
+
+    def stop() -> None:
+        stopped[0] = True
+        running.context.cancelJobGroup(group)
+
+    with interruption(stop), ThreadPoolExecutor(1, "spark-job") as pool:
+        job = pool.submit(collect)
+        while not wait([job], timeout=_REFRESH).done:
+            if progress:
+                seconds = time.perf_counter() - started
+                progress(Progress(len(task.starts) - 1, states, 0, states, 0, 0, seconds))
+    if stopped[0]:
+        return None
+    wrong = job.exception()
+    if wrong is not None:
+        raise EngineError(f"Spark gave up on the tables: {cause(wrong)}") from None
+    return [json.loads(text) for text in job.result()]
+
+
+def _add_up(written: Written, reports: list[dict[str, Any]], states: int, names: list[str]) -> Written:
+    """What the reports say together; EngineError where something is missing."""
+    for report in reports:
+        if "failure" in report:
+            raise EngineError(f"a task of Spark's failed: {report['failure']}")
+    written.violations = dict.fromkeys(names, 0)
+    sent = 0
+    for report in reports:
+        written.states += report.get("states", 0)
+        written.transitions += report.get("received", 0)
+        written.bytes += report["bytes"]
+        sent += report.get("sent", 0)
+        for name, count in report.get("violations", {}).items():
+            written.violations[name] += count
+    if written.states != states or written.transitions != sent:
+        raise EngineError("not every state or step was written")
+    return written
