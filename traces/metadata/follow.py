@@ -159,6 +159,7 @@ class Follower:
         """Offsets that are missing, or that are there twice."""
         self.path = path
         self.telling.wrong(found, None, None, "append the next record", {"offset": (expected, found)}, True)
+        self.tell()
 
     def finish(self) -> None:
         """Nothing follows any more: close what is open, and name the profile."""
