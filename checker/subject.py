@@ -11,8 +11,9 @@ from checker.catalogue import Definition
 from checker.problems import InputError
 from checker.request import Overrides, Request
 from checker.scenarios import Promise, Scenario
+from model.language.protocol import Protocol
 
-Subject = str | PathLike[str] | Scenario | Request
+Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
 
 
 def asked(
@@ -40,6 +41,8 @@ def asked(
                 f"{subject.scenario.name}: set over it what is to be set where it is first named"
             )
         return subject
+    if isinstance(subject, type):
+        subject = _bare(Definition(subject.name, subject, tuple(subject.invariants)))
     if not isinstance(subject, Scenario):
         subject = _named(str(subject), Path(directory) if directory is not None else Path())
     return Request.of(subject, overrides)

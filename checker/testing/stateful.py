@@ -1,17 +1,18 @@
 """A protocol as a stateful machine for Hypothesis: its actions with their parameters are what a rule draws from.
 
 The interpreter is the engine. A step is drawn among those whose guards hold, and after every step the properties
-are looked at; a run to a violation is shrunk by Hypothesis and told as any counterexample is.
+are looked at; a run to a violation is shrunk by its steps and told as any counterexample is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -21,6 +22,7 @@ from checker.problems import InputError
 from checker.request import Request
 from checker.search import DEADLOCK, Violation
 from checker.subject import Subject, asked
+from checker.testing.shrinking import shrunk
 from checker.testing.swarm import Preferences, bursts, plain_bursts
 from model.language.interpreter import Interpreter
 from model.language.model import Model, Scalars
@@ -31,15 +33,15 @@ SETTINGS = settings(
     stateful_step_count=6,
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    print_blob=False,
+    phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
 )
-"""What ``TestCase.settings`` starts with: 1,000 runs of at most 6 bursts, 96 steps."""
+"""What ``TestCase.settings`` starts with: 1,000 runs of at most 6 bursts, 96 steps; runs are shrunk here."""
 
 
 class Violated(AssertionError):
     """A run that violates a property. The message tells it; ``counterexample`` and ``violation`` hold it.
 
-    Each property has a subclass of its own, so that Hypothesis shrinks and reports them one by one.
+    Each property has a subclass of its own, so that Hypothesis reports them one by one.
     """
 
     def __init__(self, told: str, example: Counterexample, violation: Violation) -> None:
@@ -72,6 +74,8 @@ class ModelMachine(RuleBasedStateMachine):
     model: ClassVar[Model]
     interpreter: ClassVar[Interpreter]
     failures: ClassVar[dict[str, type[Violated]]]
+    best: ClassVar[dict[str, Violation]]
+    """The shortest run that is known to a violation of each property."""
     traces: ClassVar[Path | None]
     preferences: ClassVar[Preferences]
     swarm: ClassVar[bool]
@@ -132,15 +136,33 @@ class ModelMachine(RuleBasedStateMachine):
 
     def _fail(self, name: str) -> None:
         __tracebackhide__ = True
-        violation = Violation(name, self.initial, tuple(self.path))
-        example = counterexample.follow(self.model, self.interpreter, violation)
+        best = self.best.get(name)
+        if best is None or len(self.path) <= len(best.path):
+            path = shrunk(self.path, lambda path: self._again(path, name))
+            best = self.best[name] = Violation(name, self.initial, tuple(path))
+        example = counterexample.follow(self.model, self.interpreter, best)
         told = "\n".join(counterexample.plain(self.model, example))
         if self.traces is not None:
-            told += f"\n\nThe run as a trace: {self._write(self.traces, violation)}"
-        raise self.failures[name](told, example, violation)
+            told += f"\n\nThe run as a trace: {self._write(self.traces, best)}"
+        raise self.failures[name](told, example, best)
+
+    def _again(self, path: Sequence[int], name: str) -> list[int] | None:
+        """Take those of these steps that can be taken, up to a violation; None where they come to none."""
+        state, taken = self.initial, []
+        for number in path:
+            if number in self.interpreter.enabled(state):
+                after = self.interpreter.step(state, number).state
+                if after is not None:
+                    taken.append(number)
+                    state = after
+                    if name in self.interpreter.violated(state):
+                        return taken
+        if name == DEADLOCK and not self.interpreter.enabled(state):
+            return taken
+        return None
 
     def _write(self, directory: Path, violation: Violation) -> Path:
-        """Write the run as a trace. Hypothesis comes to the shortest one last, so that is what stays."""
+        """Write the run as a trace."""
         target = directory / f"{violation.property}.ndjson"
         write_run(
             target,
@@ -183,6 +205,7 @@ def machine(
             "model": model,
             "interpreter": Interpreter(model),
             "failures": {n: type(f"Violated[{n}]", (Violated,), {}) for n in request.properties},
+            "best": {},
             "traces": None if traces is None else Path(traces),
             "preferences": Preferences(model),
             "swarm": swarm,

@@ -1,0 +1,73 @@
+"""How the plugin explores: options of the command line over what is asked, and what is said of an outcome."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from checker import counterexample, engines, report
+from checker.check_command import explore
+from checker.problems import InputError
+from checker.request import Overrides, Request
+from checker.results import Outcome
+from checker.search import SearchOptions
+from model.language.model import Model
+
+
+def overrides(config: pytest.Config) -> Overrides:
+    """What the options set over every scenario; InputError where one has not the form that it should have."""
+    return Overrides.parse(
+        config.getoption("--highwater-set"),
+        config.getoption("--highwater-rule"),
+        config.getoption("--highwater-profile"),
+    )
+
+
+def search(
+    config: pytest.Config,
+    request: Request,
+    *,
+    engine: str | None = None,
+    limit_states: int | None = None,
+    limit_seconds: float | None = None,
+) -> tuple[Model, Outcome]:
+    """Explore what is asked; arguments go over options. Raises InputError, LanguageError or KeyboardInterrupt."""
+    engine = engine or config.getoption("--highwater-engine") or engines.DEFAULT
+    if engine not in ("native", "interpreter"):
+        raise InputError(f"--highwater-engine {engine}: native or interpreter")
+    if engine == "interpreter":
+        request = request.without_symmetry()
+    options = SearchOptions(
+        workers=config.getoption("--highwater-workers") or (1 if "PYTEST_XDIST_WORKER" in os.environ else 0),
+        limit_states=limit_states or config.getoption("--highwater-limit-states"),
+        limit_seconds=limit_seconds or config.getoption("--highwater-limit-seconds"),
+        symmetry=request.symmetry,
+        deadlock=request.deadlock,
+    )
+    model, outcome = explore(request, engine, engines.search(engine), options, quiet=True)
+    if model is None or outcome.result.stopped_by == "interrupted":
+        raise KeyboardInterrupt
+    return model, outcome
+
+
+def told(model: Model, outcome: Outcome, names: Iterable[str]) -> Iterator[str]:
+    """The counterexamples of these properties, and what to know of the search."""
+    for example in outcome.examples:
+        if example.name in names:
+            yield ""
+            yield from counterexample.plain(model, example)
+    yield ""
+    yield f"{outcome.request.scenario.name}: {summary(outcome)}"
+
+
+def summary(outcome: Outcome) -> str:
+    """One line: how far the search came."""
+    result = outcome.result
+    notes = "; ".join(report.notes(outcome))
+    said = f"{result.distinct_states:,} states, depth {result.depth}, engine {outcome.engine}"
+    return f"{said}; {notes}" if notes else said
+
+
+__all__ = ["overrides", "search", "summary", "told"]

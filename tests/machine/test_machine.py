@@ -1,0 +1,169 @@
+"""Protocols as stateful machines: what is violated is found, shrunk and told; what holds passes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.database import InMemoryExampleDatabase
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+from checker.problems import InputError
+from checker.testing import ModelMachine, Violated, machine
+from checker.testing.shrinking import shrunk
+from tests.zoo import Counters
+from traces.replay import replay
+
+ROOT = Path(__file__).parents[2]
+HASTY = ROOT / "docs/examples/register-hasty.toml"
+REGISTER = ROOT / "docs/examples/register.toml"
+
+
+def run(made: type[ModelMachine], examples: int = 300, **changes: Any) -> None:
+    chosen = settings(
+        made.TestCase.settings,
+        **{"max_examples": examples, "derandomize": True, "database": None, **changes},
+    )
+    run_state_machine_as_test(made, settings=chosen)
+
+
+def violated(made: type[ModelMachine], examples: int = 2000, **changes: Any) -> Violated:
+    with pytest.raises(Violated) as caught:
+        run(made, examples, **changes)
+    return caught.value
+
+
+def test_a_machine_is_hypothesis_own_kind() -> None:
+    made = machine(HASTY)
+    assert issubclass(made, RuleBasedStateMachine)
+    assert made.__name__ == "RegisterHasty"
+    assert made.TestCase.settings.deadline is None
+
+
+def test_what_holds_passes_and_what_does_not_is_told_as_the_explorer_tells_it() -> None:
+    run(machine(REGISTER))
+    failure = violated(machine(HASTY))
+    assert len(failure.violation.path) == 3
+    text = str(failure)
+    assert "no_acknowledged_write_is_lost (example) is violated at depth 4, after 3 steps." in text
+    assert "the leader acknowledges what it has" in text
+    assert "The state that violates no_acknowledged_write_is_lost:" in text
+    assert type(failure).__name__ == "Violated[no_acknowledged_write_is_lost]"
+
+
+def test_rules_and_parameters_are_set_over_the_subject() -> None:
+    failure = violated(machine(REGISTER, rules={"wait_for_all": False}, parameters={"writes": 1}))
+    assert len(failure.violation.path) == 3
+    with pytest.raises(InputError, match="did you mean 'wait_for_all'"):
+        machine(REGISTER, rules={"wait_for_al": False})
+    with pytest.raises(InputError, match="no such directory"):
+        machine(HASTY, traces=ROOT / "nowhere")
+
+
+def test_the_run_is_saved_as_a_trace_that_replay_explains(tmp_path: Path) -> None:
+    made = machine("replication/defect-join-below-hwm", traces=tmp_path)
+    failure = violated(made)
+    path = tmp_path / f"{failure.counterexample.name}.ndjson"
+    assert str(path) in str(failure)
+    meta, *lines = map(json.loads, path.read_text().splitlines())
+    assert meta["meta"]["about"] == {"violates": [failure.counterexample.name]}
+    assert len(lines) == len(failure.violation.path) + 1
+    report = replay(path)
+    assert not report.unexplained_count
+    assert set(report.findings_count) == {failure.counterexample.name}
+
+
+def test_the_example_database_has_the_failure_taken_again_at_once() -> None:
+    made, database = machine(HASTY), InMemoryExampleDatabase()
+    runs: list[int] = []
+    made.teardown = lambda self: runs.append(len(self.path))  # type: ignore[method-assign]
+    violated(made, database=database, derandomize=False)
+    assert any(database.data.values())
+    runs.clear()
+    violated(made, database=database, derandomize=False, phases=[Phase.reuse])
+    assert 1 <= len(runs) <= 3, "taken from the database, and once more for the report"
+
+
+def test_derandomized_runs_are_the_same_every_time() -> None:
+    def paths() -> list[tuple[int, ...]]:
+        made, seen = machine(REGISTER), []
+        made.teardown = lambda self: seen.append(tuple(self.path))  # type: ignore[method-assign]
+        run(made, 30)
+        return seen
+
+    first = paths()
+    assert first == paths()
+    assert len(set(first)) > 10
+
+
+def test_settings_are_honoured() -> None:
+    made, seen = machine(REGISTER), []
+    made.teardown = lambda self: seen.append(len(self.path))  # type: ignore[method-assign]
+    run(made, 20, stateful_step_count=2)
+    assert len(seen) <= 25
+    assert max(seen) <= 16, "one rule starts, the other takes at most 16 steps"
+
+
+def test_every_step_is_one_of_the_model_and_cut_ones_are_not_taken() -> None:
+    made, actions = machine(REGISTER, parameters={"writes": 1}), set()
+
+    def look(self: ModelMachine) -> None:
+        state = self.initial
+        for number in self.path:
+            assert not self.interpreter.refusals(state, self.model.instances[number])
+            after = self.interpreter.step(state, number).state
+            assert after is not None
+            actions.add(self.model.instances[number].action.name)
+            state = after
+        assert state == self.state
+
+    made.teardown = look  # type: ignore[method-assign]
+    run(made, 60)
+    assert actions == {"write", "copy", "acknowledge", "fail_over"}
+
+
+def test_a_deadlock_is_a_violation_where_it_is_asked_for() -> None:
+    counters = {"counters": 2, "top": 1}
+    failure = violated(machine(Counters, deadlock=True, parameters=counters))
+    assert failure.counterexample.name == "deadlock"
+    assert len(failure.violation.path) == 2
+    run(machine(Counters, parameters=counters), 50)
+
+
+def test_hypothesis_own_shrinking_can_be_on() -> None:
+    failure = violated(
+        machine(HASTY), phases=list(Phase), suppress_health_check=list(HealthCheck), max_examples=500
+    )
+    assert len(failure.violation.path) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shrinking_leaves_nothing_that_can_be_left_out(seed: int) -> None:
+    dice = random.Random(seed)
+    items = list(range(40))
+    needed = set(dice.sample(items, dice.randint(0, 6)))
+
+    def attempt(some: Any) -> Any:
+        return list(some) if needed <= set(some) else None
+
+    assert shrunk(items, attempt) == sorted(needed)
+
+
+QUICK = {
+    "weak-writes": 2,
+    "min-isr-copies": 1,
+    "join-below-hwm": 5,
+    "fenced-both": 5,
+    "elr-outlives-min-isr": 6,
+}
+"""Defects that are found in seconds, and the steps of the explorer's shortest run."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_defect_is_found_and_shrunk_to_a_short_run(name: str) -> None:
+    failure = violated(machine(f"replication/defect-{name}"), 3000)
+    assert QUICK[name] <= len(failure.violation.path) <= QUICK[name] + 2

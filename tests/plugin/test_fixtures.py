@@ -1,0 +1,88 @@
+"""The fixtures: a protocol by its name, what its exploration finds, and what a test recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.test_items import EXAMPLES, PLUGIN
+from tests.traces.recorded import made, write
+
+pytest_plugins = ["pytester"]
+
+
+def run(pytester: pytest.Pytester, text: str) -> pytest.RunResult:
+    pytester.path.joinpath("register.py").write_text((EXAMPLES / "register.py").read_text())
+    pytester.makepyfile(text)
+    return pytester.runpytest_inprocess(*PLUGIN, "--highwater", "--highwater-engine", "interpreter")
+
+
+def test_explore_passes_what_is_as_it_should_be(pytester: pytest.Pytester) -> None:
+    run(
+        pytester,
+        """
+        def test_rules(protocol, explore):
+            lost = ["no_acknowledged_write_is_lost"]
+            register = protocol("register.py", parameters={"writes": 1})
+            assert register.model().protocol.p.writes == 1
+            assert explore(register).result.complete
+            explore("register.py", rules={"wait_for_all": False}, violated=lost)
+            assert explore("truncation/truncate-to-hwm").result.depth == 9
+        """,
+    ).assert_outcomes(passed=1)
+
+
+def test_explore_fails_with_the_counterexample(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        def test_violated(explore):
+            explore("register.py", rules={"wait_for_all": False})
+
+        def test_not_violated(explore):
+            explore("register.py", violated=["no_acknowledged_write_is_lost"])
+
+        def test_not_all_seen(explore):
+            explore("register.py", limit_states=20)
+        """,
+    )
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "no_acknowledged_write_is_lost is violated",
+            "*is violated at depth 4, after 3 steps.",
+            "no_acknowledged_write_is_lost is not violated",
+            "nothing can be said: not all states were seen",
+        ]
+    )
+
+
+def test_replay_passes_what_is_explained(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    path = write(tmp_path / "good.ndjson", made().lines)
+    run(pytester, f"def test_recorded(replay): assert replay({str(path)!r}).operations > 10").assert_outcomes(
+        passed=1
+    )
+
+
+def test_replay_fails_with_the_report(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    lines = made().lines
+    lines[-1]["error"] = "NONE"
+    path = write(tmp_path / "bad.ndjson", lines)
+    result = run(pytester, f"def test_recorded(replay): replay({str(path)!r})")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*1 line not explained*", "*refused by*broker epoch*"])
+
+
+def test_a_file_that_is_no_trace_is_an_error_of_the_test(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello\n")
+    result = run(pytester, f"def test_recorded(replay): replay({str(tmp_path / 'text')!r})")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*TraceError*neither a metadata log*"])
+
+
+def test_the_fixtures_are_off_unless_asked_for(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_replay(replay): pass")
+    result = pytester.runpytest_inprocess(*PLUGIN)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*fixture 'replay' not found*"])

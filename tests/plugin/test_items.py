@@ -1,0 +1,164 @@
+"""Scenario files as test items, as a user of pytest sees them."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import checker.native  # noqa: F401  # the runs inside forget what they import, and numpy cannot be imported twice
+
+pytest_plugins = ["pytester"]
+
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+INSTALLED = any(point.value == "checker.pytest_plugin" for point in entry_points(group="pytest11"))
+"""Whether this environment's install has the entry point already."""
+PLUGIN = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "checker.pytest_plugin"])]
+
+PROMISE = """
+[expect]
+violated = ["no_acknowledged_write_is_lost"]
+"""
+HASTY = 'protocol = "register.py"\n[rules]\nwait_for_all = false\n'
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """An empty project with the protocol of the README in it."""
+    pytester.path.joinpath("register.py").write_text((EXAMPLES / "register.py").read_text())
+    return pytester
+
+
+def scenario(project: pytest.Pytester, name: str, text: str) -> None:
+    project.path.joinpath(f"{name}.scenario.toml").write_text(text)
+
+
+def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return project.runpytest_inprocess(*PLUGIN, "--highwater-engine", "interpreter", *arguments)
+
+
+def test_it_is_off_unless_asked_for(project: pytest.Pytester) -> None:
+    scenario(project, "good", 'protocol = "register.py"\n')
+    assert run(project).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    run(project, "--highwater").assert_outcomes(passed=1)
+    project.makeini("[pytest]\nhighwater = true\n")
+    run(project).assert_outcomes(passed=1)
+
+
+def test_each_thing_that_is_promised_is_an_item(project: pytest.Pytester) -> None:
+    scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\ndepth = 9\n')
+    scenario(project, "hasty", HASTY + PROMISE)
+    result = run(project, "--highwater", "-v")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "good.scenario.toml::holds[[]no_acknowledged_write_is_lost[]] PASSED*",
+            "good.scenario.toml::distinct_states[[]198[]] PASSED*",
+            "good.scenario.toml::depth[[]9[]] PASSED*",
+            "hasty.scenario.toml::violated[[]no_acknowledged_write_is_lost[]] PASSED*",
+        ]
+    )
+
+
+def test_a_failure_shows_the_counterexample(project: pytest.Pytester) -> None:
+    scenario(project, "hasty", HASTY)
+    result = run(project, "--highwater")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "hasty.scenario.toml: no_acknowledged_write_is_lost is violated, but was promised to hold",
+            "no_acknowledged_write_is_lost (example) is violated at depth 4, after 3 steps.",
+            "   2  a client writes to the leader *",
+            "The state that violates no_acknowledged_write_is_lost:",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_promises_that_are_not_kept_fail(project: pytest.Pytester) -> None:
+    scenario(project, "wrong", 'protocol = "register.py"\n' + PROMISE + "distinct_states = 197\n")
+    result = run(project, "--highwater")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*no_acknowledged_write_is_lost holds, but was promised to be violated",
+            "*distinct_states is 198, but was promised to be 197",
+        ]
+    )
+
+
+def test_the_states_are_explored_once_for_a_file(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from checker.plugin import runs
+
+    searches: list[str] = []
+    search = runs.search
+
+    def counted(config: object, request: object, **rest: object) -> object:
+        searches.append(request.scenario.name)  # type: ignore[attr-defined]
+        return search(config, request, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runs, "search", counted)
+    scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\ndepth = 9\n')
+    scenario(project, "hasty", HASTY + PROMISE)
+    run(project, "--highwater").assert_outcomes(passed=4)
+    assert searches == ["good.scenario.toml", "hasty.scenario.toml"]
+    searches.clear()
+    run(project, "--highwater", "-k", "depth").assert_outcomes(passed=1, deselected=3)
+    assert searches == ["good.scenario.toml"]
+
+
+def test_x_stops_at_the_first_failure(project: pytest.Pytester) -> None:
+    scenario(project, "a", 'protocol = "register.py"\n[expect]\ndistinct_states = 1\ndepth = 1\n')
+    result = run(project, "--highwater", "-x")
+    result.assert_outcomes(passed=1, failed=1)
+
+
+def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester) -> None:
+    scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\n')
+    result = run(project, "--highwater", "--highwater-rule", "wait_for_all=off")
+    result.assert_outcomes(failed=1)  # the counts are void
+    result.stdout.fnmatch_lines(["*no_acknowledged_write_is_lost is violated"])
+    run(project, "--highwater", "--highwater-set", "writes=1").assert_outcomes(passed=1)
+    run(project, "--highwater", "--highwater-engine", "native").assert_outcomes(passed=2)
+    result = run(project, "--highwater", "--highwater-limit-states", "20")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*nobody knows whether no_acknowledged_write_is_lost holds*"])
+    result = run(project, "--highwater", "--highwater-engine", "abacus")
+    result.stdout.fnmatch_lines(["--highwater-engine abacus: native or interpreter"])
+
+
+def test_a_file_that_is_no_scenario_is_one_line(project: pytest.Pytester) -> None:
+    scenario(project, "bad", 'protocol = "register.py"\n[rules]\nwait_for_al = false\n')
+    scenario(project, "good", 'protocol = "register.py"\n')
+    result = run(project, "--highwater")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*bad.scenario.toml:3: *unknown rule of register 'wait_for_al'*'wait_for_all'?"]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result = run(project, "--highwater", "--highwater-rule", "wait_for_all", "good.scenario.toml")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["--rule wait_for_all: write NAME=on or NAME=off"])
+
+
+def test_junit_has_each_item_and_what_was_counted(project: pytest.Pytester) -> None:
+    scenario(project, "hasty", HASTY)
+    run(project, "--highwater", "--junitxml", "report.xml", "-o", "junit_family=xunit1")
+    (case,) = ElementTree.parse(project.path / "report.xml").iter("testcase")
+    assert case.get("name") == "holds[no_acknowledged_write_is_lost]"
+    assert {p.get("name") for p in case.iter("property")} == {"distinct_states", "depth"}
+    (failure,) = case.iter("failure")
+    assert "violated at depth 4" in (failure.text or "")
+
+
+def test_xdist_gives_the_same(project: pytest.Pytester) -> None:
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed")
+    scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\ndepth = 9\n')
+    scenario(project, "hasty", HASTY)
+    for how in ("load", "loadfile", "loadgroup"):
+        result = project.runpytest_subprocess(*PLUGIN, "--highwater", "-n", "2", "--dist", how)
+        result.assert_outcomes(passed=3, failed=1)
