@@ -29,7 +29,11 @@ TRUNCATION = "model/truncation/protocol.py"
 FETCHING = "model/replication/fetching.py"
 LEADERSHIP = "model/replication/leadership.py"
 CONTROL = "model/replication/control.py"
-PROPERTIES = "invariants/truncation.py"
+PROPERTIES = next(
+    path.relative_to(ROOT).as_posix()
+    for path in sorted((ROOT / "invariants").rglob("*.py"))
+    if "def strong_isr(" in path.read_text(encoding="utf-8")
+)
 
 
 @dataclass(frozen=True)

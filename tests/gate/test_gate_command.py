@@ -95,10 +95,8 @@ def test_a_difference_is_told_in_every_form(project: Path) -> None:
         "register-hasty.toml": "same",
     }
     (explained,) = result["explained"]
-    assert (
-        explained["new_states"]
-        == len({json.dumps(s) for s in [explained["to_new_state"]]}) + explained["new_states"] - 1
-    )
+    assert explained["new_states"] > 0
+    assert explained["to_new_state"][-1]["sentence"] == "the leader acknowledges what it has"
     assert explained["lost_states"] == 0
     assert [a["action"] for a in explained["actions"]] == ["acknowledge"]
 
@@ -110,7 +108,7 @@ def test_a_renaming_and_a_moved_scenario_pass(project: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "action fail_over is take_over now" in done.stdout
     assert "scenario register.toml is waits.toml now" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("2 renamed")
+    assert done.stdout.splitlines()[-1].endswith("1 same, 1 renamed")
 
 
 def test_a_scenario_that_is_gone_and_a_protocol_that_does_not_trace_fail(project: Path) -> None:

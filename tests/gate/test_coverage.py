@@ -1,0 +1,245 @@
+"""Coverage: counts are those of the interpreter, and what was never exercised is named."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from checker.cli import cli
+from checker.coverage.gathering import Coverage, add_scenario, add_trace
+from checker.coverage.report import gaps, lines
+from checker.coverage.sites import BRANCH, GUARD
+from checker.request import Overrides, Request
+from checker.scenarios import find
+from checker.search import SearchOptions
+from model.language.interpreter import Interpreter
+from model.language.model import Model, Scalars
+from traces.runs.writing import random_walk, write_run
+
+PROTOCOL = '''
+from model.language import Array, Bool, Index, Int, Parameter, Protocol, Rule, Struct
+from model.language import action, implies, invariant, require, where
+
+
+@invariant("C1")
+def three_is_rare(m, s):
+    """Only where there is a fourth."""
+    return implies(s.count == 4, s.flag)
+
+
+class Branches(Protocol):
+    """A count and a flag."""
+
+    name = "branches"
+    parameters = {"top": Parameter(3, 1, 4, "the last count")}
+    rules = {
+        "stops": Rule("C2", "It does not count on while the flag is up."),
+        "idle": Rule("C3", "What cannot happen does not happen."),
+    }
+    invariants = (three_is_rare,)
+
+    def define(self):
+        return Struct("State", count=Int(0, 4), flag=Bool)
+
+    def initial(self):
+        return [{"count": 0, "flag": False}]
+
+    @action(says="counts")
+    def count(self, s):
+        """One more, or two."""
+        require("there is room", s.count < self.p.top)
+        if self.on("stops"):
+            require("the flag is down", ~s.flag)
+        if self.on("idle"):
+            require("not four", s.count != 4)
+        s.next.count = where(s.count == 0, s.count + 1, where(s.count == 4, 0, s.count + 1))
+
+    @action(says="raises the flag")
+    def flag(self, s):
+        """From two on."""
+        require("two or more", s.count >= 2)
+        s.next.flag = True
+
+    @action(says="never")
+    def never(self, s):
+        """It cannot be."""
+        require("beyond the top", s.count > self.p.top)
+        s.next.flag = False
+'''
+SCENARIO = 'protocol = "branches.py"\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "branches.py").write_text(PROTOCOL, encoding="utf-8")
+    (tmp_path / "branches.toml").write_text(SCENARIO, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def line_of(text: str) -> int:
+    return next(i for i, line in enumerate(PROTOCOL.splitlines(), 1) if text in line)
+
+
+def reached(model: Model) -> list[Scalars]:
+    interpreter, found = Interpreter(model), list(model.initial)
+    seen = set(found)
+    for state in found:
+        new = [s for s in dict.fromkeys(interpreter.successors(state)) if s not in seen]
+        seen.update(new)
+        found += new
+    return found
+
+
+def brute_force(model: Model, states: list[Scalars]) -> dict[tuple[str, str], list[int]]:
+    """Guard counts, by asking the interpreter which guards refuse, instance by instance and state by state."""
+    interpreter, found = Interpreter(model), dict[tuple[str, str], list[int]]()
+    for state in states:
+        for instance in model.instances:
+            refused = interpreter.refusals(state, instance)
+            for guard in instance.guards:
+                counts = found.setdefault((instance.action.name, guard.name), [0, 0, 0])
+                counts[0] += guard.name not in refused
+                counts[1] += guard.name in refused
+                counts[2] += refused == [guard.name]
+    return found
+
+
+@pytest.mark.parametrize("name", ["branches.toml", "truncation/kip-320"])
+def test_counts_are_those_of_the_interpreter(project: Path, name: str) -> None:
+    request = Request.of(
+        find(name),
+        Overrides()
+        if name.endswith(".toml")
+        else Overrides({"max_records": 1, "log_size": 1, "replicas": 2}),
+    )
+    coverage = Coverage()
+    add_scenario(coverage, request, SearchOptions(workers=1), rules=False, quiet=True)
+    model = request.model()
+    states = reached(model)
+    assert coverage.states == len(states)
+    by_guard: dict[tuple[str, str], Counter[int]] = {}
+    for site, counts in coverage.sites.items():
+        if site.kind == GUARD:
+            by_guard.setdefault((site.action, site.name), Counter()).update(dict(enumerate(counts)))
+    assert {k: [c[0], c[1], c[2]] for k, c in by_guard.items()} == brute_force(model, states)
+    interpreter = Interpreter(model)
+    steps = Counter(s.instance.action.name for state in states for s in interpreter.steps(state) if s.state)
+    assert {n: c for n, c in coverage.steps.items() if c} == dict(steps)
+
+
+def test_guards_branches_and_rules_stand_at_their_lines(project: Path) -> None:
+    """Counts 0 to 3, the flag from two on: six states."""
+    coverage = Coverage()
+    add_scenario(
+        coverage,
+        Request.of(find("branches.toml"), Overrides()),
+        SearchOptions(workers=1),
+        rules=True,
+        quiet=True,
+    )
+    assert coverage.states == 6
+    found = {(s.kind, s.name, int(s.place.rpartition(":")[2])): tuple(c) for s, c in coverage.sites.items()}
+    room, flag = line_of('"there is room"'), line_of('"the flag is down"')
+    assert found[GUARD, "there is room", room] == (4, 2, 1)
+    assert found[GUARD, "the flag is down", flag] == (4, 2, 1)
+    assert found[GUARD, "not four", line_of('"not four"')] == (6, 0, 0)
+    # Both stand on one line. In the three states that the guards let through the count is 0, 1 or 2: never 4.
+    branches = sorted(tuple(c[:2]) for s, c in coverage.sites.items() if s.kind == BRANCH)
+    assert branches == [(1, 5)]
+    told = dict(gaps(coverage))
+    assert told["guards that never refused"] == [
+        f"branches.py:{line_of(chr(34) + 'not four')} count: “not four”"
+    ]
+    assert told["rules that decided nothing"] == ["idle"]
+    assert told["properties that had nothing to say"] == ["three_is_rare"]
+    assert told["actions that could not be taken in any state"] == ["never"]
+    stops = coverage.rules["stops"]
+    assert (stops.forbids, stops.allows, stops.changes, stops.actions) == (1, 0, 0, ("count",))
+
+
+def test_a_trace_exercises_its_own_states(tmp_path: Path) -> None:
+    request = Request.of(find("truncation/kip-320"), Overrides())
+    model = request.model()
+    walk = random_walk(model, 12, 3)
+    interpreter, states = Interpreter(model), [walk.initial]
+    for number in walk.path:
+        after = interpreter.step(states[-1], number).state
+        assert after is not None
+        states.append(after)
+    path, states = walk.path, list(dict.fromkeys(states))
+    assert len(path) > 8
+    file = tmp_path / "run.jsonl"
+    write_run(
+        file,
+        model,
+        model.initial[0],
+        path,
+        protocol="truncation",
+        scenario="truncation/kip-320",
+        profile="kip_320",
+    )
+    coverage = Coverage()
+    add_trace(coverage, file, rules=False)
+    assert coverage.states == len(states)
+    assert sum(coverage.observed.values()) == len(path)
+    assert set(coverage.observed) == {model.instances[n].action.name for n in path}
+    wanted = brute_force(model, states)
+    for site, counts in coverage.sites.items():
+        if (
+            site.kind == GUARD
+            and [s.name for s in coverage.sites if s.action == site.action].count(site.name) == 1
+        ):
+            assert counts == wanted[site.action, site.name]
+
+
+def coverage(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["coverage", "--workers", "1", *arguments])
+
+
+def test_the_command_writes_a_page_and_json(project: Path) -> None:
+    done = coverage("branches.toml", "--html", "page.html", "--json", "c.json", "--verbose")
+    assert done.exit_code == 0, done.output
+    assert "rules that decided nothing (1):" in done.stdout
+    page = (project / "page.html").read_text(encoding="utf-8")
+    assert "count: held 4, refused 2, alone 1" in page
+    assert "src=" not in page, "nothing from elsewhere"
+    assert "http" not in page
+    result: dict[str, Any] = json.loads((project / "c.json").read_text(encoding="utf-8"))
+    assert {(g["guard"], g["refused"]) for g in result["guards"]} >= {("not four", 0), ("there is room", 2)}
+    limited = coverage("branches.toml", "--limit-states", "1", "--no-rules")
+    assert "not all states were seen" in limited.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["no/such/scenario"], "unknown scenario"),
+        (["branches.py"], "not a trace of a run"),
+        (["branches.toml", "truncation/kip-320"], "are different protocols"),
+    ],
+)
+def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: str) -> None:
+    done = coverage(*arguments)
+    assert done.exit_code == 2
+    assert wrong in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_lines_are_in_the_order_of_the_source(project: Path) -> None:
+    found = Coverage()
+    add_scenario(
+        found,
+        Request.of(find("branches.toml"), Overrides()),
+        SearchOptions(workers=1),
+        rules=False,
+        quiet=True,
+    )
+    numbers = [int(line.split()[0]) for line in lines(found, full=True) if line[:8].strip().isdigit()]
+    assert numbers == sorted(numbers)
+    assert len(numbers) >= 6
