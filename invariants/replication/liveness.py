@@ -1,0 +1,114 @@
+"""What must happen in the replication of partitions once faults have stopped, and the steps that it needs.
+
+Faults are bounded by budgets and in no assumption, so a run that goes on for ever has had its last one. Each property
+names the fewest steps that make it true; docs/liveness.md shows for each what happens without it.
+"""
+
+from __future__ import annotations
+
+from model.language import State, all_of, always_eventually, any_of, either, implies, weak
+from model.language.values import Bool, Int
+from model.replication import Replication
+
+# Fencing is a fault where the broker runs; an assumption that it is fair is for scenarios without that budget.
+_START = weak("fence_broker") + weak("start_broker")
+_REPLAY = weak(either("replay_metadata", "send_metadata"), by=["b"])
+_FETCH = (
+    weak("send_fetch") + weak(either("answer_fetch", "refuse_fetch"), by=["f"]) + weak("take_fetch_answer")
+)
+_ALTER = (
+    weak("handle_alter_partition", again=False) + weak("take_alter_answer") + weak("retry_alter_partition")
+)
+
+
+def _gone(m: Replication, s: State, b: Int) -> Bool:
+    return ~m.is_up(s.brokers[b])
+
+
+@always_eventually("Liveness", fair=_START)
+def brokers_run(m: Replication, s: State) -> Bool:
+    """A broker that is down runs again: its session ends, and it is started."""
+    return all_of(~_gone(m, s, b) for b in m.broker)
+
+
+@always_eventually("Liveness", fair=weak("unfence_broker"))
+def running_brokers_are_unfenced(m: Replication, s: State) -> Bool:
+    """A broker that runs, and is not shutting down, is unfenced by a heartbeat."""
+    return all_of(implies(s.brokers[b].status == "RUNNING", ~s.registrations[b].fenced) for b in m.broker)
+
+
+@always_eventually("B8", fair=_REPLAY)
+def metadata_views_converge(m: Replication, s: State) -> Bool:
+    """Every broker that runs comes to know what the controller knows."""
+    latest = m.latest_view(s)
+    return all_of(implies(m.is_up(s.brokers[b]), s.brokers[b].view == latest) for b in m.broker)
+
+
+@always_eventually("B7, 841.3", fair=_REPLAY + _ALTER)
+def proposals_are_settled(m: Replication, s: State) -> Bool:
+    """Every AlterPartition is answered, or superseded by newer metadata: no leader waits for ever."""
+    return all_of(s.brokers[b].proposed.is_none for b in m.broker)
+
+
+@always_eventually(
+    "B6", fair=_START + weak("unfence_broker") + _REPLAY + _FETCH + _ALTER + weak("acknowledge")
+)
+def writes_are_answered(m: Replication, s: State) -> Bool:
+    """A producer that waits for acks=all is answered: the record is acknowledged, or its leader leads no longer."""
+    return all_of(
+        ~any_of(
+            (s.brokers[b].log.length > o)
+            & (s.brokers[b].log.at(o).value == v)
+            & (s.brokers[b].log.at(o).epoch == s.brokers[b].view.leader_epoch)
+            for o in m.offsets
+        )
+        | ~m.leads(b, s.brokers[b])
+        | (s.writes[v] != "PENDING")
+        for b in m.broker
+        for v in m.value
+    )
+
+
+@always_eventually("B1, B6", fair=_START + weak("unfence_broker") + _REPLAY + _FETCH)
+def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Bool:
+    """What was acknowledged is, in the end, in the log of every replica."""
+    return all_of(
+        implies(
+            (s.writes[v] == "ACKNOWLEDGED") & m.latest_view(s).replicas.has(b),
+            any_of((s.brokers[b].log.length > o) & (s.brokers[b].log.at(o).value == v) for o in m.offsets),
+        )
+        for b in m.broker
+        for v in m.value
+    )
+
+
+@always_eventually(
+    "966.9", fair=_START + weak("unfence_broker") + _REPLAY + _FETCH + _ALTER + weak("propose_expand")
+)
+def reassignments_complete(m: Replication, s: State) -> Bool:
+    """A reassignment comes to its end: nothing is being added or removed."""
+    return s.partition.adding.is_empty & s.partition.removing.is_empty
+
+
+@always_eventually("966.13", fair=weak("fence_broker") + weak("unfence_broker"))
+def electable_replicas_lead(m: Replication, s: State) -> Bool:
+    """A partition with an ISR or ELR member that runs has a leader that runs."""
+    partition = s.partition
+    electable = partition.isr | partition.elr
+    alive = any_of(electable.has(b) & (s.brokers[b].status == "RUNNING") for b in m.broker)
+    led = any_of(partition.leader.is_(b) & m.is_up(s.brokers[b]) for b in m.broker)
+    return implies(alive, led)
+
+
+LIVENESS = (
+    brokers_run,
+    running_brokers_are_unfenced,
+    metadata_views_converge,
+    proposals_are_settled,
+    writes_are_answered,
+    acknowledged_writes_reach_all_replicas,
+    reassignments_complete,
+    electable_replicas_lead,
+)
+
+__all__ = ["LIVENESS"]
