@@ -101,7 +101,6 @@ class Comparison:
     lost_states: int = 0
     to_new: Run | None = None
     to_lost: Run | None = None
-    equal_in_every_state: list[str] = field(default_factory=list)
 
 
 def compare(

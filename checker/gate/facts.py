@@ -71,7 +71,7 @@ def engine() -> str:
     """What the facts of an unchanged model depend on besides: engines, language and their libraries, as one digest."""
     top = Path(__file__).parents[2]
     digest = blake2b(digest_size=10)
-    for folder in ("model/language", "checker/native", "checker/solver"):
+    for folder in ("model/language", "checker/native", "checker/liveness", "checker/solver"):
         for path in sorted((top / folder).glob("*.py")):
             digest.update(path.read_bytes())
     for library in ("llvmlite", "z3-solver"):

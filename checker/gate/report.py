@@ -251,8 +251,9 @@ def _comparison(found: differences.Comparison) -> dict[str, Any]:
     }
 
 
-def _run(found: differences.Run | None) -> list[dict[str, str]] | None:
-    return None if found is None else [{"sentence": s.sentence, "changes": s.changes} for s in found.steps]
+def _run(found: differences.Run | None) -> list[dict[str, str]]:
+    steps = () if found is None else found.steps
+    return [{"sentence": s.sentence, "changes": s.changes} for s in steps]
 
 
 __all__ = ["as_json", "github", "junit", "lines", "markdown", "summary", "verdict_lines"]

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import checker
 from checker.cli import cli
+from tests.checker.schema import problems
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -89,6 +91,8 @@ def test_a_difference_is_told_in_every_form(project: Path) -> None:
     assert "**does not pass**" in page
     assert "| register.toml | different |" in page
     result = json.loads((project / "r.json").read_text(encoding="utf-8"))
+    schema = json.loads((Path(checker.__file__).parent / "gate.schema.json").read_text(encoding="utf-8"))
+    assert problems(result, schema) == []
     assert result["status"] == 1
     assert {e["name"]: e["state"] for e in result["entries"]} == {
         "register.toml": "different",
