@@ -173,7 +173,8 @@ class SparkReplay:
                 cancelled = False
                 while not future.done():
                     wait([future], timeout=_REFRESH)
-                    if self._stopped() and not cancelled:
+                    if self._stopped():
+                        # Again and again: the job may not have begun yet.
                         cancelled = True
                         context.cancelJobGroup(group)
                     elif self._progress is not None:

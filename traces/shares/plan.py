@@ -11,7 +11,7 @@ from traces.kafka.pieces import Piece, heads
 from traces.metadata.replay import Sequence
 from traces.metadata.together import SPLIT
 
-MAX_RANGE = 16 << 20
+MAX_RANGE = 8 << 20
 """The most bytes of a range, apart from what cannot be cut."""
 
 

@@ -180,7 +180,8 @@ class _Routed:
             self._common(FILE, [(0, 0, str(path).encode())])
 
     def _skipped(self, what: str, number: int = 1) -> None:
-        self.head.skipped[what] = self.head.skipped.get(what, 0) + number
+        if number:
+            self.head.skipped[what] = self.head.skipped.get(what, 0) + number
 
     def _damaged(self, offset: int, message: str) -> TraceError:
         return TraceError(self._path, None, f"offset {offset}", message)

@@ -1,0 +1,223 @@
+"""Replay on Spark: the reports of the embedded engine, input by input; tables; errors; what is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from checker.cli import cli
+from tests.spark.conftest import MASTER
+from tests.traces.clusters import CLUSTERS, needs_clusters
+from tests.traces.metadata.mutations import read
+from tests.traces.recorded import made as recording
+from tests.traces.recorded import write
+from tests.traces.shares.test_shares import changed, embedded, plain
+from traces.generation import write_log
+from traces.inputs import inputs
+
+CLUSTER = "local-cluster[2,1,2048]"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["replay", *map(str, arguments)])
+
+
+def on_spark(*arguments: object) -> Result:
+    return run(*arguments, "--engine", "spark", "--spark-master", MASTER)
+
+
+def reports(file: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(file.read_text())
+    for report in found:
+        report["seconds"] = 0
+    return found
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with findings, and with changes that nothing explains."""
+    folder = tmp_path_factory.mktemp("log")
+    write_log(folder / "", partitions=60, records=1500, brokers=5, seed=3)
+    return changed(read(folder), Random(0)).write(tmp_path_factory.mktemp("changed"))
+
+
+@pytest.mark.usefixtures("_spark")
+@needs_clusters
+def test_many_inputs(tmp_path: Path) -> None:
+    names = [CLUSTERS / name for name in ("down-elr-unclean-210", "restarts-elr")]
+    ours, theirs = tmp_path / "spark.json", tmp_path / "embedded.json"
+    assert on_spark(*names, "--quiet", "--json", ours).exit_code == 1
+    run(*names, "--quiet", "--json", theirs)
+    assert len(reports(ours)) >= 2
+    assert reports(ours) == reports(theirs)
+
+
+@pytest.mark.usefixtures("_spark")
+@pytest.mark.parametrize(("shares", "size"), [(1, 1 << 20), (2, 60_000), (7, 30_000)])
+def test_one_log_in_shares(log: Path, shares: int, size: int) -> None:
+    from checker.spark.replay import SparkReplay
+    from checker.spark.session import session
+
+    engine = SparkReplay(session(MASTER), None, {}, shares=shares, range_bytes=size, large=0)
+    (report,) = engine.replay(inputs([log]).found)
+    expected = embedded(log)
+    assert isinstance(expected, dict)
+    assert plain(report) == expected
+    assert expected["unexplained_count"] > 0
+    assert len(engine.work.following) == shares
+
+
+@pytest.mark.usefixtures("_spark")
+def test_tables(log: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "tables"
+    assert on_spark(log, "--quiet", "--out", out).exit_code == 1
+    expected = embedded(log)
+    assert isinstance(expected, dict)
+    tables = {name: pq.read_table(out / name) for name in ("changes", "findings", "unexplained")}
+    created = sum(before is None for before in tables["changes"]["before"].to_pylist())
+    deleted = sum(after is None for after in tables["changes"]["after"].to_pylist())
+    assert tables["changes"].num_rows - created - deleted == expected["changes"]
+    assert tables["findings"].num_rows == sum(expected["findings_count"].values())
+    assert tables["unexplained"].num_rows == expected["unexplained_count"]
+    told = sorted((u["position"]["offset"], u["partition"] or "") for u in expected["unexplained"])
+    rows = tables["unexplained"].to_pylist()
+    assert sorted((row["offset"], row["partition"] or "") for row in rows) == told
+    assert not [file for file in out.rglob(".*") if file.is_file()]
+    assert "is not empty" in on_spark(log, "--out", out).stderr
+
+
+@pytest.mark.usefixtures("_spark")
+def test_a_damaged_log_is_one_error(log: Path, tmp_path: Path) -> None:
+    (segment,) = log.glob("*.log")
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 255
+    (tmp_path / segment.name).write_bytes(data)
+    expected = run(tmp_path)
+    for more in ((), ("--out", tmp_path.parent / "tables-of-damaged")):
+        found = on_spark(tmp_path, *more)
+        assert found.exit_code == 2
+        assert found.stderr == expected.stderr
+        assert segment.name in found.stderr
+
+
+@pytest.mark.usefixtures("_spark")
+def test_an_input_that_is_wrong_comes_after_those_before_it(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.ndjson", recording().lines)
+    bad = tmp_path / "bad.ndjson"
+    bad.write_text(good.read_text()[:-40])
+    found, expected = on_spark(good, bad, "--quiet"), run(good, bad, "--quiet")
+    assert (found.exit_code, found.stderr) == (2, expected.stderr)
+    assert found.output.startswith("1 input, ")
+
+
+def test_options_that_belong_together(tmp_path: Path) -> None:
+    assert "options of --engine spark" in run(tmp_path, "--out", tmp_path / "t").stderr
+    assert "embedded engine only" in run(tmp_path, "--engine", "spark", "--html", tmp_path / "p").stderr
+
+
+@pytest.mark.usefixtures("_spark")
+def test_a_profile_that_does_not_exist(log: Path) -> None:
+    for more in ((), ("--out", log.parent / "tables-of-no-profile")):
+        found = on_spark(log, "--profile", "kafka", *more)
+        assert found.exit_code == 2
+        assert "there is no profile 'kafka'" in found.stderr
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
+    from checker.spark import session
+
+    monkeypatch.setattr(session, "_current", None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = on_spark(log)
+    assert found.exit_code == 2
+    assert "needs Java 17 or newer" in found.stderr
+
+
+@pytest.mark.usefixtures("_spark")
+def test_interrupted(log: Path) -> None:
+    from checker.spark.replay import Interrupted, SparkReplay
+    from checker.spark.session import session
+
+    engine = SparkReplay(session(MASTER), None, {}, stopped=lambda: True, shares=2, large=0)
+    with pytest.raises(Interrupted):
+        list(engine.replay(inputs([log]).found))
+
+
+# --- whole commands, killed ---
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed")
+    folder = tmp_path_factory.mktemp("large")
+    write_log(folder, partitions=2_000, records=400_000)
+    return folder
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "checker", "replay", *map(str, arguments), "--engine", "spark"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture
+def followed(large: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A replay in which shares are being followed, and its result."""
+    from tests.spark.test_survival import wait_for
+
+    out, file = tmp_path / "tables", tmp_path / "result.json"
+    process = start(large, "--spark-master", CLUSTER, "--out", out, "--json", file)
+    wait_for(lambda: any((out / "changes").glob(".part-*")), process)
+    yield process, file
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], Path], large: Path) -> None:
+    from tests.spark.test_survival import descendants
+
+    process, file = followed
+    executors = [p for p, line in descendants(process.pid) if "CoarseGrainedExecutorBackend" in line]
+    assert len(executors) == 2
+    os.kill(executors[0], signal.SIGKILL)
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == 1, said
+    assert "Exception" not in said
+    (found,) = reports(file)
+    for name in ("beliefs", "steps explained"):
+        del found["figures"][name]
+    assert found == embedded(large)
+
+
+@pytest.mark.slow
+def test_ctrl_c(followed: tuple[subprocess.Popen[str], Path]) -> None:
+    process, _ = followed
+    os.killpg(process.pid, signal.SIGINT)
+    said, wrong = process.communicate(timeout=120)
+    assert process.returncode == 130, wrong
+    assert "Traceback" not in wrong
+    assert said.startswith("interrupted: 0 inputs")
