@@ -12,6 +12,7 @@ from pathlib import Path
 from checker.docs.differences import differences_page
 from checker.docs.gallery import gallery
 from checker.docs.kafka_trunk import kafka_trunk
+from checker.docs.quorum import quorum_gallery, quorum_page
 from checker.docs.replication_rules import replication_rules
 from checker.docs.truncation_rules import truncation_rules
 
@@ -23,6 +24,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "replication-rules.md": replication_rules,
     "kafka-trunk.md": kafka_trunk,
     "differences.md": differences_page,
+    "quorum.md": quorum_page,
+    "quorum-gallery.md": quorum_gallery,
 }
 """The generated pages: file name in docs/ and what writes it."""
 

@@ -7,7 +7,9 @@ from functools import cache
 
 from checker import scenarios
 from checker.counterexample import Counterexample, follow_all
+from checker.liveness import decide
 from checker.native import search
+from checker.native.explored import explore
 from checker.request import Overrides, Request
 from checker.scenarios import Scenario
 from checker.search import SearchOptions, SearchResult
@@ -45,7 +47,10 @@ def find(name: str, place: str = PLACE) -> Defect:
     """Search for a defect; with one worker, so that it is the same run every time."""
     scenario = scenarios.find(place + name)
     model = Request.of(scenario, Overrides()).model()
-    result = search(model, SearchOptions(workers=1, stop_at_first=True))
+    options = SearchOptions(workers=1, stop_at_first=True)
+    result = search(model, options)
+    if model.liveness:
+        decide(model, explore, options, result)
     return Defect(name, scenario, model, result, follow_all(model, result.violations))
 
 

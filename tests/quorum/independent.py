@@ -1,8 +1,8 @@
 """The quorum without elections and faults a second time, in plain Python: its states counted independently.
 
 Written from KIP-1166 and the facts of Kafka trunk, not from the model; all it shares with it is what a state tells
-apart. One leader (member 0), one epoch, no loss. A member is (LEO, HWM); its exchange with the leader is nothing, a fetch
-under way, a fetch that is parked, or an answer under way.
+apart. One leader (member 0), one epoch, no loss. A member is (LEO, HWM); its exchange with the leader is nothing, a
+fetch under way, a fetch that is parked, or an answer under way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEFAULT = 2**63 - 1
 
 @dataclass(frozen=True)
 class State:
-    """``exchange`` of each member: None, ("fetch", offset, field), ("parked", hwm then), ("answer", record, hwm, timer)."""
+    """``exchange``: None, ("fetch", offset, field), ("parked", HWM then), or ("answer", record, HWM, timer)."""
 
     leo: tuple[int, ...]
     hwm: tuple[int, ...]
@@ -59,7 +59,11 @@ class Quorum:
                 leo = s.leo[m] + bool(record)
                 known = s.hwm[m] if hwm == -1 else min(hwm, leo)
                 yield State(
-                    _put(s.leo, m, leo), _put(s.hwm, m, known), s.fetched, _put(s.exchange, m, None), s.appends
+                    _put(s.leo, m, leo),
+                    _put(s.hwm, m, known),
+                    s.fetched,
+                    _put(s.exchange, m, None),
+                    s.appends,
                 )
 
     def _arrive(self, s: State, m: int, offset: int, field: int) -> State:

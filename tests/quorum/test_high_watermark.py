@@ -66,7 +66,9 @@ def _up_to_date() -> Function:
 
 
 up_to_date = _up_to_date()
-short_logs = st.lists(st.integers(0, 3), max_size=7).map(lambda epochs: [{"epoch": e} for e in sorted(epochs)])
+short_logs = st.lists(st.integers(0, 3), max_size=7).map(
+    lambda epochs: [{"epoch": e} for e in sorted(epochs)]
+)
 
 
 @given(short_logs, short_logs)

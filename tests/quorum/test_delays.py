@@ -1,0 +1,212 @@
+"""Times in message delays, on protocols so small that each can be counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checker.docs.quorum_delays import Delays, Kinds, Time
+from checker.reference_graph import explore
+from checker.search import SearchOptions
+from model.language import (
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
+    Model,
+    Protocol,
+    State,
+    Struct,
+    action,
+    require,
+    total,
+)
+
+Link = Enum("Link", "IDLE SENT BACK DONE")
+KINDS = Kinds(messages=("arrive", "come_back", "chat"), at_once=("send",), timers=("time_out",))
+
+
+class Echo(Protocol):
+    """A party sends to others, who answer: to all at once, or with ``relay`` to one after the other."""
+
+    name = "echo"
+    others, relay = 3, False
+
+    def define(self) -> Struct:
+        self.other = Index("other", self.others)
+        return Struct("State", links=Array(self.other, Link))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"links": ["IDLE"] * self.others}]
+
+    @action(o="other")
+    def send(self, s: State, o: Any) -> None:
+        require("nothing was sent", s.links[o] == "IDLE")
+        if self.relay and int(o):
+            require("the one before is done", s.links[int(o) - 1] == "DONE")
+        s.next.links[o] = Link.SENT
+
+    @action(o="other")
+    def arrive(self, s: State, o: Any) -> None:
+        require("it is under way", s.links[o] == "SENT")
+        s.next.links[o] = Link.BACK
+
+    @action(o="other")
+    def come_back(self, s: State, o: Any) -> None:
+        require("it is on its way back", s.links[o] == "BACK")
+        s.next.links[o] = Link.DONE
+
+
+class Relay(Echo):
+    """One after the other."""
+
+    relay = True
+
+
+class Waiting(Protocol):
+    """A message sets a timer, and what the timer sends arrives; so many ``rounds`` of it."""
+
+    name = "waiting"
+    rounds = 1
+
+    def define(self) -> Struct:
+        return Struct("State", sent=Bool, parked=Bool, answered=Bool, rounds=Int(0, 3))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"sent": False, "parked": False, "answered": False, "rounds": 0}]
+
+    @action()
+    def send(self, s: State) -> None:
+        require("idle", ~s.sent & ~s.parked & ~s.answered & (s.rounds < self.rounds))
+        s.next.sent = True
+
+    @action()
+    def arrive(self, s: State) -> None:
+        require("under way", s.sent)
+        s.next.sent = False
+        s.next.parked = True
+
+    @action()
+    def time_out(self, s: State) -> None:
+        require("parked", s.parked)
+        s.next.parked = False
+        s.next.answered = True
+
+    @action()
+    def come_back(self, s: State) -> None:
+        require("answered", s.answered)
+        s.next.answered = False
+        s.next.rounds = s.rounds + 1
+
+
+class Busy(Protocol):
+    """The same once, and beside it four messages of someone else, one after the other."""
+
+    name = "busy"
+
+    def define(self) -> Struct:
+        return Struct("State", stage=Link, rounds=Int(0, 1), waiting=Int(0, 4))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"stage": "IDLE", "rounds": 0, "waiting": 4}]
+
+    @action()
+    def send(self, s: State) -> None:
+        require("idle", s.stage == "IDLE")
+        s.next.stage = Link.SENT
+
+    @action()
+    def arrive(self, s: State) -> None:
+        require("under way", s.stage == "SENT")
+        s.next.stage = Link.BACK
+
+    @action()
+    def time_out(self, s: State) -> None:
+        require("parked", s.stage == "BACK")
+        s.next.stage = Link.DONE
+
+    @action()
+    def come_back(self, s: State) -> None:
+        require("answered", (s.stage == "DONE") & (s.rounds == 0))
+        s.next.rounds = 1
+
+    @action()
+    def chat(self, s: State) -> None:
+        require("there is one under way", s.waiting > 0)
+        s.next.waiting = s.waiting - 1
+
+
+class Race(Protocol):
+    """Two messages arrive in one moment. The one that is first is sent a second time."""
+
+    name = "race"
+
+    def define(self) -> Struct:
+        self.side = Index("side", 2)
+        return Struct("State", under_way=Array(self.side, Int(0, 2)), arrived=Array(self.side, Int(0, 3)))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"under_way": [1, 1], "arrived": [0, 0]}]
+
+    @action(side="side")
+    def arrive(self, s: State, side: Any) -> None:
+        other = 1 - int(side)
+        require("under way", s.under_way[side] > 0)
+        s.next.arrived[side] = s.arrived[side] + 1
+        s.next.under_way[side] = (s.under_way[side] - 1) + total(
+            [(s.arrived[other] == 0) & (s.arrived[side] == 0)]
+        )
+
+
+def delays(protocol: Protocol) -> tuple[Delays, Any]:
+    model = Model(protocol, ())
+    graph = explore(model, SearchOptions())
+    return Delays(graph, KINDS), lambda state: model.decode(graph.scalars(state))
+
+
+def done(decoded: Any, wanted: int) -> Any:
+    return lambda state: decoded(state)["links"].count("DONE") >= wanted
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 3])
+def test_messages_that_are_under_way_together_count_once(wanted: int) -> None:
+    found, decoded = delays(Echo())
+    assert found.span(0, done(decoded, wanted)) == (Time(0, 2), Time(0, 2))
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2, 3])
+def test_messages_that_wait_for_each_other_count_each(wanted: int) -> None:
+    found, decoded = delays(Relay())
+    assert found.span(0, done(decoded, wanted)) == (Time(0, 2 * wanted), Time(0, 2 * wanted))
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_a_timer_counts_for_itself(rounds: int) -> None:
+    protocol = Waiting()
+    protocol.rounds = rounds
+    found, decoded = delays(protocol)
+    expected = Time(rounds, 2 * rounds)
+    assert found.span(0, lambda state: decoded(state)["rounds"] == rounds) == (expected, expected)
+
+
+def test_a_timer_runs_while_other_messages_are_under_way() -> None:
+    """It is set after one delay and its answer takes one, however long others go on."""
+    found, decoded = delays(Busy())
+    assert found.span(0, lambda state: decoded(state)["rounds"] == 1) == (Time(1, 2), Time(1, 2))
+    assert found.span(0, lambda state: decoded(state)["waiting"] == 0) == (Time(0, 4), Time(0, 4))
+
+
+def test_what_never_comes_is_never() -> None:
+    found, _ = delays(Waiting())
+    assert found.span(0, lambda _: False) == (None, None)
+
+
+def test_the_order_in_one_moment_is_left_open() -> None:
+    """Side 0 is asked twice where it comes first: then it has arrived twice after two delays, else never."""
+    found, decoded = delays(Race())
+    assert found.span(0, lambda state: decoded(state)["arrived"][0] == 2) == (Time(0, 2), None)
+    assert found.span(0, lambda state: 2 in decoded(state)["arrived"]) == (Time(0, 2), Time(0, 2))
+    assert found.span(0, lambda state: sum(decoded(state)["arrived"]) == 2) == (Time(0, 1), Time(0, 1))
+    assert found.span(0, lambda state: sum(decoded(state)["arrived"]) == 3) == (Time(0, 2), Time(0, 2))

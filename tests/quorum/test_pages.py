@@ -1,0 +1,109 @@
+"""The pages on the quorum are what the model and the engines say today, and what they say is what they should."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from checker import docs, scenarios
+from checker.docs import defects, quorum
+from checker.docs.quorum_latency import CASES, Case, latency_table
+from checker.docs.quorum_notes import GROUPS, NOTES
+from invariants.quorum import INVARIANTS, LIVENESS
+from model.quorum import Quorum
+
+NAMES = defects.names(quorum.PLACE)
+QUICK = ("before-kip-1166", "growth-completes-nothing", "busy-loop")
+
+
+def some(names: list[str]) -> list[object]:
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+
+
+@cache
+def committed(name: str) -> str:
+    return (docs.DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", some(NAMES))
+def test_a_defect_is_found_as_promised_and_told_as_committed(name: str) -> None:
+    found = defects.find(name, quorum.PLACE)
+    assert {v.property for v in found.result.violations} == found.scenario.promise.violated
+    assert quorum.section(name).strip() in committed("quorum-gallery.md")
+
+
+def test_the_gallery_has_every_defect_once() -> None:
+    shown = [name for _, names in GROUPS for name in names]
+    assert sorted(shown) == sorted(NAMES)
+    assert set(NOTES) == set(NAMES)
+    assert re.findall(r"^### (.+)$", committed("quorum-gallery.md"), re.M) == shown
+
+
+def test_the_tables_have_every_rule_and_link_to_defects() -> None:
+    text = committed("quorum.md")
+    table = text.split("| rule off | budgets of |")[1].split("\nThe rules:")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.M) == list(Quorum.rules)
+    assert set(re.findall(r"quorum-gallery\.md#([\w-]+)\)", table)) <= set(NAMES)
+    assert all(f"`{p.name}`" in text for p in (*INVARIANTS, *LIVENESS))
+
+
+def test_every_rule_but_two_has_an_effect_on_safety_and_one_of_these_on_what_must_happen() -> None:
+    """Read off the committed tables: a rule without effect would be a switch that does nothing."""
+    text = committed("quorum.md")
+    table = text.split("| rule off | budgets of |")[1].split("\nThe rules:")[0]
+    rows = {row.split("`")[1]: row.split("|")[3:-2] for row in table.splitlines() if row.startswith("| `")}
+    silent = {rule for rule, cells in rows.items() if not any(cell.strip() for cell in cells)}
+    assert silent == {"timer_answers_as_parked", "leader_change_record"}
+    live = text.split("| rule off | budgets |")[1]
+    rows = {row.split("`")[1]: row for row in live.splitlines() if row.startswith("| `")}
+    assert "fails" in rows["leader_change_record"]
+    assert "fails" not in rows["timer_answers_as_parked"]
+
+
+def test_a_rule_of_the_proposal_that_is_off_makes_replicas_wait_or_fetches_busy() -> None:
+    live = committed("quorum.md").split("| rule off | budgets |")[1]
+    cells = {row.split("|")[1].strip(" `"): row.split("|")[3:-1] for row in live.splitlines()[2:]}
+    proposal = {name for name, rule in Quorum.rules.items() if rule.source.startswith("1166")}
+    for rule in proposal:
+        assert "fails" in cells[rule][0] or "fails" in cells[rule][4], rule
+
+
+@pytest.mark.parametrize("rule", ["hwm_growth_completes"])
+def test_rows_of_rules_are_as_committed(rule: str) -> None:
+    assert quorum.rule_row(rule) in committed("quorum.md")
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.parameters == (("voters", 3),)][1:2])
+def test_latencies_are_as_committed(case: Case) -> None:
+    assert latency_table([case])[-1] in committed("quorum.md")
+
+
+def test_the_proposal_takes_three_delays_and_before_it_a_timer_ran() -> None:
+    """Read off the committed table: for 3 and 5 voters, with and without."""
+    rows = re.findall(
+        r"^\| (\d) voters \| `(\w+)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|", committed("quorum.md"), re.M
+    )
+    assert rows == [
+        ("3", "kip_1166", "2", "3", "3", "3"),
+        ("3", "before_kip_1166", "2", "T + 3", "T + 3", "T + 3"),
+        ("5", "kip_1166", "2", "3", "3", "3"),
+        ("5", "before_kip_1166", "2", "T + 3", "2T + 5", "2T + 5"),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", Quorum.rules)
+def test_with_every_rule_on_nothing_fails_under_the_same_budgets(rule: str) -> None:
+    depths, states, complete = quorum.failing((), tuple(quorum.budgets_of(rule).items()))
+    assert not depths
+    assert complete or states >= quorum.LIMIT
+
+
+def test_scenarios_take_off_rules_of_their_profile_only() -> None:
+    for name in NAMES:
+        scenario = scenarios.find(quorum.PLACE + name)
+        assert not any(scenario.rules.values())
+        assert set(scenario.rules) <= Quorum.profiles[scenario.profile or ""].rules
+        assert not scenario.standard
