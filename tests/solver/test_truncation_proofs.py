@@ -1,0 +1,112 @@
+"""KIP-320 keeps its promise by induction, and each of its rules that the proof rests on breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from checker import catalogue
+from checker.solver import induction
+from checker.solver.helpers import helpers
+from checker.solver.workers import cores
+from model.language import Model
+from tests.solver.controllers import broken
+
+DEFINITION = catalogue.load("truncation")
+KIP_320 = DEFINITION.protocol.profiles["kip_320"].rules
+
+HOLES: dict[str, dict[str, set[str]]] = {
+    # KIP-279. What both logs share is not found, so too much is cut off, or too little.
+    "matching_tail": dict.fromkeys(
+        ("weak_isr", "strong_isr", "isr_members_hold_what_is_committed"), {"become_follower"}
+    ),
+    # A follower joins that has the HWM of a leader who does not know yet what was committed before it.
+    "join_at_epoch_start": dict.fromkeys(
+        ("strong_isr", "isr_members_hold_what_is_committed"), {"leader_expand_isr"}
+    ),
+    # A replica in another epoch counts for the HWM.
+    "fenced_high_watermark": dict.fromkeys(
+        (
+            "weak_isr",
+            "strong_isr",
+            "hwm_is_within_the_log",
+            "isr_members_hold_what_is_committed",
+            "leaders_hold_what_is_committed",
+        ),
+        {"leader_advance_hwm"},
+    ),
+    # A replica in another epoch, with another log, joins by its length.
+    "fenced_join": dict.fromkeys(
+        ("weak_isr", "strong_isr", "isr_members_hold_what_is_committed", "leaders_hold_what_is_committed"),
+        {"leader_expand_isr"},
+    ),
+    # Records of another log are appended.
+    "fenced_fetch": dict.fromkeys(
+        (
+            "epochs_in_logs_are_monotone",
+            "logs_match",
+            "isr_members_hold_what_is_committed",
+            "leaders_hold_what_is_committed",
+        ),
+        {"follower_fetch"},
+    ),
+}
+"""Rules off to the properties that are not kept then, and by which actions."""
+
+HARMLESS = {"fenced_shrink"}
+"""Off, a leader takes fewer replicas out of the ISR: no matter of safety."""
+
+WITHOUT_HELPERS = {"fenced_truncation"}
+"""The helper invariants are stated for it: a follower is in an epoch that its leader has reached."""
+
+
+def kip_320(replicas: int, records: int, epochs: int, off: Collection[str] = ()) -> Model:
+    """The protocol with logs as long as there are records, and leader epochs 0 to ``epochs``."""
+    bounds = {"replicas": replicas, "log_size": records, "max_records": records, "max_leader_epoch": epochs}
+    rules = KIP_320 - set(off)
+    invariants = (*DEFINITION.invariants, *helpers(DEFINITION).invariants)
+    return Model(
+        DEFINITION.protocol(bounds, rules), [i for i in invariants if i.rule is None or i.rule in rules]
+    )
+
+
+@pytest.mark.parametrize(
+    ("replicas", "records", "epochs"),
+    [
+        (2, 2, 1),
+        *(
+            pytest.param(*sizes, marks=pytest.mark.slow)
+            for sizes in ((2, 3, 3), (3, 2, 2), (3, 3, 3), (3, 4, 5), (4, 3, 3))
+        ),
+    ],
+)
+def test_isr_members_hold_what_is_committed(replicas: int, records: int, epochs: int) -> None:
+    result = induction.prove(kip_320(replicas, records, epochs), workers=cores())
+    assert result.failures == []
+    assert result.proved
+    assert result.never == []
+    assert {"weak_isr", "strong_isr"} <= {v.property for v in result.verdicts}
+
+
+def test_without_helpers_it_is_not_inductive() -> None:
+    model = kip_320(2, 2, 1)
+    model.properties = [p for p in model.properties if p.name in ("weak_isr", "strong_isr")]
+    result = induction.prove(model, known=helpers(DEFINITION).invariants, actions=["leader_advance_hwm"])
+    assert set(broken(result)) == {"weak_isr", "strong_isr"}
+    assert all(v.failure and v.failure.excluded_by for v in result.failures)
+
+
+def test_every_rule_is_in_the_table() -> None:
+    assert set(HOLES) | HARMLESS | WITHOUT_HELPERS == KIP_320
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", sorted(KIP_320))
+def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
+    result = induction.prove(kip_320(3, 2, 2, [rule]), workers=cores())
+    assert result.stopped_by is None
+    if rule in WITHOUT_HELPERS:
+        assert {"weak_isr", "strong_isr"} == set(broken(result))
+    else:
+        assert broken(result) == HOLES.get(rule, {})
