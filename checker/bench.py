@@ -284,10 +284,13 @@ def page(rows: list[str], idle: int, replay: str, proofs: str) -> str:
 @click.option("--quick", is_flag=True, help="One run of each, and nothing written.")
 @click.option("--only-replay", is_flag=True, help="Only the replay of a metadata log.")
 @click.option("--only-prove", is_flag=True, help="Only what Z3 is asked.")
+@click.option("--only-spark-replay", is_flag=True, help="Only the replay on Spark, printed and not written.")
 @click.option(
     "--replay", type=Path, hidden=True, help="Replay a log in this process, and print what it took."
 )
-def main(quick: bool, only_replay: bool, only_prove: bool, replay: Path | None) -> None:
+def main(
+    quick: bool, only_replay: bool, only_prove: bool, only_spark_replay: bool, replay: Path | None
+) -> None:
     """Measure, and write docs/benchmarks.md."""
     if replay is not None:
         click.echo(json.dumps(replay_log(replay)))
@@ -296,6 +299,12 @@ def main(quick: bool, only_replay: bool, only_prove: bool, replay: Path | None) 
         section = replay_section(replay_rows(1 if quick else REPLAY_REPEAT))
         if not quick:
             write_section(REPLAY_HEADING, section)
+        return
+    if only_spark_replay:
+        from checker import bench_spark_replay  # its packages are an extra
+
+        for line in bench_spark_replay.lines(1 if quick else bench_spark_replay.REPEAT):
+            click.echo(line)
         return
     if only_prove:
         section = proofs_section(1 if quick else bench_proofs.REPEAT)
