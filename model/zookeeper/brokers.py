@@ -71,12 +71,12 @@ class Brokers(Cluster):
         known = broker.leader_epoch
         obeys = heard
         if self.on("leader_epoch_check"):
-            obeys = heard & (known.is_none | (known.value < request.leader_epoch))
-        back = known.is_some & (request.leader_epoch < known.value)
+            obeys = heard & (known.is_none | (known.value < request.leader_epoch.value))
+        back = known.is_some & (request.leader_epoch.value < known.value)
         traced = self.with_traces(broker, request, obeys, back)
         told = traced.replace(
             leader=request.leader,
-            leader_epoch=self.some_leader_epoch.some(request.leader_epoch),
+            leader_epoch=request.leader_epoch,
             stopped_for=None,
         )
         s.next.brokers[b] = where(obeys, told, broker).replace(
@@ -100,7 +100,7 @@ class Brokers(Cluster):
         request = self.arrives(s, b, position, Kind.UPDATE_METADATA, again)
         broker = s.brokers[b]
         obeys = ~self.refused(broker, request, "update_metadata_epoch_check")
-        content = self.leadership(leader=request.leader, leader_epoch=request.leader_epoch)
+        content = self.leadership(leader=request.leader, leader_epoch=request.leader_epoch.value)
         told = self.with_traces(broker, request, obeys).replace(
             metadata=self.some_leadership.some(content),
             controller_epoch=self.some_controller.some(request.controller),

@@ -96,14 +96,15 @@ class Cluster(Protocol):
             shutting_down=self.brokers,
             leadership=self.leadership,
         )
-        # The controller that sent it stands for its controller epoch. A late copy waits on a connection of its own.
+        # The controller that sent it stands for its controller epoch. A StopReplica names no leader and no leader
+        # epoch. A late copy waits on a connection of its own.
         self.request = Struct(
             "Request",
             kind=Kind,
             controller=self.controller,
             broker_epoch=self.epoch,
             leader=self.some_broker,
-            leader_epoch=self.leader_epoch,
+            leader_epoch=self.some_leader_epoch,
             late=Bool,
         )
         self.channel = Seq(self.request, p.in_flight, bound="in_flight")

@@ -63,7 +63,7 @@ class ControlPlane(Brokers):
             told = {**head, "leader": leadership.leader, "leader_epoch": leadership.leader_epoch}
             channel: SeqValue = s.requests[b]
             if stopped == int(b):
-                request = self.request(kind=Kind.STOP_REPLICA, leader=None, leader_epoch=0, **head)
+                request = self.request(kind=Kind.STOP_REPLICA, leader=None, leader_epoch=None, **head)
                 channel = channels.sent_if(stop, channel, request)
             request = self.request(kind=Kind.LEADER_AND_ISR, **told)
             channel = channels.sent_if(leader_and_isr.has(b), channel, request)

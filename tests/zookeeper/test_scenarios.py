@@ -1,0 +1,101 @@
+"""Each scenario of ZooKeeper mode finds what it promises; with every rule on, the same budgets show nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from checker import scenarios
+from checker.docs.zookeeper_notes import GROUPS, NOTES
+from checker.liveness import decide
+from checker.native import search
+from checker.native.explored import explore
+from checker.request import Overrides, Request
+from checker.search import SearchOptions, SearchResult
+from invariants.zookeeper import INVARIANTS, LIVENESS
+from model.language import Model
+from model.zookeeper import ZooKeeperMode
+from model.zookeeper.rules import PROFILES, RULES
+
+NAMES = [name for name in scenarios.titles() if name.startswith("zookeeper/")]
+SHOWN = [f"zookeeper/{name}" for _, names in GROUPS for name in names]
+GAPS = ("zookeeper/gap-failover", "zookeeper/gap-late-metadata")
+QUICK = {
+    "zookeeper/before-kip-380",
+    "zookeeper/defect-stop-replica",
+    "zookeeper/defect-unseen-bounce",
+}
+"""Some of each kind; the default run of ``highwater check`` has the standard ones, slow tests have all."""
+
+
+def by_cost(name: str) -> object:
+    return pytest.param(name, marks=() if name in QUICK else (pytest.mark.slow,))
+
+
+def found_by(model: Model) -> SearchResult:
+    options = SearchOptions(workers=1)
+    result = search(model, options)
+    decide(model, explore, options, result)
+    return result
+
+
+@cache
+def result_of(name: str) -> SearchResult:
+    """What a scenario's own search finds."""
+    return found_by(Request.of(scenarios.find(name), Overrides()).model())
+
+
+@cache
+def with_every_rule_on(parameters: tuple[tuple[str, int], ...]) -> SearchResult:
+    """All properties under these budgets and the whole proposal."""
+    return found_by(Model(ZooKeeperMode(dict(parameters), RULES), INVARIANTS, LIVENESS))
+
+
+@pytest.mark.parametrize("name", [by_cost(name) for name in NAMES])
+def test_what_is_promised_is_found(name: str) -> None:
+    scenario = scenarios.find(name)
+    result = result_of(name)
+    assert {v.property for v in result.violations} == scenario.promise.violated
+    if not scenario.promise.violated:
+        assert result.complete
+        assert not any(result.cut.values()), "nothing lies beyond a bound"
+        assert scenario.standard
+
+
+@pytest.mark.parametrize("name", [by_cost(name) for name in SHOWN if name not in GAPS])
+def test_with_every_rule_on_the_same_budgets_show_nothing(name: str) -> None:
+    scenario = scenarios.find(name)
+    result = with_every_rule_on(tuple(sorted(scenario.parameters.items())))
+    assert result.complete
+    assert not any(result.cut.values())
+    assert not scenario.promise.violated & {v.property for v in result.violations}
+
+
+def test_the_gaps_are_there_with_every_rule_on() -> None:
+    for name in GAPS:
+        scenario = scenarios.find(name)
+        assert PROFILES[scenario.profile or ""].rules == set(RULES)
+        assert not scenario.rules
+        assert len(scenario.promise.violated) == 1
+
+
+def test_each_rule_has_a_defect_of_its_own_and_each_defect_its_place_in_the_gallery() -> None:
+    off = [
+        tuple(rule for rule, on in scenarios.find(name).rules.items() if not on)
+        for name in NAMES
+        if name.startswith("zookeeper/defect-")
+    ]
+    assert {rules for rules in off if len(rules) == 1} == set(off) == {(rule,) for rule in RULES}
+    told = [name for name in NAMES if scenarios.find(name).promise.violated]
+    assert sorted(SHOWN) == sorted(told)
+    assert {f"zookeeper/{name}" for name in NOTES} == set(told)
+
+
+@pytest.mark.slow
+def test_the_standard_scenarios_take_every_action_and_ask_every_property() -> None:
+    results = [result_of(name) for name in NAMES if scenarios.find(name).standard]
+    taken = {name for result in results for name, number in result.actions.items() if number}
+    assert {action.name for action in ZooKeeperMode.actions()} == taken
+    met = {name for result in results for name, number in result.premises.items() if number}
+    assert {p.name for p in (*INVARIANTS, *LIVENESS)} == met
