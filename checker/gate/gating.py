@@ -272,11 +272,12 @@ def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Optio
 
 
 def _to_explain(gate: Gate, options: Options) -> list[Verdict]:
-    """The verdicts to explain: what differs, else what has other expressions; the least first, by protocol."""
+    """The verdicts to explain: what differs, or where nothing does what has other expressions; the least first."""
     wanted = [
         v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed
     ]
-    wanted.sort(key=lambda v: (v.passes, (v.ran.facts or {}).get("distinct_states", 0)))
+    wanted = [v for v in wanted if not v.passes] or wanted
+    wanted.sort(key=lambda v: (v.ran.facts or {}).get("distinct_states", 0))
     return wanted[: options.explain]
 
 

@@ -37,7 +37,8 @@ def lines(gate: Gate) -> Iterator[str]:
     if gate.unlisted:
         yield f"selected, but not in the baseline (--update adds them): {', '.join(gate.unlisted)}"
     yield from gate.notes
-    yield summary(gate)
+    if gate.verdicts:
+        yield summary(gate)
 
 
 def _verdict(verdict: Verdict) -> Iterator[str]:

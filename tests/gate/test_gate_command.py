@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
+import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
@@ -180,3 +182,39 @@ def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: s
     assert done.exit_code == 2
     assert wrong in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_ctrl_c_tells_what_was_found(tmp_path: Path) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        pytest.skip("SIGINT is ignored here, as in a background job")
+    facts = '[scenarios."{}"]\nverdict = "holds"\ndistinct_states = {}\n'
+    names = (("truncation/kip-320", 10**9), ("replication/reassign-fencing", 1))
+    (tmp_path / "b.toml").write_text(
+        "format = 1\n" + "".join(facts.format(*pair) for pair in names), encoding="utf-8"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "checker",
+        "gate",
+        "--baseline",
+        str(tmp_path / "b.toml"),
+        "--workers",
+        "1",
+    ]
+    run = subprocess.Popen(
+        command,
+        cwd=Path(checker.__file__).parents[1],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stderr is not None
+    for line in run.stderr:
+        if "replication/reassign-fencing" in line:
+            break
+    run.send_signal(signal.SIGINT)
+    said, _ = run.communicate(timeout=120)
+    assert run.returncode == 130
+    assert "truncation/kip-320: different" in said
+    assert said.splitlines()[-1].endswith("1 different")
