@@ -16,13 +16,8 @@ _REPLAY = weak(either("replay_metadata", "send_metadata"), by=["b"])
 _FETCH = (
     weak("send_fetch") + weak(either("answer_fetch", "refuse_fetch"), by=["f"]) + weak("take_fetch_answer")
 )
-_ALTER = (
-    weak("handle_alter_partition", again=False) + weak("take_alter_answer") + weak("retry_alter_partition")
-)
-
-
-def _gone(m: Replication, s: State, b: Int) -> Bool:
-    return ~m.is_up(s.brokers[b])
+_ALTER = weak("handle_alter_partition", again=False) + weak("retry_alter_partition")
+_RECOVER = weak("send_log_info", "take_log_info") + weak("finish_recovery", by=[])
 
 
 @always_eventually("Liveness", fair=_START)
@@ -44,14 +39,21 @@ def metadata_views_converge(m: Replication, s: State) -> Bool:
     return all_of(implies(m.is_up(s.brokers[b]), s.brokers[b].view == latest) for b in m.broker)
 
 
-@always_eventually("B7, 841.3", fair=_REPLAY + _ALTER)
+@always_eventually("B7, 841.3", fair=_REPLAY + _ALTER + weak("take_alter_answer"))
 def proposals_are_settled(m: Replication, s: State) -> Bool:
     """Every AlterPartition is answered, or superseded by newer metadata: no leader waits for ever."""
     return all_of(s.brokers[b].proposed.is_none for b in m.broker)
 
 
 @always_eventually(
-    "B6", fair=_START + weak("unfence_broker") + _REPLAY + _FETCH + _ALTER + weak("acknowledge")
+    "B6",
+    fair=_START
+    + weak("unfence_broker")
+    + _REPLAY
+    + _FETCH
+    + _ALTER
+    + weak("propose_expand")
+    + weak("acknowledge"),
 )
 def writes_are_answered(m: Replication, s: State) -> Bool:
     """A producer that waits for acks=all is answered: the record is acknowledged, or its leader leads no longer."""
@@ -69,7 +71,7 @@ def writes_are_answered(m: Replication, s: State) -> Bool:
     )
 
 
-@always_eventually("B1, B6", fair=_START + weak("unfence_broker") + _REPLAY + _FETCH)
+@always_eventually("B1, B6", fair=_START + weak("unfence_broker") + _RECOVER + _REPLAY + _FETCH)
 def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Bool:
     """What was acknowledged is, in the end, in the log of every replica."""
     return all_of(
@@ -82,9 +84,7 @@ def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Bool:
     )
 
 
-@always_eventually(
-    "966.9", fair=_START + weak("unfence_broker") + _REPLAY + _FETCH + _ALTER + weak("propose_expand")
-)
+@always_eventually("966.9", fair=_REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def reassignments_complete(m: Replication, s: State) -> Bool:
     """A reassignment comes to its end: nothing is being added or removed."""
     return s.partition.adding.is_empty & s.partition.removing.is_empty
