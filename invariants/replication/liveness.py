@@ -7,7 +7,7 @@ names the fewest steps that make it true; docs/liveness.md shows for each what h
 from __future__ import annotations
 
 from model.language import State, all_of, always_eventually, any_of, either, implies, weak
-from model.language.values import Bool, Int
+from model.language.values import Bool
 from model.replication import Replication
 
 # Fencing is a fault where the broker runs; an assumption that it is fair is for scenarios without that budget.
@@ -23,7 +23,7 @@ _RECOVER = weak("send_log_info", "take_log_info") + weak("finish_recovery", by=[
 @always_eventually("Liveness", fair=_START)
 def brokers_run(m: Replication, s: State) -> Bool:
     """A broker that is down runs again: its session ends, and it is started."""
-    return all_of(~_gone(m, s, b) for b in m.broker)
+    return all_of(m.is_up(s.brokers[b]) for b in m.broker)
 
 
 @always_eventually("Liveness", fair=weak("unfence_broker"))
