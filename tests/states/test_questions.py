@@ -1,0 +1,127 @@
+"""The queries of docs/states.md, as they stand there: every form of a question has the same answer."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker.native.explored import explore
+from checker.search import SearchOptions
+from checker.tables.writing import write
+from tests import models
+
+pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
+
+PAGE = (Path(__file__).parents[2] / "docs" / "states.md").read_text(encoding="utf-8")
+SECTIONS = re.split(r"^### ", PAGE.split("## Questions")[1], flags=re.MULTILINE)
+QUESTIONS = [section.splitlines()[0] for section in SECTIONS[1:]]
+Rows = list[tuple[Any, ...]]
+
+
+def block(section: str, kind: str) -> str:
+    """The one block of a kind in a section."""
+    (found,) = re.findall(rf"^```\w+ {kind}\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def explored() -> Any:
+    model = models.scenario_model(
+        "replication/standard-data-loss", brokers=2, replication_factor=2, controlled_shutdowns=1
+    )
+    return explore(model, SearchOptions(workers=1))
+
+
+@pytest.fixture(scope="module")
+def place(explored: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("questions")
+    write(explored, place / "tables", 1, None)
+    return place
+
+
+@pytest.fixture
+def tables(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(place)
+    return place
+
+
+def plain(rows: Any) -> Rows:
+    """Rows in order, lists as tuples, numbers as Python's."""
+
+    def value(item: Any) -> Any:
+        if isinstance(item, (list, tuple)):
+            return tuple(item)
+        return item if isinstance(item, (str, type(None))) else int(item)
+
+    return sorted(tuple(value(item) for item in row) for row in rows)
+
+
+@pytest.fixture
+def duck(tables: Path) -> Iterator[Any]:
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.execute(block(SECTIONS[0], "duckdb"))
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("number", range(1, len(SECTIONS)), ids=QUESTIONS)
+def test_pandas_and_duckdb_answer_alike(duck: Any, number: int) -> None:
+    pytest.importorskip("pandas")
+    from_duckdb = plain(duck.execute(block(SECTIONS[number], "duckdb")).fetchall())
+    names: dict[str, Any] = {}
+    exec(block(SECTIONS[0], "pandas") + block(SECTIONS[number], "pandas"), names)
+    assert plain(names["answer"].itertuples(index=False)) == from_duckdb
+    assert from_duckdb
+
+
+def test_the_counts_of_the_page(explored: Any) -> None:
+    assert f"{len(explored.states):,} states and {len(explored.targets):,} transitions" in PAGE
+
+
+@pytest.mark.slow
+def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None:
+    states = [explored.model.decode(explored.scalars(i)) for i in range(len(explored.states))]
+    depths = explored.depths().tolist()
+    active = set()
+    found: dict[Any, list[int]] = {}
+    for state, depth in zip(states, depths, strict=True):
+        partition = state["partition"]
+        live = [b for b in partition["elr"] if state["brokers"][b]["status"] == "RUNNING"]
+        if not partition["isr"] and live:
+            found.setdefault(tuple(partition["elr"]), []).append(depth)
+            fenced.update(state["registrations"][b]["fenced"] for b in live)
+    expected = [(elr, len(at), min(at)) for elr, at in found.items()]
+    assert plain(duck.execute(block(SECTIONS[1], "duckdb")).fetchall()) == sorted(expected)
+    assert active == {False}  # as the page says
+    goal = next(i for i, state in enumerate(states) if state["partition"]["leader"] is None)
+    _, path = explored.path(goal)
+    sentences = [explored.model.instances[number].sentence for number in path]
+    assert [row[1] for row in plain(duck.execute(block(SECTIONS[2], "duckdb")).fetchall())] == sentences
+    steps = list(
+        zip(explored.sources.tolist(), explored.instances.tolist(), explored.targets.tolist(), strict=True)
+    )
+    action = [instance.action.name for instance in explored.model.instances]
+    records = [sum(len(b["log"]) for b in state["brokers"]) for state in states]
+    shorter = Counter(s for s, i, t in steps if action[i] == "take_fetch_answer" and records[t] < records[s])
+    times = Counter[str]()
+    for _, instance, target in steps:
+        times[action[instance]] += shorter[target]
+    assert plain(duck.execute(block(SECTIONS[3], "duckdb")).fetchall()) == sorted((+times).items())
+
+
+@pytest.mark.slow
+def test_spark_answers_alike(_spark: None, duck: Any) -> None:
+    from checker.spark import session
+    from tests.spark.conftest import MASTER
+
+    spark = session.session(MASTER).sql
+    exec(block(SECTIONS[0], "spark").replace('"tables/', f'"{Path.cwd()}/tables/'), {"spark": spark})
+    for section in SECTIONS[1:]:
+        answer = plain(spark.sql(block(section, "spark")).collect())
+        assert answer == plain(duck.execute(block(section, "duckdb")).fetchall()), section.splitlines()[0]
