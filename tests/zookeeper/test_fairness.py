@@ -1,0 +1,34 @@
+"""What must happen in ZooKeeper mode needs each of the assumptions that it names, and no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from checker.liveness import violating_run
+from checker.reference_graph import explore
+from checker.search import SearchOptions
+from invariants.zookeeper import LIVENESS
+from model.language import Liveness, Model
+from model.zookeeper import ZooKeeperMode
+
+BUDGETS = {
+    "live_brokers_hear_what_was_decided": {"bounces": 1, "metadata": 0},
+    "live_brokers_know_the_leader": {"bounces": 1},
+    "a_live_isr_member_leads": {"bounces": 1, "metadata": 0},
+    "sessions_come_back": {"expirations": 1, "metadata": 0},
+}
+
+
+def fails(prop: Liveness) -> bool:
+    model = Model(ZooKeeperMode(BUDGETS[prop.name]), (), [prop])
+    return violating_run(explore(model, SearchOptions()), model.liveness[0]).violation is not None
+
+
+@pytest.mark.parametrize("prop", LIVENESS, ids=lambda p: p.name)
+def test_it_holds_under_its_assumptions_and_under_no_fewer(prop: Liveness) -> None:
+    assert not fails(prop)
+    for assumption in prop.fair:
+        rest = tuple(f for f in prop.fair if f is not assumption)
+        assert fails(replace(prop, fair=rest)), f"{assumption} is not needed"
