@@ -6,7 +6,7 @@ operation is a mismatch where none is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -64,12 +64,13 @@ class Lockstep:
         initial = self.model.initial[0]
         self.states, self.operations, self.told = [initial], [], []
         self.adapter.reset(self.model.decode(initial))
-        self._keep([initial], "the start", Outcome(True))
+        self._keep([initial], "initial state", None)
 
     def possible(self) -> tuple[list[int], list[int]]:
         """The operations that may be tried now: those that some state takes, and those that every state refuses."""
         kinds = [self._judged(state) for state in self.states]
-        takes, refuses = [], []
+        takes: list[int] = []
+        refuses: list[int] = []
         for number in self._all:
             found = {kind[number] for kind in kinds}
             if CUT in found or SENSELESS in found:
@@ -153,19 +154,20 @@ class Lockstep:
         self,
         allowed: list[Scalars],
         sentence: str,
-        outcome: Outcome,
+        outcome: Outcome | None,
         before: Sequence[Scalars] = (),
         numbers: Sequence[int] = (),
     ) -> None:
         """Keep the states that fit what is observed, or raise Mismatch."""
         observed = self.adapter.observe()
         seen = Seen()
-        self.told.append(f"{len(self.told) + 1:4}  {sentence}: {_outcome(outcome)}")
+        self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
         try:
             read_value(self.model.protocol.state, 0, observed, Place(Path("observed"), 1), seen)
         except TraceError as wrong:
             field_ = f"{wrong.field}: " if wrong.field else ""
-            raise self._mismatch([f"  what is observed is no state of the model: {field_}{wrong.message}"])
+            reason = f"  what is observed is no state of the model: {field_}{wrong.message}"
+            raise self._mismatch([reason]) from None
         fitting = [state for state in allowed if seen.fits(state)]
         if not fitting:
             raise self._mismatch(self._reasons(allowed, seen, outcome, before, numbers))
@@ -188,17 +190,19 @@ class Lockstep:
             + (f", one of {len(self.states)} states that fit:" if len(self.states) > 1 else ":"),
         ]
         type_ = self.model.protocol.state
-        lines += [f"  {path}  {text}" for path, text in words.lines(type_, self.model.decode(self.states[0]))]
+        pairs = list(words.lines(type_, self.model.decode(self.states[0])))
+        longest = max(len(path) for path, _ in pairs)
+        lines += [f"  {path:{longest}}  {text}" for path, text in pairs]
         return Mismatch("\n".join(lines), self.operations)
 
     def _reasons(
         self,
         allowed: Sequence[Scalars],
         seen: Seen,
-        outcome: Outcome,
+        outcome: Outcome | None,
         before: Sequence[Scalars],
         numbers: Sequence[int],
-    ) -> Iterator[str] | list[str]:
+    ) -> list[str]:
         """Why no state is left: the fields of the nearest one, else the guards, or that nothing refuses."""
         if allowed:
             found = [self._differences(state, seen) for state in allowed]
@@ -209,6 +213,7 @@ class Lockstep:
                 f"observed is {words.say(words.at(type_, path), there)}"
                 for path, (model, there) in nearest.items()
             ]
+        assert outcome is not None
         state, number = before[0], numbers[0]
         for number in numbers:
             if self._judged(state)[number] is TAKES:

@@ -46,11 +46,14 @@ class PipeAdapter(Adapter):
             )
         except OSError as wrong:
             raise AdapterError(f"{command[0]}: {wrong.strerror or wrong}") from None
-        assert self._process.stdin and self._process.stdout and self._process.stderr
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
-        threading.Thread(target=self._listen, args=(self._process.stderr,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
+        self._listener.start()
         try:
             hello = self._call("hello", {"version": VERSION}, start_timeout)
             if hello.get("version") != VERSION:
@@ -93,6 +96,7 @@ class PipeAdapter(Adapter):
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+            self._listener.join(1)
 
     def __enter__(self) -> PipeAdapter:
         return self
@@ -173,8 +177,9 @@ class PipeAdapter(Adapter):
 
     def _listen(self, stream: IO[bytes]) -> None:
         """Read its standard error, so that it never waits for us, and keep the last lines."""
-        while line := stream.readline(1000):
-            self._said.append(printable(line.decode(errors="replace").strip(), 200))
+        with stream:
+            while line := stream.readline(1000):
+                self._said.append(printable(line.decode(errors="replace").strip(), 200))
 
 
 def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: str = "unnamed") -> None:

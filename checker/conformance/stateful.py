@@ -126,7 +126,7 @@ def conformance_machine(
     request = asked(subject, **overrides)
     model, contract = request.model(), contract or Contract()
     check_contract(model, contract)
-    made = type(
+    made: type[ConformanceMachine] = type(
         "Conformance",
         (ConformanceMachine,),
         {

@@ -196,7 +196,7 @@ def machine(
     if traces is not None and not Path(traces).is_dir():
         raise InputError(f"traces={str(traces)!r}: there is no such directory")
     model = request.model()
-    made = type(
+    made: type[ModelMachine] = type(
         name or _title(request.scenario.name),
         (ModelMachine,),
         {

@@ -1,0 +1,89 @@
+"""The example controller beside the model: as it is nothing is found, and each planted defect is, in few operations."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from checker.conformance import Contract, Mismatch
+from checker.conformance.stateful import ConformanceMachine, conformance_machine
+from checker.problems import InputError
+from tests.conformance.controller import DEFECTS
+from tests.conformance.driver import CONTRACT, SCENARIO, Driver
+
+OPERATIONS = {
+    "fenced_joins": 2,
+    "stale_epoch_joins": 3,
+    "elr_not_emptied": 2,
+    "no_elr": 1,
+    "unclean_keeps_elr": 2,
+    "no_epoch_bump": 1,
+    "first_replica_leads": 3,
+    "min_isr_keeps_elr": 3,
+    "unfencing_elects_nobody": 5,
+    "shutdown_keeps_isr": 1,
+}
+"""How many operations each shrunk run has, at most."""
+
+SAID = {
+    "fenced_joins": "the model refuses it: no member is fenced or shutting down (answer INELIGIBLE_REPLICA)",
+    "stale_epoch_joins": "the model refuses it: every member's broker epoch is the registered one",
+    "no_elr": "partition.elr: the model says",
+    "no_epoch_bump": "partition.leader_epoch: the model says",
+    "unfencing_elects_nobody": "partition.leader: the model says",
+    "shutdown_keeps_isr": "partition.isr: the model says",
+}
+
+
+def run(made: type[ConformanceMachine], examples: int) -> None:
+    chosen = settings(made.TestCase.settings, max_examples=examples, derandomize=True, database=None)
+    run_state_machine_as_test(made, settings=chosen)
+
+
+def conform(defect: str | None) -> type[ConformanceMachine]:
+    return conformance_machine(SCENARIO, Driver(defect), CONTRACT)
+
+
+def look_at_all(examples: int) -> None:
+    made, taken = conform(None), Counter[str]()
+
+    def count(self: ConformanceMachine) -> None:
+        for number in self.lockstep.operations:
+            taken[self.model.instances[number].action.name] += 1
+        taken["refused"] += sum("refused with" in line for line in self.lockstep.told)
+
+    made.teardown = count  # type: ignore[method-assign]
+    run(made, examples)
+    assert {*(CONTRACT.operations or ()), "refused"} <= {name for name, times in taken.items() if times}
+
+
+def test_the_controller_does_what_the_model_allows_and_every_operation_is_tried() -> None:
+    look_at_all(100)
+
+
+@pytest.mark.slow
+def test_the_same_in_many_runs() -> None:
+    look_at_all(5000)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_planted_defect_is_found_and_shrunk(defect: str) -> None:
+    with pytest.raises(Mismatch) as caught:
+        run(conform(defect), 500)
+    assert 1 <= len(caught.value.operations) <= OPERATIONS[defect]
+    text = str(caught.value)
+    assert "replication.controller does not allow what the implementation did" in text
+    assert SAID.get(defect, "the model says") in text
+
+
+def test_what_the_protocol_has_not_is_one_line() -> None:
+    for contract, said in (
+        (Contract(operations=["fense"]), "did you mean 'fence'"),
+        (Contract(answers={"something change": None}), "did you mean 'something changes'"),
+        (Contract(chosen={"fence": ["brokers"]}), "did you mean 'broker'"),
+    ):
+        with pytest.raises(InputError, match=said):
+            conformance_machine(SCENARIO, Driver(), contract)

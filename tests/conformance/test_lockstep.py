@@ -1,0 +1,124 @@
+"""What is not observed is guessed: the states that fit are carried along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker.conformance import Adapter, AdapterError, Contract, Lockstep, Mismatch, Outcome
+from checker.subject import asked
+from model.language.model import Model
+from traces.runs.compiled import Compiled
+
+REGISTER = Path(__file__).parents[2] / "docs/examples/register.py"
+
+
+class Told(Adapter):
+    """Does nothing but say what it is told to say."""
+
+    def __init__(self) -> None:
+        self.outcome: Any = Outcome(True)
+        self.state: Mapping[str, Any] = {}
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def reset(self, state: Mapping[str, Any]) -> None:
+        self.asked.clear()
+
+    def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
+        self.asked.append((operation, dict(parameters)))
+        return self.outcome
+
+    def observe(self) -> Mapping[str, Any]:
+        return self.state
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return asked(str(REGISTER), parameters={"writes": 1}).model()
+
+
+def lockstep(model: Model, adapter: Adapter, **contract: Any) -> Lockstep:
+    made = Lockstep(model, adapter, Contract(**contract), Compiled(model))
+    made.start()
+    return made
+
+
+def number(model: Model, called: str) -> int:
+    return [str(instance) for instance in model.instances].index(called)
+
+
+def test_a_parameter_that_the_implementation_chooses_leaves_states_to_guess(model: Model, told: Told) -> None:
+    run = lockstep(model, told, chosen={"fail_over": ["to"]})
+    run.step(number(model, "fail_over(to=1)"))
+    assert told.asked == [("fail_over", {})]
+    assert {model.decode(state)["leader"] for state in run.states} == {1, 2}
+    told.state = {"leader": 2}
+    run.step(number(model, "write()"))
+    assert {model.decode(state)["leader"] for state in run.states} == {2}
+    told.state = {"leader": 1}
+    with pytest.raises(Mismatch, match="leader: the model says 2, observed is 1"):
+        run.step(number(model, "copy(to=1)"))
+
+
+def test_unseen_steps_are_guessed_as_many_as_are_allowed(model: Model, told: Told) -> None:
+    wanted, after = number(model, "acknowledge()"), {"acknowledged": 1}
+    for hidden, fits in ((1, False), (2, True)):
+        told.state = {}
+        run = lockstep(model, told, hidden_steps=hidden)
+        run.step(number(model, "write()"))
+        run.states = [s for s in run.states if model.decode(s)["stored"] == [1, 0, 0]]
+        told.state = after
+        if fits:
+            run.step(wanted)
+        else:
+            with pytest.raises(Mismatch, match="every live replica has it"):
+                run.step(wanted)
+
+
+def test_a_refusal_has_to_be_the_models(model: Model, told: Told) -> None:
+    guard = "there is a write to acknowledge"
+    run = lockstep(model, told, answers={guard: "NOTHING_WRITTEN"})
+    acknowledge = number(model, "acknowledge()")
+    assert acknowledge in run.possible()[1]
+    told.outcome = Outcome(False, "NOTHING_WRITTEN")
+    run.step(acknowledge)
+    told.outcome = Outcome(False, "BUSY")
+    with pytest.raises(Mismatch, match=r"there is a write to acknowledge \(answer NOTHING_WRITTEN\)"):
+        run.step(acknowledge)
+    run = lockstep(model, told)
+    assert acknowledge not in run.possible()[1], "nobody answers for this guard: it is not tried"
+    told.outcome = Outcome(False)
+    with pytest.raises(Mismatch, match="the model carries it out; the implementation refused"):
+        run.step(number(model, "write()"))
+
+
+def test_an_idle_operation_may_be_called_done_or_refused_but_changes_nothing(
+    model: Model, told: Told
+) -> None:
+    idle, done = ["there is a write to acknowledge"], Outcome(True)
+    run = lockstep(model, told, idle=idle)
+    for told.outcome in (done, Outcome(False)):
+        run.step(number(model, "acknowledge()"))
+    told.state = {"acknowledged": 1}
+    with pytest.raises(Mismatch, match="acknowledged: the model says 0, observed is 1"):
+        run.step(number(model, "acknowledge()"))
+
+
+def test_a_state_that_the_model_cannot_be_in_is_a_mismatch(model: Model, told: Told) -> None:
+    run = lockstep(model, told)
+    told.state = {"stored": [2, 0, 0]}
+    with pytest.raises(
+        Mismatch, match=r"no state of the model: stored\[0\]: 2 is outside 0..1 \(bound writes\)"
+    ):
+        run.step(number(model, "write()"))
+    told.outcome = True
+    with pytest.raises(AdapterError, match="not an Outcome"):
+        run.step(number(model, "write()"))
