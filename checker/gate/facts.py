@@ -137,6 +137,10 @@ def run_image(image: Mapping[str, Any], limit_seconds: float | None, memory_byte
             deadlock=image["deadlock"],
         )
         result = engines.search("native")(model, options, None)
+        if model.liveness:
+            from checker.liveness import decide
+
+            decide(model, engines.explore("native"), options, result)
         if result.stopped_by in (None, "violation"):
             violated = {v.property: v.depth for v in result.violations}
             ran.facts = _found(model, result, violated, image["symmetry"], image["deadlock"])
@@ -161,6 +165,8 @@ def _found(
     }
     if violated:
         facts["violated"] = dict(violated)
+        if result.complete:
+            facts["properties"] = {name: "holds" for name in result.premises if name not in violated}
     else:
         possible = {i.action.name for i in model.instances}
         facts["generated_states"] = result.generated_states
