@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +169,12 @@ QUICK = {
 def test_a_defect_is_found_and_shrunk_to_a_short_run(name: str) -> None:
     failure = violated(machine(f"replication/defect-{name}"), 3000)
     assert QUICK[name] <= len(failure.violation.path) <= QUICK[name] + 2
+
+
+@pytest.mark.parametrize("module", ["checker.testing", "checker.conformance.stateful"])
+def test_without_hypothesis_the_error_says_what_to_install(module: str) -> None:
+    program = f"import sys; sys.modules['hypothesis'] = None; import {module}"
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert last == f"ImportError: {module} needs the package hypothesis: pip install 'highwater[test]'"

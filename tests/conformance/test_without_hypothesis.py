@@ -1,0 +1,15 @@
+"""Lockstep and the pipe need nothing but the package itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_an_implementation_can_be_driven_without_hypothesis() -> None:
+    program = "import sys; sys.modules['hypothesis'] = None; sys.modules['pytest'] = None; import checker.conformance"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True
+    )
+    assert ended.returncode == 0, ended.stderr

@@ -1,0 +1,100 @@
+"""Every defect of the gallery that takes 15 steps or fewer is found: ``python -m tests.machine.test_gallery`` measures.
+
+What it prints is the table of docs/testing.md.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import Verbosity, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from checker.docs import defects
+from checker.testing import ModelMachine, Violated, machine
+
+ROOT = Path(__file__).parents[2]
+MOST_STEPS = 15
+RUNS = 20_000
+
+
+@dataclass(frozen=True)
+class Found:
+    """When a defect was found: runs and steps until then, and the lengths of the run and of what was told."""
+
+    runs: int
+    steps: int
+    seconds: float
+    length: int
+    shrunk: int
+
+
+def depths() -> dict[str, int]:
+    """The defects of the committed gallery with a run of that many steps, each with the shortest one's length."""
+    rows = re.findall(
+        r"^\| \[([\w-]+)\]\(#[\w-]+\).*\| (\d+) \| [\d,]+ \|$", (ROOT / "docs/gallery.md").read_text(), re.M
+    )
+    return {name: int(depth) - 1 for name, depth in rows if int(depth) - 1 <= MOST_STEPS}
+
+
+def search(name: str) -> Found | None:
+    """Look for a defect, the same way every time."""
+    made = machine(defects.PLACE + name)
+    runs, steps, length = 0, 0, 0
+
+    def count(self: ModelMachine) -> None:
+        nonlocal runs, steps, length
+        if not length:
+            runs, steps = runs + 1, steps + len(self.path)
+            length = len(self.path) if self.violated else 0
+
+    made.teardown = count  # type: ignore[method-assign]
+    chosen = settings(
+        made.TestCase.settings, max_examples=RUNS, derandomize=True, database=None, verbosity=Verbosity.quiet
+    )
+    started = time.process_time()
+    try:
+        run_state_machine_as_test(made, settings=chosen)
+    except Violated as failure:
+        seconds = time.process_time() - started
+        return Found(runs, steps, seconds, length, len(failure.violation.path))
+    return None
+
+
+def test_they_are_read_off_the_gallery() -> None:
+    assert set(depths()) <= set(defects.names())
+    assert {"last-replica-standing": 14, "min-isr-copies": 1}.items() <= depths().items()
+    assert "late-fetch" not in depths(), "it takes 20 steps"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", depths())
+def test_it_is_found(name: str) -> None:
+    found = search(name)
+    assert found is not None
+    assert depths()[name] <= found.shrunk <= found.length
+
+
+def main() -> None:
+    """Print the table."""
+    print("| defect | runs | steps | CPU seconds | found with | shrunk to | shortest |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name, shortest in sorted(depths().items(), key=lambda item: item[1]):
+        found = search(name)
+        if found is None:
+            print(f"| `{name}` | not in {RUNS:,} runs | | | | | {shortest} |")
+        else:
+            print(
+                f"| `{name}` | {found.runs:,} | {found.steps:,} | {found.seconds:.1f} | {found.length} | "
+                f"{found.shrunk} | {shortest} |"
+            )
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
