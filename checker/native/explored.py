@@ -36,6 +36,7 @@ from checker.native.worker import Worker
 from checker.search import EngineError, Progress, ProgressCallback, SearchOptions
 from model.language.model import Model
 
+
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
     """All states of a model and the steps between them, whatever its properties are.
 

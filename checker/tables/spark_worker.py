@@ -49,7 +49,9 @@ def _program(run: Run) -> TableProgram:
         request = ModelRequest.read(run.request)
         found = TableProgram(request.model(), request)
         if found.content != run.content:
-            raise EngineError("a worker has another version of the checker or of the protocol than the driver")
+            raise EngineError(
+                "a worker has another version of the checker or of the protocol than the driver"
+            )
         _programs.clear()
         _programs[run.content] = found
         gc.collect()
