@@ -13,14 +13,14 @@ from model.language.values import Bool, SeqValue, StructValue, as_bool
 
 
 def deliverable(channel: SeqValue, position: int) -> Bool:
-    """Whether a request can arrive next: it heads its connection, or is a late copy."""
+    """Whether a request can arrive next: it heads its connection. A late copy did so before it was one."""
     request = channel.at(position)
     before = [channel.at(earlier) for earlier in range(position)]
     waits = any_of(
         ~other.late & (other.controller == request.controller) & (other.broker_epoch == request.broker_epoch)
         for other in before
     )
-    return (channel.length > position) & (request.late | ~waits)
+    return (channel.length > position) & ~waits
 
 
 def without(channel: SeqValue, position: int) -> SeqValue:

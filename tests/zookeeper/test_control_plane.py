@@ -152,6 +152,28 @@ def test_a_broker_that_shuts_down_is_not_elected() -> None:
     assert run.partition[0] is None
 
 
+def test_a_broker_that_has_shut_down_and_is_back_counts_as_any_other() -> None:
+    run = Run(controlled_shutdowns=1).take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
+    assert run.state["controllers"][0]["shutting_down"] == [1]
+    run.take("finish_shutdown", b=1).take("start", b=1).take("read_broker_list", c=0)
+    assert run.state["controllers"][0]["shutting_down"] == []
+
+
+def test_a_controlled_shutdown_leaves_leadership_where_nobody_else_is_in_the_isr() -> None:
+    run = Run(controlled_shutdowns=1, bounces=1).bounce(1).take("read_broker_list", c=0)
+    run.take("begin_shutdown", b=0).take("take_controlled_shutdown", c=0, b=0)
+    assert run.partition == (0, 1, [0])
+
+
+def test_a_stopped_replica_starts_again_with_a_leader_and_isr() -> None:
+    run = Run(controlled_shutdowns=1, bounces=1)
+    run.take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
+    run.take("take_stop_replica", b=1, position=0)
+    assert run.state["brokers"][1]["stopped_for"] == 0
+    run.take("crash", b=0).take("read_broker_list", c=0).take("take_leader_and_isr", b=1, position=0)
+    assert run.state["brokers"][1]["stopped_for"] is None
+
+
 def test_a_new_controller_tells_everyone_and_elects_where_the_leader_is_gone() -> None:
     run = Run(failovers=1).take("fail_over", c=1)
     assert run.partition == (0, 0, [0, 1])
