@@ -22,6 +22,27 @@ def brokers_are_registered(m: Controller, s: State) -> Bool:
     return all_of(s.registrations[b].registered for b in m.broker)
 
 
+@invariant("966.3", rule="isr_may_become_empty")
+def somebody_leads_the_isr(m: Controller, s: State) -> Bool:
+    """Without a leader the ISR is empty: its last member leaves it when it cannot lead.
+
+    Else an election could pass over the ISR, and take an ELR member or the last known leader in its place.
+    """
+    return implies(s.partition.leader.is_none, s.partition.isr.is_empty)
+
+
+@invariant("B8, 966.9")
+def a_reassignment_has_two_ends(m: Controller, s: State) -> Bool:
+    """Replicas are listed once; without those that are added some are left, and so without those that are removed.
+
+    So there is somebody to go back to when a reassignment is cancelled.
+    """
+    p = s.partition
+    replicas = m.assigned(p)
+    left = ~(replicas - p.adding).is_empty & ~(replicas - p.removing).is_empty
+    return left & (size(replicas) == p.replicas.length)
+
+
 @invariant("966.4, 966.10, 966.11")
 def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Bool:
     """With the rules off that keep ELR, last known ELR and last known leader, these are empty.
@@ -104,13 +125,16 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
 
     They are the replicas that a Balanced recovery waits for. A change of min ISR or of the replicas, and
-    unclean election (Aggressive), are an operator's choices. An ISR member that loses its log and registers before
+    unclean election (Aggressive), are an operator's choices; without unclean recovery so is any election from
+    outside ISR and ELR. An ISR member that loses its log and registers before
     it is fenced is remembered nowhere: 966.10 speaks of ELR members only.
     """
     old, new = before.partition, after.partition
     chosen = (
         before.unclean_election | (old.replicas != new.replicas) | ~(m.min_isr(after) <= m.min_isr(before))
     )
+    if not m.on("unclean_recovery"):
+        chosen = chosen | (new.leader.is_some & ~(old.isr | old.elr).has(new.leader))
     registers = any_of(
         old.isr.has(b) & (before.registrations[b].epoch != after.registrations[b].epoch) for b in m.broker
     )
@@ -122,6 +146,8 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
 HELPERS: dict[str, tuple[Invariant, ...]] = {
     Controller.name: (
         brokers_are_registered,
+        somebody_leads_the_isr,
+        a_reassignment_has_two_ends,
         nobody_is_remembered_without_the_rules,
     ),
 }

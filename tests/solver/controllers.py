@@ -36,8 +36,9 @@ def controller(brokers: int, off: Collection[str] = (), profile: str = "kip_966"
     rules = set(DEFINITION.protocol.profiles[profile].rules)
     protocol, chosen = _unbounded(tuple(sorted(chosen.items())), profile)
     assert set(off) <= rules, "only a rule that is on can be switched off"
-    invariants = (*DEFINITION.invariants, *HELPERS.invariants)
-    return Model(protocol(chosen, rules - set(off)), invariants)
+    on = rules - set(off)
+    invariants = [i for i in (*DEFINITION.invariants, *HELPERS.invariants) if i.rule is None or i.rule in on]
+    return Model(protocol(chosen, on), invariants)
 
 
 def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:

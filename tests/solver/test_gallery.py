@@ -27,7 +27,8 @@ WHOLE = {
 GALLERY = [
     name
     for name in scenarios.titles()
-    if name.startswith(tuple(WHOLE)) and (scenarios.find(name).promise.violated or "/defect-" in name)
+    if name.startswith(tuple(WHOLE)) and "/gap-" not in name
+    if scenarios.find(name).promise.violated or "/defect-" in name
 ]
 QUICK = {
     "replication/defect-join-below-hwm",
@@ -69,6 +70,26 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
     assert solved(model, depth) == expected
     if expected:
         assert solved(every_rule_on(scenario), depth) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "closed"),
+    [
+        (
+            "replication/gap-recovery-quorum",
+            Overrides(rules={"fenced_before_registration": True}),
+        ),
+        ("replication/controller/gap-resumed-shutdown", Overrides({"resumed_shutdowns": 0})),
+    ],
+)
+def test_gaps_of_the_proposal_are_found_and_closed_by_what_is_outside_of_it(
+    name: str, closed: Overrides
+) -> None:
+    scenario = scenarios.find(name)
+    assert explored(Request.of(scenario, Overrides()).model()) == dict.fromkeys(scenario.promise.violated, 6)
+    result = native.search(Request.of(scenario, closed).model(), SearchOptions(workers=1))
+    assert result.complete
+    assert not result.violations
 
 
 def test_all_kinds_of_defects_are_in_the_gallery() -> None:
