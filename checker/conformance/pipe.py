@@ -35,6 +35,7 @@ class PipeAdapter(Adapter):
     def __init__(self, command: Sequence[str], *, timeout: float = 10.0, start_timeout: float = 60.0) -> None:
         self.timeout, self._last_id, self._buffer = timeout, 0, b""
         self._said: deque[str] = deque(maxlen=5)
+        self._broken: str | None = None
         try:
             self._process = subprocess.Popen(
                 list(command),
@@ -107,9 +108,21 @@ class PipeAdapter(Adapter):
         self.close()
 
     def _call(self, call: str, fields: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Send a request and read its answer."""
+        """Send a request and read its answer. Once that went wrong it goes wrong in the same way for ever."""
+        if self._broken is None:
+            deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+            try:
+                answer = self._exchange(call, fields, deadline)
+            except AdapterError as wrong:
+                self._broken = str(wrong)
+        if self._broken is not None:
+            raise AdapterError(self._broken)
+        if "failure" in answer:
+            raise AdapterError(f"{call}: it failed: {printable(answer['failure'], 200)}")
+        return answer
+
+    def _exchange(self, call: str, fields: Mapping[str, Any], deadline: float) -> dict[str, Any]:
         self._last_id += 1
-        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         line = json.dumps({"id": self._last_id, "call": call, **fields}).encode() + b"\n"
         if len(line) > MAX_LINE:
             raise AdapterError(f"{call}: the request is longer than {MAX_LINE} bytes")
@@ -118,15 +131,12 @@ class PipeAdapter(Adapter):
         try:
             answer = json.loads(raw)
         except (ValueError, RecursionError):
-            raise AdapterError(
-                f"{call}: the answer is not JSON: {printable(raw.decode(errors='replace'), 80)}"
-            ) from None
+            shown = printable(raw.decode(errors="replace"), 80)
+            raise AdapterError(f"{call}: the answer is not JSON: {shown}") from None
         if not isinstance(answer, dict):
             raise AdapterError(f"{call}: the answer is not an object: {_short(answer)}")
         if answer.get("id") != self._last_id:
             raise AdapterError(f"{call}: the answer has id {answer.get('id')!r:.40}, not {self._last_id}")
-        if "failure" in answer:
-            raise AdapterError(f"{call}: it failed: {printable(answer['failure'], 200)}")
         return answer
 
     def _send(self, line: bytes, call: str, deadline: float) -> None:

@@ -43,7 +43,7 @@ class ScenarioFile(pytest.File):
     def request(self) -> Request:
         """What is asked: the file, and the options over it."""
         scenario = scenarios.read(self.path, self.nodeid)
-        return Request.of(scenario, runs.overrides(self.config))
+        return runs.fitted(self.config, Request.of(scenario, runs.overrides(self.config)))
 
     @cached_property
     def explored(self) -> tuple[Model, Outcome]:

@@ -25,6 +25,18 @@ def overrides(config: pytest.Config) -> Overrides:
     )
 
 
+def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
+    """A request as the engine can take it: the interpreter does not reduce by symmetry, so counts are void then."""
+    return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
+
+
+def _engine(config: pytest.Config, engine: str | None) -> str:
+    name = engine or config.getoption("--highwater-engine") or engines.DEFAULT
+    if name not in ("native", "interpreter"):
+        raise InputError(f"--highwater-engine {name}: native or interpreter")
+    return str(name)
+
+
 def search(
     config: pytest.Config,
     request: Request,
@@ -34,11 +46,7 @@ def search(
     limit_seconds: float | None = None,
 ) -> tuple[Model, Outcome]:
     """Explore what is asked; arguments go over options. Raises InputError, LanguageError or KeyboardInterrupt."""
-    engine = engine or config.getoption("--highwater-engine") or engines.DEFAULT
-    if engine not in ("native", "interpreter"):
-        raise InputError(f"--highwater-engine {engine}: native or interpreter")
-    if engine == "interpreter":
-        request = request.without_symmetry()
+    engine, request = _engine(config, engine), fitted(config, request, engine)
     options = SearchOptions(
         workers=config.getoption("--highwater-workers") or (1 if "PYTEST_XDIST_WORKER" in os.environ else 0),
         limit_states=limit_states or config.getoption("--highwater-limit-states"),
@@ -70,4 +78,4 @@ def summary(outcome: Outcome) -> str:
     return f"{said}; {notes}" if notes else said
 
 
-__all__ = ["overrides", "search", "summary", "told"]
+__all__ = ["fitted", "overrides", "search", "summary", "told"]

@@ -109,11 +109,12 @@ def test_whatever_the_other_end_does_is_one_error(rest: str, said: str) -> None:
 
 
 def test_a_process_that_reads_nothing_is_not_waited_for() -> None:
-    with PipeAdapter([sys.executable, "-c", f"{HELLO}time.sleep(60)"], timeout=0.5) as adapter:
-        with pytest.raises(AdapterError, match="reset: no answer in time"):
-            adapter.reset({"text": "x" * 500_000})
-        with pytest.raises(AdapterError, match="the request is longer"):
-            adapter.reset({"text": "x" * 2_000_000})
+    deaf = [sys.executable, "-c", f"{HELLO}time.sleep(60)"]
+    late = pytest.raises(AdapterError, match="reset: no answer in time")
+    with PipeAdapter(deaf, timeout=0.5) as adapter, late:
+        adapter.reset({"text": "x" * 500_000})
+    with PipeAdapter(deaf) as adapter, pytest.raises(AdapterError, match="the request is longer"):
+        adapter.reset({"text": "x" * 2_000_000})
 
 
 def test_a_start_that_fails_is_one_error() -> None:
@@ -145,3 +146,13 @@ def test_closing_ends_what_the_command_started() -> None:
         assert not Path(f"/proc/{child}").exists()
     with pytest.raises(AdapterError, match="closed"):
         adapter.observe()
+
+
+def test_a_driver_that_dies_ends_the_machine_with_one_error() -> None:
+    made = conformance_machine(
+        SCENARIO, PipeAdapter([sys.executable, "-c", f"{HELLO}sys.exit('gone')"]), CONTRACT
+    )
+    chosen = settings(made.TestCase.settings, max_examples=5, database=None)
+    with pytest.raises(AdapterError, match="the process ended with status 1; it said: gone"):
+        run_state_machine_as_test(made, settings=chosen)
+    made.adapter.close()  # type: ignore[attr-defined]

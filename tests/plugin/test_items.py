@@ -128,7 +128,21 @@ def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*nobody knows whether no_acknowledged_write_is_lost holds*"])
     result = run(project, "--highwater", "--highwater-engine", "abacus")
+    result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["--highwater-engine abacus: native or interpreter"])
+
+
+def test_the_interpreter_counts_without_symmetry_so_counts_are_no_items(project: pytest.Pytester) -> None:
+    text = (
+        'protocol = "replication"\nprofile = "kip_966"\nsymmetry = true\nproperties = ["leader_completeness"]\n'
+        "[parameters]\nbrokers = 2\nreplication_factor = 2\n[expect]\ndepth = 1\n"
+    )
+    scenario(project, "small", text)
+    result = run(project, "--highwater", "--collect-only", "-q")
+    result.stdout.fnmatch_lines(["small.scenario.toml::holds*"])
+    result.stdout.no_fnmatch_line("*depth*")
+    result = run(project, "--highwater", "--collect-only", "-q", "--highwater-engine", "native")
+    result.stdout.fnmatch_lines(["small.scenario.toml::depth*"])
 
 
 def test_a_file_that_is_no_scenario_is_one_line(project: pytest.Pytester) -> None:
