@@ -122,6 +122,10 @@ class SparkReplay:
             )
         except Unreadable as wrong:
             raise InputError(str(wrong)) from None
+        finally:
+            # Of attempts that were lost or interrupted.
+            for file in Path(out).glob("*/.part-*") if out is not None else ():
+                file.unlink(missing_ok=True)
         if out is not None:
             from checker.spark.replay_tables import Tables
 
