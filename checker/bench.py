@@ -23,7 +23,7 @@ from typing import Any
 
 import click
 
-from checker import bench_proofs
+from checker import bench_liveness, bench_proofs
 from traces.generation import write_log
 from traces.kafka.metadata_log import open_metadata_log
 from traces.metadata.replay import replay_metadata
@@ -253,8 +253,17 @@ def proofs_section(repeat: int) -> str:
     return bench_proofs.section(rows, machine())
 
 
-def page(rows: list[str], idle: int, replay: str, proofs: str) -> str:
-    """The page's text; ``replay`` and ``proofs`` are its parts about these."""
+def liveness_section(repeat: int) -> str:
+    """The part of the page about liveness."""
+    rows = []
+    for measured in bench_liveness.rows(repeat):
+        rows.append(measured)
+        click.echo(measured)
+    return bench_liveness.section(rows, machine())
+
+
+def page(rows: list[str], idle: int, replay: str, proofs: str, liveness: str) -> str:
+    """The page's text; ``replay``, ``proofs`` and ``liveness`` are its parts about these."""
     return "\n".join(
         [
             "# Benchmarks",
@@ -276,6 +285,7 @@ def page(rows: list[str], idle: int, replay: str, proofs: str) -> str:
             "",
             replay,
             proofs,
+            liveness,
         ]
     )
 
@@ -284,12 +294,18 @@ def page(rows: list[str], idle: int, replay: str, proofs: str) -> str:
 @click.option("--quick", is_flag=True, help="One run of each, and nothing written.")
 @click.option("--only-replay", is_flag=True, help="Only the replay of a metadata log.")
 @click.option("--only-prove", is_flag=True, help="Only what Z3 is asked.")
+@click.option("--only-liveness", is_flag=True, help="Only the search for liveness.")
 @click.option("--only-spark-replay", is_flag=True, help="Only the replay on Spark, printed and not written.")
 @click.option(
     "--replay", type=Path, hidden=True, help="Replay a log in this process, and print what it took."
 )
 def main(
-    quick: bool, only_replay: bool, only_prove: bool, only_spark_replay: bool, replay: Path | None
+    quick: bool,
+    only_replay: bool,
+    only_prove: bool,
+    only_liveness: bool,
+    only_spark_replay: bool,
+    replay: Path | None,
 ) -> None:
     """Measure, and write docs/benchmarks.md."""
     if replay is not None:
@@ -311,6 +327,11 @@ def main(
         if not quick:
             write_section(bench_proofs.HEADING, section)
         return
+    if only_liveness:
+        section = liveness_section(1 if quick else bench_liveness.REPEAT)
+        if not quick:
+            write_section(bench_liveness.HEADING, section)
+        return
     idle = idle_memory()
     rows = []
     done: dict[tuple[str, ...], list[Run]] = {}
@@ -321,8 +342,9 @@ def main(
         click.echo(rows[-1])
     replay_part = replay_section(replay_rows(1 if quick else REPLAY_REPEAT))
     proofs_part = proofs_section(1 if quick else bench_proofs.REPEAT)
+    liveness_part = liveness_section(1 if quick else bench_liveness.REPEAT)
     if not quick:
-        PAGE.write_text(page(rows, idle, replay_part, proofs_part), encoding="utf-8")
+        PAGE.write_text(page(rows, idle, replay_part, proofs_part, liveness_part), encoding="utf-8")
         click.echo(f"wrote docs/{PAGE.name}")
 
 
