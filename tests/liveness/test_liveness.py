@@ -1,0 +1,192 @@
+"""Planted livelocks are found with a loop that is real; what bounds, limits and requests mean for a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from checker import counterexample, engines
+from checker.counterexample import BrokenRunError
+from checker.liveness import violating_run
+from checker.search import SearchOptions, Violation
+from model.language import LanguageError, Model, leads_to, weak
+from model.language.liveness import Liveness, either, strong
+from tests.liveness import protocols
+from tests.liveness.protocols import Cut, ErrorLoop, Flapping
+
+
+def found(model: Model, name: str) -> Violation | None:
+    prop = next(p for p in model.liveness if p.name == name)
+    explored = engines.explore("interpreter")(model, SearchOptions(), None)
+    return violating_run(explored, prop).violation
+
+
+def told(model: Model, violation: Violation | None) -> str:
+    assert violation is not None
+    (example,) = counterexample.follow_all(model, [violation])
+    return "\n".join(counterexample.plain(model, example))
+
+
+@pytest.fixture(scope="module")
+def flapping() -> Model:
+    return Model(Flapping(), (), Flapping.liveness)
+
+
+def test_weak_fairness_is_not_enough_for_a_link_that_flaps(flapping):
+    text = told(flapping, found(flapping, "delivered_weakly"))
+    assert "cannot be taken" not in text
+    assert found(flapping, "delivered_strongly") is None
+
+
+def test_each_assumption_is_needed(flapping):
+    text = told(flapping, found(flapping, "delivered_if_the_link_stays"))
+    assert "after 1 step: it ends there" in text
+    assert "due since state 2" in text
+
+
+def test_a_goal_that_nobody_works_for_is_missed_in_the_initial_state(flapping):
+    violation = found(flapping, "sent")
+    assert violation is not None
+    assert violation.loop_start == len(violation.path)
+
+
+def test_a_fetch_and_error_loop_is_found():
+    model = Model(ErrorLoop(), (), ErrorLoop.liveness)
+    text = told(model, found(model, "progress"))
+    assert "violated after 0 steps by a loop of 3 steps" in text
+    assert "and then for ever:" in text
+    assert "and so on from state 1" in text
+    assert found(Model(ErrorLoop({"planted": 0}), (), ErrorLoop.liveness), "progress") is None
+
+
+def test_a_fair_step_that_is_cut_can_be_taken():
+    model = Model(Cut(), (), Cut.liveness)
+    assert found(model, "high") is None  # each loop leaves out a step that could go on outside
+    unfair = Model(Cut(), (), [replace(protocols.high, fair=())])
+    assert found(unfair, "high") is not None
+
+
+def test_what_a_limit_left_unexpanded_takes_no_part(flapping):
+    prop = next(p for p in flapping.liveness if p.name == "delivered_if_the_link_stays")
+    explored = engines.explore("interpreter")(flapping, SearchOptions(), None)
+    for expanded, violated in ((1, False), (len(explored.states), True)):
+        early = replace(explored, expanded=expanded, stopped_by="states")
+        assert (violating_run(early, prop).violation is not None) == violated
+
+
+@pytest.mark.parametrize(
+    ("path", "loop_start", "why"),
+    [
+        (("send",), 0, "does not close"),
+        (("send", "link_up", "deliver"), 3, "the goal is reached"),
+        (("link_up", "link_down"), 0, "the goal is reached, or never asked for"),
+        (("send", "link_up"), 2, "not fair: strong deliver"),
+        (("send",), 1, "not fair: weak link_up"),
+    ],
+)
+def test_a_run_that_violates_nothing_is_refused(flapping, path, loop_start, why):
+    numbers = {i.action.name: n for n, i in enumerate(flapping.instances)}
+    run = Violation(
+        "delivered_strongly", flapping.initial[0], tuple(numbers[a] for a in path), loop_start=loop_start
+    )
+    with pytest.raises(BrokenRunError, match=why):
+        counterexample.follow_all(flapping, [run])
+
+
+def declared(**fields: object) -> Liveness:
+    return replace(protocols.delivered_strongly, **fields)
+
+
+@pytest.mark.parametrize(
+    ("liveness", "message"),
+    [
+        (declared(fair=weak("delivr")), "'delivr' fair, which is no action of flapping"),
+        (declared(fair=weak("deliver", by=["broker"])), "deliver have no parameter 'broker'"),
+        (declared(fair=strong("deliver", again=False)), "no parameter 'again'"),
+        (declared(function=lambda m, s: s.sent), "returns (premise, goal)"),
+    ],
+)
+def test_what_is_declared_wrongly_is_said(liveness, message):
+    with pytest.raises(LanguageError) as wrong:
+        Model(Flapping(), (), [liveness])
+    assert message in str(wrong.value)
+
+
+def test_actions_that_are_fair_as_one_are_one_group():
+    @leads_to("T", fair=weak(either("link_up", "deliver")) + weak("link_up", "deliver"))
+    def some(m, s):
+        """."""
+        return s.sent, s.arrived
+
+    (prop,) = Model(Flapping(), (), [some]).liveness
+    assert [g.label for g in prop.groups] == [
+        "weak link_up or deliver()",
+        "weak link_up()",
+        "weak deliver()",
+    ]
+    assert len(prop.groups[0].instances) == 2
+
+
+# --- the command ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    def write(*lines: str) -> str:
+        (tmp_path / "flapping.py").write_text(
+            "from tests.liveness.protocols import Flapping\nPROTOCOL = Flapping\n"
+        )
+        file = tmp_path / "live.toml"
+        file.write_text("\n".join(['protocol = "flapping.py"', *lines]))
+        return str(file)
+
+    return write
+
+
+LIVE = 'properties = ["delivered_weakly", "delivered_strongly"]'
+
+
+def test_a_promise_of_a_violation_is_kept(highwater, scenario):
+    file = scenario(LIVE, "[expect]", 'violated = ["delivered_weakly"]')
+    run = highwater("check", file, "--engine", "interpreter", "--json", "-")
+    assert run.status == 0
+    (result,) = run.results
+    (violation,) = result["violations"]
+    assert result["properties"] == ["delivered_weakly", "delivered_strongly"]
+    assert violation["kind"] == "leads-to"
+    assert violation["loop_start"] < len(violation["trace"])
+    assert result["premises"]["delivered_strongly"] == 2
+
+
+def test_without_being_named_liveness_is_not_checked(highwater, scenario):
+    (result,) = highwater("check", scenario(), "--engine", "interpreter", "--json", "-").results
+    assert result["properties"] == []
+
+
+def test_a_limit_makes_it_inconclusive(highwater, scenario):
+    run = highwater(
+        "check",
+        scenario('properties = ["delivered_strongly"]'),
+        "--engine",
+        "interpreter",
+        "--limit-states",
+        1,
+    )
+    assert run.status == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("check", "--engine", "spark"), "--engine spark"),
+        (("check", "--symmetry"), "cannot be checked with symmetry"),
+        (("simulate",), "random walks come to no end"),
+        (("prove",), "Z3 is asked of invariants only"),
+    ],
+)
+def test_where_it_makes_no_sense_it_is_refused(highwater, scenario, arguments, message):
+    command, *options = arguments
+    run = highwater(command, scenario(LIVE), *options)
+    assert run.status == 2
+    assert message in run.err
