@@ -5,7 +5,8 @@ What is left out. Membership is fixed; there are no snapshots; logs are on disk 
 that it took, as neither a voter nor a candidate moves between its vote and the end of the election. Elections that
 fail, and pre-votes, are not told: they show as members that are slow. A member learns of a leader at any time after
 its election, or never. An answer has one record at most. A member has one fetch under way in an epoch: a new one is
-sent when the last is answered or lost. An error tells nothing, so the fetch just ends.
+sent when the last is answered or lost. An error tells nothing, so the fetch just ends; a fetch that is parked ends when
+its leader leads no more.
 """
 
 from __future__ import annotations
