@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from model.language import graph
-from model.language.errors import place
 from model.language.graph import Node
 from model.language.model import Instance, Model, trace_instance
 from model.language.tracing import guards_so_far
@@ -64,8 +63,7 @@ def _branches(model: Model, instance: Instance) -> Iterator[Question]:
     found: dict[tuple[str, int], Question] = {}
     name = instance.action.name
 
-    def watch(condition: Node) -> None:
-        where = place()
+    def watch(condition: Node, where: str | None) -> None:
         if condition.is_const or where is None or (where, condition.id) in found:
             return
         before = graph.all_(g.node for g in guards_so_far())

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from model.language import graph
-from model.language.errors import fail
+from model.language.errors import fail, place
 from model.language.graph import BITS, BOOL, INT, Node
 
 if TYPE_CHECKING:
@@ -387,12 +387,12 @@ def lift_like(like: Value, other: object) -> Value:
     raise fail(f"expected a number, not {other!r}")
 
 
-_watch: ContextVar[Callable[[Node], None] | None] = ContextVar("watch", default=None)
+_watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
-def watching(watch: Callable[[Node], None]) -> Iterator[None]:
-    """While inside, ``watch`` is called with the condition of every ``where``, when that is traced."""
+def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
+    """While inside, ``watch`` is called with the condition of every ``where`` that is traced, and its place."""
     token = _watch.set(watch)
     try:
         yield
@@ -404,7 +404,7 @@ def where(condition: Bool | bool, yes: Any, no: Any) -> Any:
     """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
     condition = as_bool(condition)
     if (watch := _watch.get()) is not None:
-        watch(condition.node)
+        watch(condition.node, place())
     if not isinstance(yes, Value) and not isinstance(no, Value):
         yes = _plain(yes)
     if not isinstance(yes, Value) or (isinstance(no, OptionValue) and not isinstance(yes, OptionValue)):
