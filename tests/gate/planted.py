@@ -94,7 +94,7 @@ CHANGES = (
         True,
         (
             "the expressions changed",
-            "action leader_shrink_isr: other expressions",
+            "action leader_shrink_isr:",
             "it does the same in each of the",
         ),
         ("different",),
