@@ -39,6 +39,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     ("ineligible_replica_check",): {
         "isr_is_active": {"alter_partition"},
         "only_active_brokers_join_the_isr": {"alter_partition"},
+        "somebody_leads_the_isr": {"alter_partition"},
     },
     # 903.4. A replica that lost its log joins by a fetch of its former self.
     ("member_epoch_check",): {"electable_are_complete": {"alter_partition"}},
@@ -77,12 +78,9 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     },
     # 966.10. An ELR member that lost its log is forgotten.
     ("last_known_elr",): {"recovery_quorum_keeps_min_isr_members": {"register"}},
-    # 966.11. "No leader" is written over the leader that was remembered.
-    ("last_known_leader_kept",): {"last_known_leader_is_a_broker": SHRINKS},
-    # 966.9. Whatever can complete a reassignment can leave fewer than min ISR of its own accord.
+    # 966.9. Whatever can complete a reassignment can leave fewer replicas than min ISR, all of them in the ISR.
     ("reassignment_needs_min_isr",): {
-        "enough_hold_what_is_committed": CHANGES,
-        "last_known_elr_is_not_electable": CHANGES | REASSIGNS,
+        "last_known_elr_is_not_electable": (CHANGES | REASSIGNS) - {"unfence"},
     },
     # Alone it breaks nothing (below): with min ISR members left the ELR is empty. Without that rule it matters.
     ("elr_within_replicas", "reassignment_needs_min_isr"): dict.fromkeys(
@@ -116,6 +114,8 @@ HARMLESS = {
     "clean_registration",
     # With min ISR members left after a reassignment the ELR is empty.
     "elr_within_replicas",
+    # Without a leader the ISR is empty, unless a shutdown is resumed: "no leader" is written over nobody.
+    "last_known_leader_kept",
 }  # fmt: skip
 """Rules that no proof here rests on, as these properties or this protocol do not concern them."""
 
