@@ -32,7 +32,7 @@ REFUSED_ONE_IN = 4
 def _operations(draw: st.DrawFn) -> Burst:
     running: ConformanceMachine = draw(st.runner())
     taste, orders = draw(bursts)
-    return Burst(tuple(running.go(taste, orders)))
+    return Burst(running.go(taste, orders))
 
 
 class ConformanceMachine(RuleBasedStateMachine):
@@ -61,7 +61,7 @@ class ConformanceMachine(RuleBasedStateMachine):
         """Tell what the operations came to: they were carried out when they were drawn."""
         __tracebackhide__ = True
         if self.mismatch is not None:
-            raise self._shortest(self.mismatch)
+            raise self._shortest(self.mismatch).with_traceback(None)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
         """Carry out an operation for each order of preference, until one is a mismatch."""

@@ -6,8 +6,7 @@ are looked at; a run to a violation is shrunk by its steps and told as any count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
@@ -49,11 +48,11 @@ class Violated(AssertionError):
         self.counterexample, self.violation = example, violation
 
 
-@dataclass(frozen=True)
 class Burst:
     """Steps that were taken one after the other, by what they are called."""
 
-    steps: tuple[str, ...]
+    def __init__(self, steps: Iterable[str]) -> None:
+        self.steps = tuple(steps)
 
     def __repr__(self) -> str:
         return "; ".join(self.steps) or "nothing"
@@ -64,7 +63,7 @@ def _steps(draw: st.DrawFn) -> Burst:
     """The next steps of the machine that is running, taken while they are drawn: each depends on the one before."""
     running: ModelMachine = draw(st.runner())
     taste, orders = draw(bursts if running.swarm else plain_bursts)
-    return Burst(tuple(running.go(taste, orders)))
+    return Burst(running.go(taste, orders))
 
 
 class ModelMachine(RuleBasedStateMachine):
