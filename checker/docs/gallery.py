@@ -19,7 +19,8 @@ Each rule of the replication protocol was added to Kafka, or proposed, because s
 rules are taken off, one scenario for each defect, and the checker finds a shortest run to a state in which a promise
 is broken. With every rule on and the same budgets of faults no such run was found
 ([replication-rules.md](replication-rules.md); `tests/replication/test_defects.py` says how far was searched). The
-metadata quorum has a gallery of its own, [quorum-gallery.md](quorum-gallery.md). To see a run with all its details:
+metadata quorum has a gallery of its own, [quorum-gallery.md](quorum-gallery.md), and so has ZooKeeper mode,
+[zookeeper-gallery.md](zookeeper-gallery.md). To see a run with all its details:
 
 ```console
 $ highwater check replication/defect-last-replica-standing

@@ -1,0 +1,57 @@
+"""The pages on ZooKeeper mode: what they say of rules and defects is what there is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from checker.docs import DOCS
+from checker.docs.zookeeper import failing_under, section
+from checker.docs.zookeeper_notes import GROUPS
+from invariants.zookeeper import INVARIANTS, LIVENESS
+from model.zookeeper.rules import PROFILES, RULES
+
+COLUMNS = [p.name for p in (*INVARIANTS, *LIVENESS)]
+BROKER_EPOCHS = len(RULES) - len(PROFILES["before_kip_380"].rules)
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[str, dict[str, str]]:
+    """The committed table: row to property to cell, where something fails."""
+    found = {}
+    for line in (DOCS / "zookeeper.md").read_text(encoding="utf-8").splitlines():
+        title, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        if len(cells) == len(COLUMNS) and title not in ("rules", "---"):
+            found[title] = {name: cell for name, cell in zip(COLUMNS, cells, strict=True) if cell}
+    return found
+
+
+def test_the_proposal_keeps_every_property_and_each_rule_is_needed_for_one(
+    table: dict[str, dict[str, str]],
+) -> None:
+    assert table["all on"] == {}
+    assert set(table) == {"all on", "profile `before_kip_380`", *(f"`{rule}` off" for rule in RULES)}
+    assert {title for title, failed in table.items() if not failed} == {"all on"}
+    assert {name for failed in table.values() for name in failed} >= set(COLUMNS) - {"sessions_come_back"}
+
+
+def test_without_the_proposal_all_fails_that_it_promises(table: dict[str, dict[str, str]]) -> None:
+    promised = {i.name for i in (*INVARIANTS, *LIVENESS) if i.source.startswith("380.")}
+    assert promised - set(table["profile `before_kip_380`"]) == {"sessions_come_back"}
+    assert BROKER_EPOCHS == 8
+
+
+def test_a_row_of_the_table_is_up_to_date(table: dict[str, dict[str, str]]) -> None:
+    """Of one of its searches; the slow tests write the whole page anew."""
+    found = failing_under(frozenset(RULES) - {"bounced_broker_fails_first"}, 3)
+    told = table["`bounced_broker_fails_first` off"]
+    assert found
+    for name, depth in found.items():
+        assert told[name] == "fails" or int(told[name]) <= depth
+
+
+def test_the_gallery_has_every_defect_and_its_run_is_up_to_date() -> None:
+    text = (DOCS / "zookeeper-gallery.md").read_text(encoding="utf-8")
+    assert re.findall(r"^### (.+)$", text, re.M) == [name for _, names in GROUPS for name in names]
+    assert section("defect-stop-replica").strip() in text
