@@ -79,6 +79,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     # 966.10. An ELR member that lost its log is forgotten.
     ("last_known_elr",): {"recovery_quorum_keeps_min_isr_members": {"register"}},
     # 966.9. Whatever can complete a reassignment can leave fewer replicas than min ISR, all of them in the ISR.
+    # Unfencing decides on an empty ISR, with which none completes.
     ("reassignment_needs_min_isr",): {
         "last_known_elr_is_not_electable": (CHANGES | REASSIGNS) - {"unfence"},
     },
@@ -90,7 +91,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
             "electable_are_complete",
             "last_known_elr_is_not_electable",
         ),
-        CHANGES | REASSIGNS,
+        (CHANGES | REASSIGNS) - {"unfence"},
     ),
     # B8. Any change can complete a reassignment, and then a replica is gone.
     ("reassignment_bumps_leader_epoch",): {"removed_replica_ends_the_leader_epoch": CHANGES | REASSIGNS},
