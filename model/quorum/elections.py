@@ -39,7 +39,7 @@ class Elections(Fetching):
     )
     def elect(self, s: State, candidate: Number, electorate: SetValue) -> None:
         """A majority, the candidate in it, moves to a new epoch and votes for one that is not behind it."""
-        voters = [v for v in self.voter if electorate.has(v).node.value]
+        voters = [v for v in self.voter if electorate.has(v)]
         require("the candidate votes for itself", electorate.has(candidate))
         me = s.members[candidate]
         require("the candidate does not lead", ~self.leads(candidate, me))

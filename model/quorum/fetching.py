@@ -7,7 +7,7 @@ from typing import Any
 from model.language import State, action, greatest, least, require, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
-from model.language.values import OptionValue, StructValue
+from model.language.values import OptionValue, StructValue, as_bool
 from model.quorum.cluster import UNKNOWN
 from model.quorum.leadership import Leadership
 from model.replication import logs
@@ -27,12 +27,12 @@ class Fetching(Leadership):
 
     def may_park(self, leader: Number, remote: OptionValue, hwm: Number) -> Truth:
         """1166.2, 1166.4. Whether a leader with this HWM may park a fetch that has no new records."""
-        all_park = (hwm == hwm) | remote.is_none
         if self.is_older(leader) or not self.on("behind_is_answered"):
-            return all_park
-        missing = all_park if self.on("missing_hwm_is_greatest") else hwm <= UNKNOWN
+            return as_bool(True)
+        missing = as_bool(True) if self.on("missing_hwm_is_greatest") else hwm <= UNKNOWN
         told = hwm <= remote.value if self.on("equal_hwm_parks") else hwm < remote.value
-        return where(remote.is_some, told, missing)
+        parks: Truth = where(remote.is_some, told, missing)
+        return parks
 
     @action("KRaft, 1166.1", says="member {f} sends a fetch", f="member")
     def send_fetch(self, s: State, f: Number) -> None:
@@ -63,7 +63,7 @@ class Fetching(Leadership):
         fetch = request.value
         require("it is for this member", fetch.leader == leader)
         require("the fetch can be used", self.can_use(leader, me, fetch))
-        diverging = fetch.offset < 0
+        diverging = as_bool(False)
         if self.on("divergence_check"):
             diverging = logs.diverges(me.log, fetch.offset, fetch.last_epoch)
         noted = me
