@@ -46,6 +46,8 @@ class SequenceChart:
         lines = ["sequenceDiagram"]
         lines += [f"    participant L{i} as {escape(title)}" for i, title in enumerate(self.titles)]
         for number, (before, step) in enumerate(itertools.pairwise(example.steps), 2):
+            if example.loop and number == example.loop.start + 2:
+                lines.append("    loop for ever")
             lane = self.lane(step)
             place = self._span() if lane is None else f"L{lane}"
             told = self.told(step, lane)
@@ -53,6 +55,8 @@ class SequenceChart:
             lines.append(f"    Note over {place}: {_paragraphs(note)}")
             for receiver, text in self.sent(before.state, step.state):
                 lines.append(f"    L{lane or 0}-)L{receiver}: {escape(text)}")
+        if example.loop and example.loop.start < len(example.steps) - 1:
+            lines.append("    end")
         meaning = f"{example.name} is violated: {example.meaning}"
         lines.append(f"    Note over {self._span()}: {_paragraphs([meaning], 2 * _WIDTH)}")
         return "\n".join(lines) + "\n"

@@ -32,11 +32,11 @@ class Graph:
 def graphs(draw: st.DrawFn, largest: int = 6) -> Graph:
     """Graphs of a few states, with up to three actions of two choices each."""
     states = draw(st.integers(1, largest))
-    move = st.one_of(st.none(), st.integers(0, states - 1), st.integers(0, states - 1), st.just(CUT))
+    move = st.one_of(st.none(), *[st.integers(0, states - 1)] * 3, st.just(CUT))
     choice = st.tuples(*[move] * states)
     actions = draw(st.integers(1, 3))
     moves = draw(st.tuples(*[st.tuples(choice, choice)] * actions))
-    some = st.frozensets(st.integers(0, states - 1))
+    some = st.frozensets(st.integers(0, states - 1), max_size=2)
     fairness = st.builds(
         Fairness,
         st.lists(st.sampled_from([f"move{i}" for i in range(actions)]), min_size=1, unique=True).map(tuple),

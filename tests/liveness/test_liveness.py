@@ -10,6 +10,7 @@ from checker import counterexample, engines
 from checker.counterexample import BrokenRunError
 from checker.liveness import violating_run
 from checker.search import SearchOptions, Violation
+from checker.sequence_chart import SequenceChart
 from model.language import LanguageError, Model, leads_to, weak
 from model.language.liveness import Liveness, either, strong
 from tests.liveness import protocols
@@ -58,6 +59,18 @@ def test_a_fetch_and_error_loop_is_found():
     assert "and then for ever:" in text
     assert "and so on from state 1" in text
     assert found(Model(ErrorLoop({"planted": 0}), (), ErrorLoop.liveness), "progress") is None
+
+
+def test_a_chart_has_the_loop_in_it():
+    model = Model(ErrorLoop(), (), ErrorLoop.liveness)
+    (example,) = counterexample.follow_all(model, [found(model, "progress")])
+    lines = [line.strip() for line in SequenceChart(model.protocol).mermaid(example).splitlines()]
+    inside = lines[lines.index("loop for ever") + 1 : lines.index("end")]
+    assert [line.partition(": ")[2].partition("<br")[0] for line in inside] == [
+        "2. the follower fetches",
+        "3. the leader answers",
+        "4. the follower takes the answer",
+    ]
 
 
 def test_a_fair_step_that_is_cut_can_be_taken():

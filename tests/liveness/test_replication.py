@@ -17,7 +17,9 @@ def committed() -> str:
     return (DOCS / "liveness.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["replication/live-crash", "replication/live-zombie"])
+@pytest.mark.parametrize(
+    "name", ["replication/live-zombie", pytest.param("replication/live-crash", marks=pytest.mark.slow)]
+)
 def test_what_the_page_says_of_a_scenario_is_up_to_date(name):
     """The other ones take longer; the page's own test looks at all."""
     assert "\n".join(section(name)) in committed()
