@@ -65,6 +65,11 @@ class Branches(Protocol):
         require("two or more", s.count >= 2)
         s.next.flag = True
 
+    @action(says="lowers the flag")
+    def lower(self, s):
+        """Whenever."""
+        s.next.flag = False
+
     @action(says="never")
     def never(self, s):
         """It cannot be."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from checker import scenarios
 from checker.gate.differences import Comparison, compare, lines
 from checker.gate.image import image
 from checker.request import Overrides, Request
+from model.language import Int, Protocol, State, Struct, action, require
 from model.language.interpreter import Interpreter
 from model.language.model import Model, Scalars
 
@@ -53,10 +57,21 @@ def _interpreter(model: Model) -> Interpreter:
     return _interpreters.setdefault(id(model), Interpreter(model))
 
 
-def test_counts_and_runs_are_those_of_the_interpreter() -> None:
-    """A small controller, once with a check and once without."""
-    name, rule = "replication/defect-fenced-leader", "ineligible_replica_check=off"
-    found, old, new = compared(name, rule)
+SMALL = ("max_records=1", "log_size=1")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "settings"),
+    [
+        ("replication/defect-fenced-leader", "ineligible_replica_check", ()),
+        ("truncation/kip-320", "join_at_epoch_start", SMALL),
+    ],
+)
+def test_counts_and_runs_are_those_of_the_interpreter(
+    name: str, rule: str, settings: tuple[str, ...]
+) -> None:
+    """Every step of every state that both reach, by the interpreter of each."""
+    found, old, new = compared(name, f"{rule}=off", settings=settings)
     before, after = reached(old), reached(new)
     both = before.keys() & after.keys()
     assert found.whole
@@ -76,14 +91,13 @@ def test_counts_and_runs_are_those_of_the_interpreter() -> None:
         n: c for n, c in expected.items() if any(c)
     }
     told = "\n".join(lines(found))
-    assert "rule ineligible_replica_check: on → off" in told
+    assert f"rule {rule}: on → off" in told
     assert "states are reached now, not before" in told
 
 
 def test_a_search_that_ended_early_says_how_deep_it_looked() -> None:
-    small = ("max_records=1", "log_size=1")
     found, old, new = compared(
-        "truncation/kip-320", "join_at_epoch_start=off", settings=small, limit_states=3_000
+        "truncation/kip-320", "join_at_epoch_start=off", settings=SMALL, limit_states=3_000
     )
     assert not found.whole
     before, after = reached(old), reached(new)
@@ -112,3 +126,55 @@ def test_states_of_other_fields_are_not_compared() -> None:
     told = "\n".join(lines(found))
     assert "parameter max_records: 2 → 1" in told
     assert "the states cannot be compared" in told
+
+
+class _Pair(Protocol):
+    name = "pair"
+
+    def define(self) -> Struct:
+        return Struct("State", low=Int(0, 3), high=Int(0, 5))
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"low": 0, "high": 1}]
+
+    @action()
+    def raise_low(self, s: State) -> None:
+        require("below high", (s.low < s.high) & (s.low < 3))
+        s.next.low = s.low + 1
+
+    @action()
+    def raise_high(self, s: State) -> None:
+        require("below the top", s.high < 5)
+        s.next.high = s.high + 1
+
+
+class _Moved(_Pair):
+    def define(self) -> Struct:
+        return Struct("State", high=Int(0, 5), low=Int(0, 3))
+
+
+class _MovedAndFaster(_Moved):
+    @action()
+    def raise_high(self, s: State) -> None:
+        require("below the top", s.high < 4)
+        s.next.high = s.high + 2
+
+
+def asked(protocol: type[Protocol]) -> Any:
+    scenario = SimpleNamespace(protocol=protocol)
+    return SimpleNamespace(scenario=scenario, parameters={}, rules={}, symmetry=False, deadlock=False)
+
+
+def test_fields_that_moved_are_the_same_fields() -> None:
+    before = image(Model(_Pair()), asked(_Pair))
+    moved = compare("x", before, Model(_Moved()), asked(_Moved))
+    assert moved.reordered
+    assert moved.same_graph
+    assert moved.actions == []
+    faster = compare("x", before, Model(_MovedAndFaster()), asked(_MovedAndFaster))
+    assert faster.reordered
+    assert [a.name for a in faster.actions] == ["raise_high"]
+    assert faster.states == len(
+        reached(Model(_Pair())).keys() & {s[::-1] for s in reached(Model(_MovedAndFaster()))}
+    )
+    assert "leads elsewhere" in "\n".join(lines(faster))

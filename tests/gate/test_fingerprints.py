@@ -67,7 +67,8 @@ def test_what_is_another_thing_has_another_fingerprint() -> None:
     a, b, x, y, s = INPUTS
     different = [
         a, b, graph.not_(a), graph.and_(a, b), graph.or_(a, b), graph.lt(x, y), graph.lt(y, x), graph.le(x, y),
-        graph.eq(x, y), graph.add(x, x), graph.add(x, y), graph.sub(x, y), graph.sub(y, x), graph.min_(x, y),
+        graph.eq(x, y), graph.add(x, x), graph.add(x, y), graph.add(graph.add(x, y), y),
+        graph.sub(x, y), graph.sub(y, x), graph.min_(x, y),
         graph.max_(x, y), graph.member(x, s), graph.member(y, s), graph.select(a, x, y), graph.select(a, y, x),
         graph.count(s),
     ]  # fmt: skip
