@@ -10,7 +10,7 @@ from model.language.values import Bool, Int
 from model.quorum import Quorum
 
 _FETCHING = weak("send_fetch", "take_answer") + weak(either("receive_fetch", "refuse_fetch"), by=["f"])
-_TIMER = weak("park_timer")
+_TIMER = weak("park_timer", by=["f"])
 _LEARNING = weak("learn", by=["m"])
 
 Pairs = Callable[[Quorum, Int, Int], bool]

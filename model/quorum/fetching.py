@@ -99,15 +99,20 @@ class Fetching(Leadership):
             require(f"member {int(m)}, if it is for it, cannot use it", (request.value.leader != m) | ~usable)
         s.next.requests[f] = None
 
-    @action("1166.4", says="the park timer ends the fetch of member {f}", f="member")
-    def park_timer(self, s: State, f: Number) -> None:
+    @action(
+        "1166.4",
+        says="the park timer of leader {leader} ends the fetch of member {f}",
+        leader="voter",
+        f="member",
+    )
+    def park_timer(self, s: State, leader: Number, f: Number) -> None:
         """500 ms are over: the fetch is answered without records."""
-        parked = s.parked[f]
+        parked, me = s.parked[f], s.members[leader]
         require("there is a park timer", bool(self.p.timer))
         require("the fetch is parked", parked.is_some)
-        leader = s.members[parked.value.leader]
-        hwm = parked.value.answer if self.on("timer_answers_as_parked") else leader.hwm
-        answer = self.answer(leader, parked.value.offset)
+        require("it is parked with this leader", parked.value.leader == leader)
+        hwm = parked.value.answer if self.on("timer_answers_as_parked") else me.hwm
+        answer = self.answer(me, parked.value.offset)
         late = answer.replace(epoch=parked.value.epoch, record=None, hwm=hwm, timed_out=True)
         self.respond(s, f, parked.is_some, late)
         s.next.parked[f] = None
