@@ -20,12 +20,8 @@ RUN_LINES = 60
 def summary(gate: Gate) -> str:
     """One line: how many entries are in which state."""
     counts = [f"{gate.count(state)} {state}" for state in State if gate.count(state)]
-    what = f"against {gate.against}" if gate.against and not _has_facts(gate) else str(gate.baseline.path)
-    return f"{len(gate.verdicts)} of {what}: {', '.join(counts) or 'nothing to run'}"
-
-
-def _has_facts(gate: Gate) -> bool:
-    return any(v.before is not None for v in gate.verdicts)
+    what = f"compared with {gate.against}" if gate.revisions else f"of {gate.baseline.path}"
+    return f"{len(gate.verdicts)} {what}: {', '.join(counts) or 'nothing to run'}"
 
 
 def lines(gate: Gate) -> Iterator[str]:

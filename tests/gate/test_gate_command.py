@@ -144,6 +144,7 @@ def test_two_revisions_are_compared_without_a_baseline(project: Path) -> None:
     assert "action copy: another condition in guard “it lacks a write”" in done.stdout
     assert "can be taken where it could not" in done.stdout
     assert "both revisions reach the same 198 states" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 compared with HEAD: 1 different"
     assert gate("--against", "HEAD~7", "register.toml", "--baseline", "none.toml").exit_code == 2
 
 
