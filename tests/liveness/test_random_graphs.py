@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -70,3 +72,10 @@ def test_the_native_graph_gives_the_same_verdict(graph: Graph):
     model = model_of(graph)
     explored = engines.explore("native")(model, SearchOptions(workers=1), None)
     assert (violating_run(explored, model.liveness[0]).violation is not None) == is_violated(graph)
+
+
+@pytest.mark.parametrize(("by", "groups"), [(None, 2), (("choice",), 2), ((), 1)])
+def test_each_choice_of_parameters_is_fair_for_itself_unless_grouped(by, groups):
+    there = ((1, 0, None, None), (1, 0, None, None))
+    graph = replace(STRAYS, moves=(there, there), fair=(Fairness(("move0",), by=by),))
+    assert len(model_of(graph).liveness[0].groups) == groups
