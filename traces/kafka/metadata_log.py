@@ -102,7 +102,6 @@ class MetadataLog:
             self._source = None
             self._done += segment.size
 
-
     def order(self) -> Order:
         """Where the segments go on from."""
         expected = self.start.end_offset if self.start else 0
