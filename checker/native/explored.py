@@ -29,6 +29,7 @@ from checker.native.kernels import PREDECESSOR_BITS
 from checker.native.layout import Words
 from checker.native.linker import Linker, make_room_for_cuts, states_at_once
 from checker.native.linking import CutKernels, LinkRuntime
+from checker.native.machine import Effort, Machine
 from checker.native.program import Program
 from checker.native.runtime import SLACK
 from checker.native.search import Run
@@ -43,7 +44,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     A limit or the first Ctrl-C ends the search early: ``stopped_by`` says so. Raises EngineError where the
     graph needs more memory than it may have, or two states share a fingerprint; BoundError as a search does.
     """
-    program = _LinkProgram(model, options.symmetry)
+    program = _LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     run = _Search(program, replace(options, deadlock=False, all_states=True), progress)
     try:
         run.explore()
@@ -57,10 +58,11 @@ class _LinkProgram(Program):
 
     kernels, runtime = CutKernels, LinkRuntime
 
-    def __init__(self, model: Model, symmetry: bool) -> None:
-        super().__init__(model, symmetry)
-        self.number = self._machine.function("number", 1)
-        self.link = self._machine.function("link", 1)
+    def bind(self, machine: Machine) -> None:
+        """Take the functions from machine code."""
+        super().bind(machine)
+        self.number = machine.function("number", 1)
+        self.link = machine.function("link", 1)
 
     def worker(self, want_deadlock: bool = False) -> Worker:
         """Buffers for one thread of the search; properties are not looked at."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
 from checker.native.layout import Layout
-from checker.native.machine import Machine
+from checker.native.machine import Effort, Machine
 from checker.native.runtime import CONTEXT, Runtime
 from checker.native.symmetry import canonical, refuse_asymmetry
 from checker.native.worker import Worker
@@ -17,12 +17,19 @@ from model.language import graph
 from model.language.interpreter import BoundError
 from model.language.model import Model, Scalars
 
+_RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
+_FULL = 32
+"""From so many times the states on from which USUAL pays, FULL does."""
+
 
 class Compiled:
     """Machine code of a model: the kernels and the loops around them.
 
     Raises EngineError where the model is beyond the kernels. ``ask`` False leaves out whether the model is
     symmetric at all, for which random walks are taken.
+
+    Most models are small, and compiling them would take longer than the search. So a search begins with code that was
+    made quickly, and asks for better code as it grows (``improve``).
     """
 
     kernels: type[Kernels] = Kernels
@@ -30,7 +37,9 @@ class Compiled:
     runtime: type[Runtime] = Runtime
     """The loops."""
 
-    def __init__(self, model: Model, symmetry: bool = False, *, ask: bool = True) -> None:
+    def __init__(
+        self, model: Model, symmetry: bool = False, *, ask: bool = True, effort: Effort = Effort.USUAL
+    ) -> None:
         self.model = model
         self.layout = Layout(model.leaves)
         self.instances = len(model.instances)
@@ -46,10 +55,30 @@ class Compiled:
             self.text += canonical(model, self.layout)
         fingerprint = "canonical" if symmetry else "fingerprint"
         self.text += self.runtime(self.layout.words, self.instances, fingerprint).text()
-        self._machine = Machine(self.text)
-        self.expand = self._machine.function("expand", 1)
-        self.admit = self._machine.function("admit", 1)
-        self.grow = self._machine.function("grow", 5, result=True)
+        self._machines: list[Machine] = []
+        self._compile(effort)
+
+    def _compile(self, effort: Effort) -> None:
+        # The ones before stay: somebody may hold a function of theirs.
+        self._machines.append(Machine(self.text, effort))
+        self.effort = effort
+        self.bind(self._machines[-1])
+
+    def bind(self, machine: Machine) -> None:
+        """Take the functions from machine code."""
+        self.expand = machine.function("expand", 1)
+        self.admit = machine.function("admit", 1)
+        self.grow = machine.function("grow", 5, result=True)
+
+    def improve(self, states: int) -> None:
+        """Compile again, with more effort, where so many states were found that it pays. No function may be running.
+
+        Compiling takes about as long as exploring a quarter as many states as the text has bytes.
+        """
+        worth = states * 4 // len(self.text)
+        effort = Effort.FULL if worth >= _FULL else Effort.USUAL if worth else Effort.QUICK
+        if _RISING.index(effort) > _RISING.index(self.effort):
+            self._compile(effort)
 
     def bound_error(self, code: int) -> BoundError:
         """What is to be said of a step that left a type without a declared bound; ``code`` is a context's error."""
@@ -61,11 +90,12 @@ class Compiled:
 class Program(Compiled):
     """Machine code of a model for searches and walks of one process."""
 
-    def __init__(self, model: Model, symmetry: bool = False) -> None:
-        super().__init__(model, symmetry)
-        self.walk = self._machine.function("walk", 1)
-        self._judge = self._machine.function("judge", 2, result=True)
-        self._successors = self._machine.function("successors", 7, result=True)
+    def bind(self, machine: Machine) -> None:
+        """Take the functions from machine code."""
+        super().bind(machine)
+        self.walk = machine.function("walk", 1)
+        self._judge = machine.function("judge", 2, result=True)
+        self._successors = machine.function("successors", 7, result=True)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
         """The steps of one state: the instance's number and the state it leads to, cut ones left out.

@@ -22,6 +22,7 @@ from checker.interruption import interruption
 from checker.native.frontier import Chunk, Level, Store
 from checker.native.kernels import PREDECESSOR_BITS
 from checker.native.layout import Words
+from checker.native.machine import Effort
 from checker.native.program import Program
 from checker.native.runtime import BATCH
 from checker.native.table import Table, TableFullError
@@ -50,7 +51,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     or the machine is beyond this engine.
     """
     started = time.perf_counter()
-    program = Program(model, options.symmetry)
+    program = Program(model, options.symmetry, effort=Effort.QUICK)
     run = Run(program, options, progress)
     run.result.preparation_seconds = time.perf_counter() - started
     try:
@@ -86,7 +87,7 @@ class Run:
         # What is needed once and in order can wait on disk; the table cannot.
         self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
         self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
-        self.table = Table(program.grow, room - room // 8 - room // 32)
+        self.table = Table(lambda *where: program.grow(*where), room - room // 8 - room // 32)
         self.levels: list[Level] = []
         self.names = [p.name for p in model.properties]
         self.found: dict[str, object] = {}
@@ -120,6 +121,7 @@ class Run:
                 if not missing_verdicts(asked, self.found, self.options):
                     self.stop = "violation"
                     break
+                self._improve()
                 level = self._next_level(level)
                 self._report()
                 self._check_limits()
@@ -139,6 +141,14 @@ class Run:
             self.table.taken += worker["out_count"]
             self._hand_over(worker, level)
         return level
+
+    def _improve(self) -> None:
+        """Compile with more effort where that pays; what it takes is preparation."""
+        before = time.perf_counter()
+        self.program.improve(self.table.taken)
+        spent = time.perf_counter() - before
+        self.result.preparation_seconds += spent
+        self.started += spent
 
     def _next_level(self, level: Level) -> Level:
         following = Level()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from checker.native.kernels import WORDS
 from checker.native.layout import Words
+from checker.native.machine import Effort, Machine
 from checker.native.program import Compiled
 from checker.native.runtime import SLACK
 from checker.native.table import FULL, Table, TableFullError
@@ -34,16 +35,22 @@ class RowProgram(Compiled):
 
     runtime = RowRuntime
 
-    def __init__(self, model: Model, request: ModelRequest, *, ask: bool = True) -> None:
+    def __init__(
+        self, model: Model, request: ModelRequest, *, ask: bool = True, effort: Effort = Effort.USUAL
+    ) -> None:
         # A worker does not ask again for the symmetry that the driver has asked for.
-        super().__init__(model, request.symmetry, ask=ask)
+        super().__init__(model, request.symmetry, ask=ask, effort=effort)
         self.content = content(self, request)
-        self.merge = self._machine.function("merge", 1)
-        self.remember = self._machine.function("remember", 1)
         self.action_numbers: dict[str, int] = {a.name: i for i, a in enumerate(model.actions)}
         self._action_of = np.array(
             [self.action_numbers[i.action.name] for i in model.instances], dtype=np.int64
         )
+
+    def bind(self, machine: Machine) -> None:
+        """Take the functions from machine code."""
+        super().bind(machine)
+        self.merge = machine.function("merge", 1)
+        self.remember = machine.function("remember", 1)
 
     def table(self, maximum_bytes: int) -> BucketTable:
         """An empty fingerprint table."""

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from checker.native.layout import Words
+from checker.native.machine import Effort
 from checker.problems import InputError
 from checker.search import EngineError
 from checker.spark.checkpoint import GROUP, Checkpoint, Level, Part, Run
@@ -59,7 +60,7 @@ def program(run: Run) -> RowProgram:
     found = _programs.get(run.content)
     if found is None:
         request = ModelRequest.read(run.request)
-        found = RowProgram(request.model(), request, ask=False)
+        found = RowProgram(request.model(), request, ask=False, effort=Effort.FULL)
         if found.content != run.content:
             raise EngineError(
                 "a worker has another version of the checker or of the protocol than the driver"

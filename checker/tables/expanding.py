@@ -14,6 +14,7 @@ from checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
 from checker.native.layout import Words
 from checker.native.linker import Linker, states_at_once
 from checker.native.linking import CutKernels, LinkRuntime
+from checker.native.machine import Machine
 from checker.native.program import Compiled
 from checker.spark.program import content
 from checker.spark.request import ModelRequest
@@ -64,11 +65,15 @@ class TableProgram(Compiled):
     def __init__(self, model: Model, request: ModelRequest) -> None:
         super().__init__(model, request.symmetry, ask=False)
         self.content = content(self, request)
-        self.link = self._machine.function("link", 1)
         self.states = StateTable(model, self.layout)
         self.transitions = TransitionTable(model)
         self._at_once = states_at_once(self.instances)
         self._linker = Linker(self, self._at_once, exact=False)
+
+    def bind(self, machine: Machine) -> None:
+        """Take the functions from machine code."""
+        super().bind(machine)
+        self.link = machine.function("link", 1)
 
     def steps(self, numbers: NDArray[np.int64], states: Words) -> Iterator[tuple[slice, Expanded]]:
         """The steps of packed states with these numbers, for a slice of them at a time. Raises BoundError."""
