@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checker.native.machine import Effort
 from checker.native.program import Program
 from model.language import (
     Bool,
@@ -80,10 +81,10 @@ def test_engines_agree_on_every_scenario(name: str) -> None:
     assert disagreements(model, Program(model), 2000) == []
 
 
-@pytest.mark.parametrize("nodes", [2, 3, 5])
-def test_engines_agree_on_every_type_and_operation(nodes: int) -> None:
+@pytest.mark.parametrize(("nodes", "effort"), [(2, Effort.QUICK), (3, Effort.USUAL), (5, Effort.FULL)])
+def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -> None:
     model = models.everything(nodes=nodes)
-    program = Program(model)
+    program = Program(model, effort=effort)
     assert not models.bounded(model)  # cuts and errors are compared too
     assert disagreements(model, program, 4000) == []
     states = list(models.arbitrary_states(model, 2000))
@@ -186,4 +187,5 @@ def _bool(draw, s, depth):  # type: ignore[no-untyped-def]
 def test_engines_agree_on_random_expressions(data: st.DataObject) -> None:
     _Random.draw = data.draw
     model = Model(_Random(), [drawn])
-    assert disagreements(model, Program(model), 60) == []
+    for effort in Effort:
+        assert disagreements(model, Program(model, effort=effort), 60) == []

@@ -9,6 +9,9 @@ import pytest
 from checker import reference
 from checker.native import search
 from checker.native.frontier import Store
+from checker.native.machine import Effort
+from checker.native.program import Program
+from checker.native.search import Run
 from checker.search import DEADLOCK, EngineError, Progress, SearchOptions
 from model.language import LanguageError, Model
 from model.language.interpreter import BoundError, Interpreter
@@ -184,3 +187,23 @@ def test_an_action_never_taken_is_counted_as_such() -> None:
     found = search(model, SearchOptions(limit_states=20_000))
     assert found.actions["never"] == 0
     assert found.actions["add"] > 0
+
+
+def test_a_search_is_compiled_again_as_it_grows() -> None:
+    model = counters(4, 25)
+    program = Program(model, effort=Effort.QUICK)
+    run = Run(program, SearchOptions(workers=2), None)
+    efforts = []
+    improve = program.improve
+
+    def noting(states: int) -> None:
+        improve(states)
+        efforts.append(program.effort)
+
+    program.improve = noting  # type: ignore[method-assign]
+    try:
+        result = run.explore()
+    finally:
+        run.close()
+    assert list(dict.fromkeys(efforts)) == list(Effort)
+    assert (result.distinct_states, result.depth) == (26**4, 4 * 25 + 1)
