@@ -10,24 +10,21 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
 
-from checker import bench_liveness, bench_proofs
-from traces.generation import write_log
-from traces.kafka.metadata_log import open_metadata_log
-from traces.metadata.replay import replay_metadata
-from traces.report import Report
+from checker import bench_liveness, bench_proofs, bench_replay
+from checker.bench_figures import spread
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
@@ -112,103 +109,17 @@ def row(case: Case, runs: list[Run], idle: int) -> str:
     """The table row of a case."""
     states = runs[0].result["distinct_states"]
     if case.show == "wall":
-        figure = _spread([r.wall for r in runs], "{:.2f} s")
+        figure = spread([r.wall for r in runs], "{:.2f} s")
     elif case.show == "bytes":
-        figure = _spread([(r.peak - idle) / states for r in runs], "{:.1f} bytes")
+        figure = spread([(r.peak - idle) / states for r in runs], "{:.1f} bytes")
     elif case.show == "spill":
         spilled = runs[0].result["spilled_bytes"] / 1e9
-        figure = f"{spilled:.2f} GB on disk, {_spread([r.wall for r in runs], '{:.1f} s')}"
+        figure = f"{spilled:.2f} GB on disk, {spread([r.wall for r in runs], '{:.1f} s')}"
     elif case.show == "symmetry":
-        figure = _spread([r.result["seconds"] for r in runs], "{:.2f} s of search")
+        figure = spread([r.result["seconds"] for r in runs], "{:.2f} s of search")
     else:
-        figure = _spread([states / r.result["seconds"] / 1e6 for r in runs], "{:.2f} million a second")
+        figure = spread([states / r.result["seconds"] / 1e6 for r in runs], "{:.2f} million a second")
     return f"| {case.title} | {states:,} | {runs[0].result['depth']} | {figure} | {case.goal} |"
-
-
-# --- replay of a metadata log ---------------------------------------------------------------------------
-
-REPLAY_HEADING = "## Replay of a metadata log"
-REPLAYED = (1_000_000, 5_000_000)
-"""Records of the generated logs; the peak of the memory is compared between them."""
-REPLAY_REPEAT = 3
-
-
-def replay_log(directory: Path) -> dict[str, Any]:
-    """Replay a metadata log in this process; what it took, by name."""
-    log = open_metadata_log(directory)
-    report = Report(str(directory), log.kind, "")
-    processor = time.process_time()
-    replay_metadata(log, report)
-    return {
-        "seconds": report.seconds,
-        "processor_seconds": time.process_time() - processor,
-        "records": report.records,
-        "changes": report.changes,
-        "unexplained": report.unexplained_count,
-        "beliefs": report.figures["beliefs"],
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }
-
-
-def measure_replay(directory: Path) -> dict[str, Any]:
-    """Replay a log in a process started afresh; RuntimeError where it fails or something is not explained."""
-    command = [sys.executable, "-m", "checker.bench", "--replay", str(directory)]
-    found = subprocess.run(command, check=False, stdout=subprocess.PIPE)
-    if found.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with status {found.returncode}")
-    result: dict[str, Any] = json.loads(found.stdout)
-    if result["unexplained"]:
-        raise RuntimeError(f"{result['unexplained']} records of a generated log are not explained")
-    return result
-
-
-def replay_rows(repeat: int) -> list[str]:
-    """The rows of the replay table: a log is generated and then replayed, in processes of their own."""
-    rows = []
-    for records in REPLAYED:
-        with tempfile.TemporaryDirectory() as folder:
-            written = write_log(Path(folder), records=records)
-            size = sum(f.stat().st_size for f in Path(folder).iterdir())
-            runs = [measure_replay(Path(folder)) for _ in range(repeat)]
-        rates = _spread([r["records"] / r["seconds"] for r in runs], "{:,.0f}")
-        rows.append(
-            f"| {written.records:,} | {size / 1e6:.0f} MB | {written.records / written.batches:.1f} | "
-            f"{runs[0]['changes']:,} | {runs[0]['beliefs']:,} | {rates} | "
-            f"{_spread([r['processor_seconds'] for r in runs], '{:.1f} s')} | "
-            f"{_spread([r['peak'] / (1 << 20) for r in runs], '{:.0f} MiB')} |"
-        )
-        click.echo(rows[-1])
-    return rows
-
-
-def replay_section(rows: list[str]) -> str:
-    """The part of the page about replay."""
-    return "\n".join(
-        [
-            REPLAY_HEADING,
-            "",
-            f"Measured on {date.today().isoformat()}: {machine()}.",
-            "The log is a generated one (`traces.generation.write_log`): 10,000 partitions on 12 brokers, ELR on,",
-            "restarts, crashes, slow followers, reassignments. It is replayed by one process started afresh for each",
-            "run; the time is that of `replay_metadata`, without the start of Python. Everything in it is explained.",
-            "",
-            "To reach: 200,000 records a second, and memory below 1 GiB that does not grow with the log's length.",
-            "",
-            "| records | size | records a batch | partition changes | beliefs | records a second | processor time | "
-            "peak memory |",
-            "| ---: | ---: | ---: | ---: | ---: | --- | --- | --- |",
-            *rows,
-            "",
-        ]
-    )
-
-
-def _spread(values: list[float], form: str) -> str:
-    middle = form.format(statistics.median(values))
-    if len(values) == 1:
-        return middle
-    number = form.split("}")[0] + "}"
-    return f"{middle} ({number.format(min(values))} to {number.format(max(values))}, {len(values)} runs)"
 
 
 def machine() -> str:
@@ -244,26 +155,17 @@ def write_section(heading: str, section: str) -> None:
     click.echo(f"wrote docs/{PAGE.name}")
 
 
-def proofs_section(repeat: int) -> str:
-    """The part of the page about proofs."""
+def measured(part: ModuleType, quick: bool) -> str:
+    """A part of the page that has a module of its own: its rows are shown as they come."""
     rows = []
-    for measured in bench_proofs.rows(repeat):
-        rows.append(measured)
-        click.echo(measured)
-    return bench_proofs.section(rows, machine())
+    for row in part.rows(1 if quick else part.REPEAT):
+        rows.append(row)
+        click.echo(row)
+    return str(part.section(rows, machine()))
 
 
-def liveness_section(repeat: int) -> str:
-    """The part of the page about liveness."""
-    rows = []
-    for measured in bench_liveness.rows(repeat):
-        rows.append(measured)
-        click.echo(measured)
-    return bench_liveness.section(rows, machine())
-
-
-def page(rows: list[str], idle: int, replay: str, proofs: str, liveness: str) -> str:
-    """The page's text; ``replay``, ``proofs`` and ``liveness`` are its parts about these."""
+def page(rows: list[str], idle: int, parts: Sequence[str]) -> str:
+    """The page's text; ``parts`` are those that have modules of their own."""
     return "\n".join(
         [
             "# Benchmarks",
@@ -283,9 +185,7 @@ def page(rows: list[str], idle: int, replay: str, proofs: str, liveness: str) ->
             "states a second and had not ended after 4 minutes; `replication/peer` has the same bounds. The two models",
             "do not state the same things in the same steps, so only their rates can be compared, not their counts.",
             "",
-            replay,
-            proofs,
-            liveness,
+            *parts,
         ]
     )
 
@@ -296,41 +196,22 @@ def page(rows: list[str], idle: int, replay: str, proofs: str, liveness: str) ->
 @click.option("--only-prove", is_flag=True, help="Only what Z3 is asked.")
 @click.option("--only-liveness", is_flag=True, help="Only the search for liveness.")
 @click.option("--only-spark-replay", is_flag=True, help="Only the replay on Spark, printed and not written.")
-@click.option(
-    "--replay", type=Path, hidden=True, help="Replay a log in this process, and print what it took."
-)
 def main(
-    quick: bool,
-    only_replay: bool,
-    only_prove: bool,
-    only_liveness: bool,
-    only_spark_replay: bool,
-    replay: Path | None,
+    quick: bool, only_replay: bool, only_prove: bool, only_liveness: bool, only_spark_replay: bool
 ) -> None:
     """Measure, and write docs/benchmarks.md."""
-    if replay is not None:
-        click.echo(json.dumps(replay_log(replay)))
-        return
-    if only_replay:
-        section = replay_section(replay_rows(1 if quick else REPLAY_REPEAT))
-        if not quick:
-            write_section(REPLAY_HEADING, section)
-        return
+    parts = {bench_replay: only_replay, bench_proofs: only_prove, bench_liveness: only_liveness}
+    for part, only in parts.items():
+        if only:
+            section = measured(part, quick)
+            if not quick:
+                write_section(part.HEADING, section)
+            return
     if only_spark_replay:
         from checker import bench_spark_replay  # its packages are an extra
 
         for line in bench_spark_replay.lines(1 if quick else bench_spark_replay.REPEAT):
             click.echo(line)
-        return
-    if only_prove:
-        section = proofs_section(1 if quick else bench_proofs.REPEAT)
-        if not quick:
-            write_section(bench_proofs.HEADING, section)
-        return
-    if only_liveness:
-        section = liveness_section(1 if quick else bench_liveness.REPEAT)
-        if not quick:
-            write_section(bench_liveness.HEADING, section)
         return
     idle = idle_memory()
     rows = []
@@ -340,11 +221,9 @@ def main(
             done[case.arguments] = [measure(case.arguments) for _ in range(1 if quick else case.repeat)]
         rows.append(row(case, done[case.arguments], idle))
         click.echo(rows[-1])
-    replay_part = replay_section(replay_rows(1 if quick else REPLAY_REPEAT))
-    proofs_part = proofs_section(1 if quick else bench_proofs.REPEAT)
-    liveness_part = liveness_section(1 if quick else bench_liveness.REPEAT)
+    sections = [measured(part, quick) for part in parts]
     if not quick:
-        PAGE.write_text(page(rows, idle, replay_part, proofs_part, liveness_part), encoding="utf-8")
+        PAGE.write_text(page(rows, idle, sections), encoding="utf-8")
         click.echo(f"wrote docs/{PAGE.name}")
 
 

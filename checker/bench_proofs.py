@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+from checker.bench_figures import spread
 
 HEADING = "## Proofs"
 REPEAT = 3
@@ -113,7 +114,8 @@ def _sums(series: list[list[Run]]) -> list[Run]:
 def _row(proof: Proof, runs: list[Run]) -> str:
     found = _found(runs[0].results)
     return (
-        f"| {proof.title} | {found} | {_spread([r.wall for r in runs])} | {_spread([r.processor for r in runs])} | "
+        f"| {proof.title} | {found} | {spread([r.wall for r in runs], '{:.1f} s')} | "
+        f"{spread([r.processor for r in runs], '{:.1f} s')} | "
         f"{proof.goal} |"
     )
 
@@ -133,13 +135,6 @@ def _found(results: list[dict[str, Any]]) -> str:
         if depth["depth"] % 5 == 0:
             said.append(f"to depth {depth['depth']} {seconds:.1f} s")
     return f"{result['verdict']}; {', '.join(said)}"
-
-
-def _spread(values: list[float]) -> str:
-    middle = f"{statistics.median(values):.1f} s"
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({min(values):.1f} to {max(values):.1f}, {len(values)} runs)"
 
 
 def section(rows: list[str], machine: str) -> str:

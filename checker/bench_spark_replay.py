@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from checker.bench_figures import spread
 from checker.spark.replay import SparkReplay
 from checker.spark.session import close, session
 from traces.generation import write_log
@@ -52,17 +51,13 @@ def lines(repeat: int = REPEAT, master: str = MASTER) -> list[str]:
         raise RuntimeError("records of a generated log are not explained")
     return [
         f"{runs[0]['records']:,} records on {master}, {len(runs[0]['following'])} shares, {repeat} runs",
-        f"records a second: {_spread([r['records'] / r['seconds'] for r in runs], ',.0f')}",
-        f"seconds: {_spread([r['seconds'] for r in runs], '.1f')}",
-        f"processor seconds, routing of all ranges: {_spread([r['routing'] for r in runs], '.1f')}",
-        f"processor seconds, longest share: {_spread([max(r['following']) for r in runs], '.1f')}",
+        f"records a second: {spread([r['records'] / r['seconds'] for r in runs], '{:,.0f}')}",
+        f"seconds: {spread([r['seconds'] for r in runs], '{:.1f}')}",
+        f"processor seconds, routing of all ranges: {spread([r['routing'] for r in runs], '{:.1f}')}",
+        f"processor seconds, longest share: {spread([max(r['following']) for r in runs], '{:.1f}')}",
         f"MB that travel: {runs[0]['bytes'] / 1e6:.0f}",
-        f"most memory of a Python worker, MiB: {_spread([r['resident'] / (1 << 20) for r in runs], '.0f')}",
+        f"most memory of a Python worker, MiB: {spread([r['resident'] / (1 << 20) for r in runs], '{:.0f}')}",
     ]
-
-
-def _spread(values: Sequence[float], form: str) -> str:
-    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 if __name__ == "__main__":
