@@ -11,7 +11,7 @@ from checker import scenarios
 from checker.coverage import report
 from checker.coverage.gathering import Coverage, add_scenario, add_trace
 from checker.coverage.page import page
-from checker.options import json_output, scenario_options
+from checker.options import json_option, limit_states_option, model_options, quiet_option, workers_option
 from checker.output import JsonOutput, refuse_unwritable
 from checker.problems import InputError
 from checker.request import Overrides, Request
@@ -23,28 +23,17 @@ from traces.inputs import RUN, kind_of
 
 @click.command(short_help="Which guards, branches and rules states or traces exercised.")
 @click.argument("names", metavar="SCENARIO|TRACE...", nargs=-1, required=True)
-@scenario_options
-@click.option(
-    "--limit-states",
-    type=click.IntRange(1),
-    default=300_000,
-    show_default=True,
-    metavar="N",
-    help="Explore so many states of a scenario, the nearest ones.",
-)
+@model_options()
+@limit_states_option(300_000)
 @click.option("--rules/--no-rules", "with_rules", default=True, help="Whether to ask what each rule decides.")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores]")
+@workers_option
 @click.option("--html", metavar="FILE", help="Write the source with counts beside its lines.")
-@json_output
+@json_option
 @click.option("--verbose", is_flag=True, help="Every guard, branch and rule with its counts.")
-@click.option("--quiet", is_flag=True, help="No progress; the last line only.")
+@quiet_option("the last line")
 def coverage(
     names: tuple[str, ...],
-    settings: tuple[str, ...],
-    rules: tuple[str, ...],
-    profile: str | None,
-    properties: tuple[str, ...],
-    deadlock: bool | None,
+    overrides: Overrides,
     limit_states: int,
     with_rules: bool,
     workers: int | None,
@@ -56,6 +45,7 @@ def coverage(
     """Ask every guard, branch and rule in the states of SCENARIOs, explored, or of TRACEs, replayed.
 
     A TRACE is a file in the format highwater-trace-1. All of them together are one report; they are of one protocol.
+    The limit is one for each SCENARIO.
 
     Exit status: 0, 2 bad request, 130 interrupted. What was not exercised is told; it is no failure.
     """
@@ -63,17 +53,16 @@ def coverage(
     if html is not None:
         refuse_unwritable("--html", html)
     found, protocols = Coverage(), set[str]()
-    overrides = Overrides.parse(settings, rules, profile, properties, None, deadlock)
     options = SearchOptions(workers=workers or 0, limit_states=limit_states)
     try:
         for name in names:
             path = Path(name)
             if path.is_file() and not name.endswith(".toml"):
-                if settings or properties:
+                if overrides.parameters or overrides.properties:
                     raise InputError(f"{name}: --set and --property are for scenarios; a trace says its own")
                 if kind_of(path) != RUN:
                     raise InputError(f"{name}: not a trace of a run (docs/trace-format.md)")
-                add_trace(found, path, switches=overrides.rules, profile=profile, rules=with_rules)
+                add_trace(found, path, switches=overrides.rules, profile=overrides.profile, rules=with_rules)
             else:
                 request = Request.of(scenarios.find(name), overrides)
                 protocols.add(request.scenario.definition.name)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from checker import scenarios
-from checker.options import json_output
+from checker.options import json_option, limit_seconds_option, quiet_option
 from checker.output import JsonOutput
 from checker.problems import InputError, unknown
 from checker.request import Overrides, Request
@@ -29,14 +29,9 @@ from checker.status import Status, worst
 @click.option("--each-rule", is_flag=True, help="Take over each rule in which they differ alone, one by one.")
 @click.option("--action", "actions", metavar="NAME", multiple=True, help="Compare this action; may repeat.")
 @click.option("--any-state", is_flag=True, help="Also from states that violate the invariants.")
-@click.option(
-    "--limit-seconds",
-    type=click.FloatRange(0, min_open=True),
-    metavar="S",
-    help="Stop after so many seconds.",
-)
-@json_output
-@click.option("--quiet", is_flag=True, help="No progress, no states: only the verdicts.")
+@limit_seconds_option
+@json_option
+@quiet_option("the verdicts")
 def diff(
     a: str,
     b: str | None,

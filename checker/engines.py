@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from checker.problems import InputError
+from checker.request import Overrides, Request
+from checker.scenarios import Scenario
 from checker.search import ProgressCallback, SearchOptions, SearchResult
 from model.language.model import Model
 
@@ -28,6 +31,43 @@ Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]
 Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 
+@dataclass(frozen=True)
+class Engine:
+    """The engine that an exhaustive search is asked of: its name, and the options that are Spark's alone."""
+
+    name: str
+    spark_master: str | None = None
+    checkpoint: str | None = None
+    resume: bool = False
+
+    def on_spark(self, scenarios: int) -> SparkOptions | None:
+        """What Spark is asked, for so many scenarios; None where it is another engine.
+
+        InputError where what is asked cannot be had, or is Spark's alone.
+        """
+        if self.name == "spark":
+            return spark_options(self.spark_master, self.checkpoint, self.resume, scenarios)
+        if self.spark_master or self.checkpoint or self.resume:
+            raise InputError("--spark-master, --checkpoint, --resume: these are options of --engine spark")
+        return None
+
+    def search(self, scenarios: int) -> Search:
+        """The exhaustive search of so many scenarios; InputError as of ``on_spark``."""
+        spark = self.on_spark(scenarios)
+        if spark is None:
+            return search(self.name)
+        return functools.partial(_load("spark", _MODULES, "search"), spark=spark)
+
+    def request(self, scenario: Scenario, overrides: Overrides) -> Request:
+        """What the engine is asked of a scenario; InputError where it cannot do that."""
+        request = Request.of(scenario, overrides)
+        if self.name != "interpreter":
+            return request
+        if overrides.symmetry:
+            raise InputError("--symmetry: the interpreter engine does not reduce by symmetry")
+        return request.without_symmetry()
+
+
 def search(name: str) -> Search:
     """The exhaustive search of an engine; InputError where it is not available."""
     function: Search = _load(name, _MODULES, "search")
@@ -38,12 +78,6 @@ def explore(name: str) -> Explore:
     """What makes the explored graph with an engine of one machine; InputError where it is not available."""
     function: Explore = _load(name, _GRAPHS, "explore")
     return function
-
-
-def on_spark(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> Search:
-    """The exhaustive search of the Spark engine with these options; InputError where they cannot be had."""
-    options = spark_options(master, checkpoint, resume, scenarios)
-    return functools.partial(_load("spark", _MODULES, "search"), spark=options)
 
 
 def spark_options(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> SparkOptions:

@@ -12,7 +12,7 @@ from checker.gate import report
 from checker.gate.baseline import Baseline, Selection
 from checker.gate.comparison import State
 from checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from checker.options import json_output
+from checker.options import json_option, quiet_option, workers_option
 from checker.output import JsonOutput, refuse_unwritable
 from checker.problems import InputError
 from checker.status import Status
@@ -48,12 +48,12 @@ from checker.status import Status
     show_default=True,
     help="Explain so many of the scenarios that differ, the smallest ones.",
 )
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes.  [default: all cores]")
+@workers_option
 @click.option("--markdown", metavar="FILE", help="Write a summary as Markdown.")
 @click.option("--junit", metavar="FILE", help="Write a test suite as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations for a workflow of GitHub.")
-@json_output
-@click.option("--quiet", is_flag=True, help="No progress, no explanations: the last line only.")
+@json_option
+@quiet_option("the last line")
 def gate(
     names: tuple[str, ...],
     path: Path | None,

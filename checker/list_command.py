@@ -8,14 +8,14 @@ import click
 
 from checker import listing
 from checker.listing import Entry
-from checker.options import json_output
+from checker.options import json_option
 from checker.output import JsonOutput
 from checker.status import Status
 
 
 @click.command("list", short_help="Scenarios, protocols, rules, invariants, actions.")
 @click.option("--kind", type=click.Choice(listing.KINDS), default="scenarios", show_default=True)
-@json_output
+@json_option
 def list_(kind: str, json_file: str | None) -> Status:
     """List what can be named. The standard scenarios, which `highwater check` explores, are marked with *."""
     output = JsonOutput(json_file)

@@ -1,27 +1,95 @@
-"""Options that several commands share."""
+"""Options that several commands share: each is stated here once, with one help text.
+
+Options that belong together come as one decorator, and reach the command as one argument: what is set over the
+scenario's file as ``overrides``, the engine as ``engine``, the bounds of a search as ``options``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from checker import engines
+from checker.engines import Engine
+from checker.request import Overrides
+from checker.search import SearchOptions
+from checker.status import Status
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Function = Callable[..., Status]
 
-json_output = click.option(
+rule_option = click.option(
+    "--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule; may repeat."
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(engines.NAMES),
+    default=engines.DEFAULT,
+    show_default=True,
+    help="Machine code, the reference in Python, or a Spark cluster.",
+)
+spark_master_option = click.option(
+    "--spark-master", metavar="URL", help="Spark engine: the cluster's master.  [default: local[*]]"
+)
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Threads, or processes, at a time.  [default: all cores]",
+)
+limit_seconds_option = click.option(
+    "--limit-seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="S",
+    help="Stop after so many seconds.",
+)
+memory_option = click.option(
+    "--memory",
+    "memory_bytes",
+    type=click.FloatRange(0, min_open=True),
+    metavar="GIB",
+    callback=lambda context, option, value: None if value is None else int(value * 2**30),
+    help="Memory that the engine may use.",
+)
+first_option = click.option("--first", is_flag=True, help="Stop with the depth of the first violation.")
+json_option = click.option(
     "--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output."
+)
+verbose_option = click.option(
+    "--verbose", is_flag=True, help="Show every run, with the whole state after each step."
 )
 
 
-def model_options(function: Command) -> Command:
-    """What is set over the scenario's file."""
-    return _together(
-        function,
-        click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter."),
-        click.option("--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule."),
+def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
+    """``--limit-states``; ``default`` None is no limit."""
+    return click.option(
+        "--limit-states",
+        type=click.IntRange(1),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help="Stop after so many states, the nearest ones.",
+    )
+
+
+def quiet_option(left: str) -> Callable[[Command], Command]:
+    """``--quiet``; ``left`` says what is still printed."""
+    return click.option("--quiet", is_flag=True, help=f"No progress: {left} only.")
+
+
+def model_options(*, deadlock: bool = True, symmetry: bool = False) -> Callable[[Function], Function]:
+    """What is set over the scenario's file, as ``overrides``.
+
+    Without ``deadlock`` or ``symmetry`` the command has not these options.
+    """
+    options = [
+        click.option(
+            "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter; may repeat."
+        ),
+        rule_option,
         click.option("--profile", metavar="NAME", help="Start from another set of rules."),
         click.option(
             "--property",
@@ -30,49 +98,42 @@ def model_options(function: Command) -> Command:
             multiple=True,
             help="Only these properties; may repeat.",
         ),
+    ]
+    names = ["settings", "rules", "profile", "properties"]
+    if deadlock:
+        meaning = "Whether a state without a step is a violation."
+        options.append(click.option("--deadlock/--no-deadlock", default=None, help=meaning))
+        names.append("deadlock")
+    if symmetry:
+        meaning = "Whether states that differ by names only are one."
+        options.append(click.option("--symmetry/--no-symmetry", default=None, help=meaning))
+        names.append("symmetry")
+    return _as_one("overrides", Overrides.parse, names, options)
+
+
+def search_options(function: Function) -> Function:
+    """The bounds of a search, as ``options``: what the scenario says of it is for the command to add."""
+    spill = click.option(
+        "--spill",
+        "spill_directory",
+        type=click.Path(exists=True, file_okay=False, writable=True),
+        metavar="DIR",
+        help="Where states go that memory has no room for.",
     )
+    options = [workers_option, limit_states_option(), limit_seconds_option, memory_option, spill]
+    names = ["workers", "limit_states", "limit_seconds", "memory_bytes", "spill_directory"]
+
+    def bounds(workers: int | None, **others: Any) -> SearchOptions:
+        return SearchOptions(workers=workers or 0, **others)
+
+    return _as_one("options", bounds, names, options)(function)
 
 
-def scenario_options(function: Command) -> Command:
-    """What is set over the scenario's file, for a command that gives a verdict."""
-    deadlock = click.option(
-        "--deadlock/--no-deadlock", default=None, help="Whether a state without a step is a violation."
-    )
-    return model_options(_together(function, deadlock))
-
-
-def run_options(function: Command) -> Command:
-    """How the engine runs, and what is printed."""
-    return _together(
-        function,
-        click.option(
-            "--engine", type=click.Choice(engines.NAMES), default=engines.DEFAULT, show_default=True
-        ),
-        click.option(
-            "--workers",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Threads of the native engine.  [default: all cores]",
-        ),
-        click.option(
-            "--limit-seconds",
-            type=click.FloatRange(0, min_open=True),
-            metavar="S",
-            help="Stop after so many seconds for a scenario.",
-        ),
-        json_output,
-        click.option("--verbose", is_flag=True, help="Show every run, with the whole state after each step."),
-        click.option("--quiet", is_flag=True, help="No progress, no runs, no notes: only the verdict table."),
-    )
-
-
-def spark_options(function: Command) -> Command:
-    """Where the Spark engine runs, and where it keeps its levels."""
-    return _together(
-        function,
-        click.option(
-            "--spark-master", metavar="URL", help="Spark engine: the cluster's master.  [default: local[*]]"
-        ),
+def search_engine_options(function: Function) -> Function:
+    """The engine of an exhaustive search, as ``engine``: with where Spark runs, and keeps its levels."""
+    options = [
+        engine_option,
+        spark_master_option,
         click.option(
             "--checkpoint",
             type=click.Path(file_okay=False),
@@ -82,10 +143,46 @@ def spark_options(function: Command) -> Command:
         click.option(
             "--resume", is_flag=True, help="Spark engine: go on from the last level in --checkpoint."
         ),
-    )
+    ]
+    names = ["engine", "spark_master", "checkpoint", "resume"]
+    return _as_one("engine", lambda engine, **spark: Engine(engine, **spark), names, options)(function)
 
 
-def _together(function: Command, *options: Callable[[Command], Command]) -> Command:
-    for option in reversed(options):
-        function = option(function)
-    return function
+def _as_one(
+    argument: str,
+    make: Callable[..., object],
+    names: list[str],
+    options: Sequence[Callable[[Function], Function]],
+) -> Callable[[Function], Function]:
+    """Options whose values reach the command as one argument, which ``make`` makes of them."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*arguments: Any, **given: Any) -> Status:
+            values = {name: given.pop(name) for name in names}
+            return function(*arguments, **given, **{argument: make(**values)})
+
+        decorated: Function = call
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+__all__ = [
+    "engine_option",
+    "first_option",
+    "json_option",
+    "limit_seconds_option",
+    "limit_states_option",
+    "memory_option",
+    "model_options",
+    "quiet_option",
+    "rule_option",
+    "search_engine_options",
+    "search_options",
+    "spark_master_option",
+    "verbose_option",
+    "workers_option",
+]

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from checker import counterexample, report, scenarios
-from checker.options import json_output, scenario_options
+from checker.options import (
+    first_option,
+    json_option,
+    limit_seconds_option,
+    memory_option,
+    model_options,
+    quiet_option,
+    verbose_option,
+    workers_option,
+)
 from checker.output import JsonOutput
 from checker.problems import InputError
 from checker.request import Overrides, Request
@@ -45,35 +54,24 @@ DEPTH = 10
     show_default=True,
     help="Whether the scenario bounds epochs and offsets, or they may be any numbers.",
 )
-@scenario_options
-@click.option("--first", is_flag=True, help="Stop with the depth of the first violation.")
-@click.option(
-    "--limit-seconds",
-    type=click.FloatRange(0, min_open=True),
-    metavar="S",
-    help="Stop after so many seconds.",
-)
-@click.option(
-    "--memory", type=click.FloatRange(0, min_open=True), metavar="GIB", help="Memory that the solver may use."
-)
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes.  [default: all cores]")
-@json_output
-@click.option("--verbose", is_flag=True, help="Show every run, with the whole state after each step.")
-@click.option("--quiet", is_flag=True, help="No progress, no runs: only the verdicts.")
+@model_options()
+@first_option
+@limit_seconds_option
+@memory_option
+@workers_option
+@json_option
+@verbose_option
+@quiet_option("the verdicts")
 def prove(
     name: str,
     depth: int | None,
     induction: bool,
     use_helpers: bool,
     epochs: str,
-    settings: tuple[str, ...],
-    rules: tuple[str, ...],
-    profile: str | None,
-    properties: tuple[str, ...],
-    deadlock: bool | None,
+    overrides: Overrides,
     first: bool,
     limit_seconds: float | None,
-    memory: float | None,
+    memory_bytes: int | None,
     workers: int | None,
     json_file: str | None,
     verbose: bool,
@@ -91,20 +89,17 @@ def prove(
         raise InputError("--depth and --induction are two questions: ask one")
     if induction and first:
         raise InputError("--first goes with --depth: by induction every verdict is asked for")
-    if deadlock and induction:
+    if overrides.deadlock and induction:
         raise InputError("--deadlock goes with --depth: it is no invariant")
     if workers is not None and not induction:
         raise InputError("--workers goes with --induction: a bounded check is one question after the other")
-    if workers is not None and memory is not None:
+    if workers is not None and memory_bytes is not None:
         raise InputError("--memory goes with one process: give no --workers")
     if not use_helpers and not induction:
         raise InputError("--no-helpers goes with --induction")
-    request = Request.of(
-        scenarios.find(name), Overrides.parse(settings, rules, profile, properties, None, deadlock)
-    ).without_symmetry()
+    request = Request.of(scenarios.find(name), overrides).without_symmetry()
     request = request.invariants_only("Z3 is asked of invariants only; ask `highwater check`")
     output = JsonOutput(json_file)
-    memory_bytes = None if memory is None else int(memory * 2**30)
     if epochs == "unbounded":
         request = _unbounded(request)
     if induction:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from checker import engines
 from checker.interruption import interruption
-from checker.options import json_output
+from checker.options import json_option, quiet_option, rule_option, spark_master_option
 from checker.output import JsonOutput
 from checker.problems import InputError
 from checker.search import EngineError
@@ -30,7 +30,7 @@ from traces.summary import rich_summary, summary
 @click.command(short_help="Whether the protocol explains what a system did.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--profile", metavar="NAME", help="The rules to replay with, instead of what the input says.")
-@click.option("--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule.")
+@rule_option
 @click.option(
     "--engine",
     type=click.Choice(("embedded", "spark")),
@@ -38,20 +38,18 @@ from traces.summary import rich_summary, summary
     show_default=True,
     help="In this process, or on a Spark cluster.",
 )
-@click.option(
-    "--spark-master", metavar="URL", help="Spark engine: the cluster's master.  [default: local[*]]"
-)
+@spark_master_option
 @click.option(
     "--out",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="Spark engine: write changes, findings and what is not explained as Parquet.",
 )
-@json_output
+@json_option
 @click.option(
     "--html", "page", metavar="FILE", type=click.Path(path_type=Path), help="Write a page to look at."
 )
-@click.option("--quiet", is_flag=True, help="Only the last line.")
+@quiet_option("the last line")
 def replay(
     paths: tuple[Path, ...],
     profile: str | None,

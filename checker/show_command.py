@@ -8,7 +8,7 @@ import click
 
 from checker import listing
 from checker.listing import Entry
-from checker.options import json_output
+from checker.options import json_option
 from checker.output import JsonOutput
 from checker.problems import InputError, unknown
 from checker.status import Status
@@ -16,7 +16,7 @@ from checker.status import Status
 
 @click.command(short_help="One of these in full.")
 @click.argument("name", metavar="NAME")
-@json_output
+@json_option
 def show(name: str, json_file: str | None) -> Status:
     """Show what NAME is: a scenario, a protocol, a rule, an invariant, a liveness property or an action.
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from checker import counterexample, engines, report, scenarios
-from checker.options import run_options, scenario_options
+from checker.options import (
+    engine_option,
+    json_option,
+    limit_seconds_option,
+    model_options,
+    quiet_option,
+    verbose_option,
+    workers_option,
+)
 from checker.output import JsonOutput
 from checker.progress import Reporter
 from checker.request import Overrides, Request
@@ -22,19 +30,20 @@ from checker.trace_output import TraceOutput, trace_option
     "--depth", type=click.IntRange(1), default=100, metavar="N", help="States of a walk.  [default: 100]"
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
-@scenario_options
-@run_options
+@model_options()
+@engine_option
+@workers_option
+@limit_seconds_option
+@json_option
+@verbose_option
+@quiet_option("the verdict table")
 @trace_option("one walk (the one that violates a property, if there is one)")
 def simulate(
     name: str,
     walks: int,
     depth: int,
     seed: int,
-    settings: tuple[str, ...],
-    rules: tuple[str, ...],
-    profile: str | None,
-    properties: tuple[str, ...],
-    deadlock: bool | None,
+    overrides: Overrides,
     engine: str,
     workers: int | None,
     limit_seconds: float | None,
@@ -48,7 +57,6 @@ def simulate(
     The same seed makes the same walks. Walks can show that a property is violated, never that it holds:
     without a violation the verdict is inconclusive, and the exit status 0 says that all walks were made.
     """
-    overrides = Overrides.parse(settings, rules, profile, properties, None, deadlock)
     walk = engines.simulate(engine)
     output = JsonOutput(json_file)
     trace = TraceOutput(trace_out)

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from checker import engines, scenarios
-from checker.options import json_output, model_options, spark_options
+from checker.engines import Engine
+from checker.options import json_option, model_options, quiet_option, search_engine_options, search_options
 from checker.output import JsonOutput
 from checker.problems import InputError
 from checker.progress import Reporter, size
@@ -26,6 +28,7 @@ from checker.status import Status
 from model.language.model import Model
 
 if TYPE_CHECKING:
+    from checker.spark.options import SparkOptions
     from checker.tables.content import Written
 
 ABOUT = "run.json"
@@ -38,56 +41,18 @@ Write = Callable[[Model, SearchOptions, Path, ProgressCallback | None], "Written
     "--out", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Where the tables go."
 )
 @click.option("--force", is_flag=True, help="Replace the tables that DIR holds.")
-@model_options
-@click.option(
-    "--symmetry/--no-symmetry", default=None, help="Whether states that differ by names only are one."
-)
-@click.option("--engine", type=click.Choice(engines.NAMES), default=engines.DEFAULT, show_default=True)
-@click.option(
-    "--workers",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Threads of the native engine.  [default: all cores]",
-)
-@click.option(
-    "--limit-states", type=click.IntRange(1), metavar="N", help="Stop the search after so many states."
-)
-@click.option(
-    "--limit-seconds",
-    type=click.FloatRange(0, min_open=True),
-    metavar="S",
-    help="Stop the search after so many seconds.",
-)
-@click.option(
-    "--memory", type=click.FloatRange(0, min_open=True), metavar="GIB", help="Memory that the engine may use."
-)
-@click.option(
-    "--spill",
-    type=click.Path(exists=True, file_okay=False, writable=True),
-    metavar="DIR",
-    help="Where states go while the search runs and memory has no room for them.",
-)
-@spark_options
-@json_output
-@click.option("--quiet", is_flag=True, help="No progress and no summary.")
+@model_options(deadlock=False, symmetry=True)
+@search_engine_options
+@search_options
+@json_option
+@quiet_option("errors")
 def states(
     name: str,
     out: str,
     force: bool,
-    settings: tuple[str, ...],
-    rules: tuple[str, ...],
-    profile: str | None,
-    properties: tuple[str, ...],
-    symmetry: bool | None,
-    engine: str,
-    workers: int | None,
-    limit_states: int | None,
-    limit_seconds: float | None,
-    memory: float | None,
-    spill: str | None,
-    spark_master: str | None,
-    checkpoint: str | None,
-    resume: bool,
+    overrides: Overrides,
+    engine: Engine,
+    options: SearchOptions,
     json_file: str | None,
     quiet: bool,
 ) -> Status:
@@ -100,31 +65,17 @@ def states(
     Exit status: 0 everything is in the tables, 2 bad request, 3 a limit was reached first, 130 interrupted;
     with 3 and 130 the tables hold what was found.
     """
-    overrides = Overrides.parse(settings, rules, profile, properties, symmetry)
-    write = _writer(engine, workers, spark_master, checkpoint, resume)
-    if symmetry and engine == "interpreter":
-        raise InputError("--symmetry: the interpreter engine does not reduce by symmetry")
+    write = _writer(engine, options.workers)
     output = JsonOutput(json_file)
-    request = Request.of(scenarios.find(name), overrides)
-    if engine == "interpreter":
-        request = request.without_symmetry()
+    request = engine.request(scenarios.find(name), overrides)
     directory = _directory(out, force)
-    options = SearchOptions(
-        workers=workers or 0,
-        limit_states=limit_states,
-        limit_seconds=limit_seconds,
-        memory_bytes=None if memory is None else int(memory * 2**30),
-        spill_directory=spill,
-        symmetry=request.symmetry,
-        deadlock=request.deadlock,
-        all_states=True,
-    )
+    options = replace(options, symmetry=request.symmetry, deadlock=request.deadlock, all_states=True)
     started = time.perf_counter()
     model = request.model()
     try:
         with Reporter(request.scenario.name, quiet=quiet, left="left") as progress:
             written = write(model, options, directory, progress)
-        about = _about(request, engine, written, time.perf_counter() - started)
+        about = _about(request, engine.name, written, time.perf_counter() - started)
         (directory / ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", "utf-8")
     except OSError as wrong:
         raise InputError(f"--out {out}: {wrong.strerror or wrong}") from None
@@ -136,18 +87,14 @@ def states(
     return Status.INTERRUPTED if written.stopped_by == "interrupted" else Status.INCONCLUSIVE
 
 
-def _writer(
-    engine: str, workers: int | None, master: str | None, checkpoint: str | None, resume: bool
-) -> Write:
+def _writer(engine: Engine, workers: int) -> Write:
     """What explores and writes; InputError where the packages for it are not there."""
     if find_spec("pyarrow") is None:
         raise InputError("states needs the package pyarrow: pip install 'highwater[tables]'")
-    if engine == "spark":
-        return _on_spark(engines.spark_options(master, checkpoint, resume, 1))
-    if master or checkpoint or resume:
-        raise InputError("--spark-master, --checkpoint, --resume: these are options of --engine spark")
-    explore = engines.explore(engine)
-    threads = 1 if engine == "interpreter" else workers or len(os.sched_getaffinity(0))
+    if (spark := engine.on_spark(1)) is not None:
+        return _on_spark(spark)
+    explore = engines.explore(engine.name)
+    threads = 1 if engine.name == "interpreter" else workers or len(os.sched_getaffinity(0))
 
     def write(
         model: Model, options: SearchOptions, directory: Path, progress: ProgressCallback | None
@@ -161,7 +108,7 @@ def _writer(
     return write
 
 
-def _on_spark(spark: Any) -> Write:
+def _on_spark(spark: SparkOptions) -> Write:
     def write(
         model: Model, options: SearchOptions, directory: Path, progress: ProgressCallback | None
     ) -> Written:
