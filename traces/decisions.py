@@ -144,6 +144,18 @@ class Decisions:
         )
 
     @cached_property
+    def registration_after(self) -> Function:
+        """B8, 380.1: what is stored of a broker that registers."""
+        return Function(
+            lambda registration, same_incarnation, new_epoch: sessions.register(
+                self.t, registration, same_incarnation, new_epoch
+            ),
+            registration=self.t.registration,
+            same_incarnation=Bool,
+            new_epoch=self.t.broker_epoch,
+        )
+
+    @cached_property
     def session_of_registration(self) -> Function:
         """The session after a registration."""
         return Function(

@@ -79,8 +79,13 @@ class Flags(NamedTuple):
     fenced: bool = False
     in_controlled_shutdown: bool = False
 
+    @classmethod
+    def of(cls, registration: Mapping[str, Any]) -> Flags:
+        """Those of a registration as the model has it."""
+        return cls(registration["registered"], registration["fenced"], registration["in_controlled_shutdown"])
+
     def to_plain(self) -> dict[str, Any]:
-        """As the model has it."""
+        """As the model has it, with an epoch of 0: epochs are relative."""
         return {
             "registered": self.registered,
             "epoch": 0,
@@ -387,7 +392,7 @@ class Beliefs:
                 after = actions.decode(compiled.after(state))
                 wrong = differences(vars(self.observe(after)), vars(expected))
                 if event.kind in BROKER_ACTIONS:
-                    flags = _flags(after["registrations"][event.slot])
+                    flags = Flags.of(after["registrations"][event.slot])
                     wrong |= differences(flags._asdict(), event.flags._asdict(), "registration")
                 if event.after is not None and not after["partition"]["partition_epoch"]:
                     wrong["record"] = ("none", "written")
@@ -449,7 +454,7 @@ class Beliefs:
     def flags(self, belief: Belief) -> list[Flags]:
         """The registrations of the slots."""
         tag, state = next(iter(belief.states))
-        return [_flags(r) for r in self.actions(tag, belief.slots).decode(state)["registrations"]]
+        return [Flags.of(r) for r in self.actions(tag, belief.slots).decode(state)["registrations"]]
 
 
 BROKER_ACTIONS = frozenset({"fence", "unfence", "start_controlled_shutdown", "register"})
@@ -507,10 +512,6 @@ def _set(plain: dict[str, Any], event: Event) -> None:
 def _held(min_insync_replicas: int) -> int:
     """A setting as the model holds it: more than there can be replicas is as good as that many."""
     return max(1, min(min_insync_replicas, MAX_BROKERS))
-
-
-def _flags(registration: Mapping[str, Any]) -> Flags:
-    return Flags(registration["registered"], registration["fenced"], registration["in_controlled_shutdown"])
 
 
 def _distance(near: Near) -> int:

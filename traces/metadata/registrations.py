@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from model.language.interpreter import differences
+from traces.decisions import decisions
 from traces.metadata.beliefs import Flags
 from traces.metadata.image import Broker, Partition
 from traces.metadata.pending import Pending
@@ -58,16 +60,21 @@ def _store(follower: Follower, broker: int, epoch: int, incarnation: str, flags:
 
 
 def _same_incarnation(follower: Follower, known: Broker, flags: Flags, found: Found) -> None:
-    """The same incarnation again: it keeps its epoch and its flags."""
+    """The incarnation that is registered registers again: what is stored then, the rules say (B8)."""
+    rules = follower.situations().beliefs.rules[0]
+    # Epochs are relative here: the registered one is 0, and a new one would be any that is greater.
+    stored = decisions(1, rules).registration_after(
+        registration=known.flags.to_plain(), same_incarnation=True, new_epoch=1
+    )
+    expected, kept = known.epoch + stored["epoch"], Flags.of(stored)
     epoch = found.data["brokerEpoch"]
     wrong: dict[str, tuple[Any, Any]] = {}
-    if epoch != known.epoch:
-        wrong["brokerEpoch"] = (known.epoch, epoch)
-    if flags != known.flags:
-        wrong["registration"] = (known.flags.to_plain(), flags.to_plain())
+    if epoch != expected:
+        wrong["brokerEpoch"] = (expected, epoch)
+    wrong |= differences(kept._asdict(), flags._asdict(), "registration")
     if wrong:
         _wrong(follower, found, "register the same incarnation", wrong)
-        known.epoch, known.flags = epoch, flags
+    known.epoch, known.flags = epoch, flags
 
 
 def change(follower: Follower, pending: Pending, found: Found) -> None:

@@ -1,0 +1,89 @@
+"""A broker that registers the incarnation that is registered: what of it is explained is what the model stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.language import where
+from model.replication.controller import sessions
+from traces.decisions import decisions
+from traces.kafka.batches import encode_batch
+from traces.kafka.values import encode
+from traces.replay import replay
+from traces.report import Report
+
+INCARNATION = "AAAAAAAAAAAAAAAAAAAAAw"
+
+
+def registration(**changed: Any) -> bytes:
+    data = {
+        "brokerId": 0, "isMigratingZkBroker": False, "incarnationId": INCARNATION, "brokerEpoch": 0, "endPoints": [],
+        "features": [], "rack": None, "fenced": True, "inControlledShutdown": False, "logDirs": [], **changed,
+    }  # fmt: skip
+    return encode("REGISTER_BROKER_RECORD", 3, data)
+
+
+def replayed(folder: Path, *values: bytes) -> Report:
+    """The report on a log in which each record is a batch."""
+    batches = [encode_batch(offset, 1, 1000, [value]) for offset, value in enumerate(values)]
+    path = folder / f"{0:020}.log"
+    path.write_bytes(b"".join(batches))
+    return replay(path)
+
+
+def unfenced() -> bytes:
+    return encode(
+        "BROKER_REGISTRATION_CHANGE_RECORD", 0, {"brokerId": 0, "brokerEpoch": 0, "fenced": -1}, lenient=True
+    )
+
+
+def told(report: Report) -> list[tuple[int, str, dict[str, Any]]]:
+    """The offset of each entry, the action that comes nearest, and the fields in which it differs."""
+    return [
+        (entry.position["offset"], near.action, dict(near.differences))
+        for entry in report.unexplained
+        for near in entry.candidates[:1]
+    ]
+
+
+def test_what_the_broker_had_is_explained(tmp_path: Path) -> None:
+    again = registration(fenced=False)
+    assert told(replayed(tmp_path, registration(), registration(), unfenced(), again)) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "differences"),
+    [
+        ({"brokerEpoch": 1}, {"brokerEpoch": (0, 1)}),
+        ({"fenced": False}, {"registration.fenced": (True, False)}),
+        ({"inControlledShutdown": True}, {"registration.in_controlled_shutdown": (False, True)}),
+    ],
+)
+def test_anything_else_is_not(tmp_path: Path, changed: dict[str, Any], differences: dict[str, Any]) -> None:
+    report = replayed(tmp_path, registration(), registration(**changed), registration(**changed))
+    # And from what was recorded the replay goes on: it is told once.
+    assert told(report) == [(1, "register the same incarnation", differences)]
+
+
+@pytest.fixture
+def other_rule(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A model in which a broker that registers again begins anew, fenced and with another epoch."""
+
+    def register(t: Any, registration: Any, same_incarnation: Any, new_epoch: Any) -> Any:
+        new = t.registration(registered=True, epoch=new_epoch, fenced=True, in_controlled_shutdown=False)
+        return where(same_incarnation, new, registration)
+
+    monkeypatch.setattr(sessions, "register", register)
+    decisions.cache_clear()
+    yield
+    decisions.cache_clear()
+
+
+@pytest.mark.usefixtures("other_rule")
+def test_the_rule_is_the_models(tmp_path: Path) -> None:
+    ((offset, _, differences),) = told(replayed(tmp_path, registration(), registration()))
+    assert (offset, list(differences)) == (1, ["brokerEpoch"])
