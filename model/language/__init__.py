@@ -5,6 +5,7 @@ a few words (where, all_of, any_of, size, …), named guards (require), actions 
 protocol traced once into an expression graph, which every engine reads.
 """
 
+from model.language.budgets import Budgets, spend
 from model.language.drawing import Drawing, Lane, Message
 from model.language.errors import LanguageError
 from model.language.liveness import Liveness, always_eventually, either, eventually, leads_to, strong, weak
@@ -15,8 +16,8 @@ from model.language.types import Array, Bool, Enum, Index, Int, Option, Seq, Set
 from model.language.values import all_of, any_of, greatest, least, size, total, where
 
 __all__ = [
-    "Action", "Array", "Bool", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane", "LanguageError", "Liveness",
-    "Message", "Model", "Option", "Parameter", "Profile", "Protocol", "Rule", "Seq", "Set", "State", "Struct", "action",
-    "all_of", "always_eventually", "any_of", "either", "eventually", "greatest", "implies", "invariant", "leads_to",
-    "least", "require", "size", "strong", "total", "weak", "where",
+    "Action", "Array", "Bool", "Budgets", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane", "LanguageError",
+    "Liveness", "Message", "Model", "Option", "Parameter", "Profile", "Protocol", "Rule", "Seq", "Set", "State",
+    "Struct", "action", "all_of", "always_eventually", "any_of", "either", "eventually", "greatest", "implies",
+    "invariant", "leads_to", "least", "require", "size", "spend", "strong", "total", "weak", "where",
 ]  # fmt: skip

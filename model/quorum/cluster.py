@@ -17,6 +17,7 @@ from typing import Any
 from model.language import (
     Array,
     Bool,
+    Budgets,
     Index,
     Int,
     Option,
@@ -24,9 +25,7 @@ from model.language import (
     Protocol,
     Seq,
     Set,
-    State,
     Struct,
-    require,
 )  # fmt: skip
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
@@ -36,12 +35,15 @@ from model.quorum.rules import PROFILES, RULES
 UNKNOWN = -1
 """1166.1. The HWM of who knows none, in memory and in a fetch."""
 
-BUDGETS = {
-    "appends": "records that clients write",
-    "elections": "elections after the first leader's",
-    "restarts": "restarts of members, which keep their log and forget the HWM",
-    "losses": "fetches or answers that are lost with their connection",
-}
+BUDGETS = Budgets(
+    {
+        "appends": "records that clients write",
+        "elections": "elections after the first leader's",
+        "restarts": "restarts of members, which keep their log and forget the HWM",
+        "losses": "fetches or answers that are lost with their connection",
+    },
+    most=3,
+)
 """Work and faults, each with a number that a scenario grants."""
 
 
@@ -60,8 +62,8 @@ class Cluster(Protocol):
         "settled": Parameter(
             0, 0, 1, "whether all have the first leader's first record, and know it is committed"
         ),
-        "appends": Parameter(1, 1, 3, BUDGETS["appends"]),
-        **{name: Parameter(0, 0, 3, BUDGETS[name]) for name in BUDGETS if name != "appends"},
+        **BUDGETS.parameters,
+        "appends": BUDGETS.parameter("appends", default=1, low=1),
     }
     rules = RULES
     profiles = PROFILES
@@ -129,7 +131,7 @@ class Cluster(Protocol):
             elected=Array(self.epoch, Option(self.member)),
             # Every record that some leader's HWM has passed; no rule reads it.
             committed=Seq(self.record, self.size),
-            budgets=Struct("Budgets", **{name: Int(0, getattr(p, name)) for name in BUDGETS}),
+            budgets=BUDGETS.type(p),
         )
 
     def initial(self) -> list[dict[str, Any]]:
@@ -161,17 +163,11 @@ class Cluster(Protocol):
                 "responses": nothing,
                 "elected": [0] + [None] * p.elections,
                 "committed": first if p.settled or p.voters == 1 else [],
-                "budgets": {name: getattr(p, name) for name in BUDGETS},
+                "budgets": BUDGETS.granted(p),
             }
         ]
 
     # --- words ------------------------------------------------------------------------------------
-
-    def spend(self, s: State, budget: str) -> None:
-        """Work or a fault that the scenario grants only so often."""
-        left = getattr(s.budgets, budget)
-        require(f"the scenario grants {budget}", left > 0)
-        setattr(s.next.budgets, budget, left - 1)
 
     def is_older(self, m: Number) -> bool:
         """1166.4. Whether a member neither sends the HWM with its fetches nor looks at that of others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.language import State, action, any_of, greatest, require, where
+from model.language import State, action, any_of, greatest, require, spend, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import SetValue, StructValue
@@ -43,7 +43,7 @@ class Elections(Fetching):
         require("the candidate votes for itself", electorate.has(candidate))
         me = s.members[candidate]
         require("the candidate does not lead", ~self.leads(candidate, me))
-        self.spend(s, "elections")
+        spend(s, "elections")
         if self.on("up_to_date_vote"):
             for v in voters:
                 require(f"the candidate is not behind member {int(v)}", self.is_up_to_date(me, s.members[v]))
@@ -73,7 +73,7 @@ class Elections(Fetching):
     def restart(self, s: State, m: Number) -> None:
         """It has its log and its epoch, knows no HWM and no leader, and leads no more. Its connections are gone."""
         me = s.members[m]
-        self.spend(s, "restarts")
+        spend(s, "restarts")
         s.next.members[m] = self.stepped_down(me, leader=None, hwm=UNKNOWN, peak=UNKNOWN)
         s.next.requests[m] = None
         s.next.responses[m] = None

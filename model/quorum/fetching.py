@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, greatest, least, require, where
+from model.language import State, action, greatest, least, require, spend, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import OptionValue, StructValue, as_bool
@@ -141,7 +141,7 @@ class Fetching(Leadership):
         """The connection breaks; a fetch that is parked is lost with it."""
         under_way = s.requests[f].is_some | s.parked[f].is_some | s.responses[f].is_some
         require("a fetch or an answer is under way", under_way)
-        self.spend(s, "losses")
+        spend(s, "losses")
         s.next.requests[f] = None
         s.next.parked[f] = None
         s.next.responses[f] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from model.language import State, action, greatest, require, where
+from model.language import State, action, greatest, require, spend, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
@@ -71,7 +71,7 @@ class Leadership(Cluster):
         """A record of the leader's epoch. What waits for records is answered."""
         me = s.members[leader]
         require("the member takes itself for the leader", self.leads(leader, me))
-        self.spend(s, "appends")
+        spend(s, "appends")
         after = self.settle(s, leader, me.replace(log=me.log.append(self.record(epoch=me.epoch))))
         if self.on("records_complete"):
             self.complete_parked(s, leader, after, self.leads(leader, me), self.member)

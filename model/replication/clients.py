@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, any_of, require, size
+from model.language import State, action, any_of, require, size, spend
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
@@ -43,7 +43,7 @@ class Clients(Fetching):
     )
     def write_acks_one(self, s: State, leader: Number, value: Number) -> None:
         """Acks 0 and 1 succeed on the leader's append."""
-        self.spend(s, "weak_writes")
+        spend(s, "weak_writes")
         self.write(s, leader, value, Write.WRITTEN)
 
     def can_acknowledge(self, s: State, leader: Number, value: Number) -> Truth:

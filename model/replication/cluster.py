@@ -9,6 +9,7 @@ from typing import Any
 from model.language import (
     Array,
     Bool,
+    Budgets,
     Enum,
     Index,
     Int,
@@ -18,7 +19,6 @@ from model.language import (
     Seq,
     State,
     Struct,
-    require,
     size,
     where,
 )  # fmt: skip
@@ -40,22 +40,25 @@ Write = Enum("Write", "UNUSED WRITTEN PENDING ACKNOWLEDGED")
 Outcome = Enum("Outcome", "COMMITTED REVERT KEEP")
 """What an AlterPartition answer means to its leader: take over, go back (841.3), or go on asking."""
 
-BUDGETS = {
-    "fencings": "fencings of brokers that run (zombies)",
-    "controlled_shutdowns": "controlled shutdowns",
-    "crashes": "crashes with the page cache kept",
-    "lossy_crashes": "crashes that lose unflushed records",
-    "disk_losses": "disks replaced by empty ones",
-    "shrinks": "ISR shrinks because a follower lags",
-    "weak_writes": "records written with acks 0 or 1",
-    "losses": "AlterPartition requests or answers lost",
-    "duplicates": "fetches and AlterPartition requests that arrive a second time",
-    "elections": "elections on request",
-    "reassignments": "reassignments and their cancellations",
-    "min_isr_changes": "changes of min.insync.replicas",
-    "failovers": "controller failovers",
-    "downgrades": "downgrades of the metadata version that end the ELR feature",
-}
+BUDGETS = Budgets(
+    {
+        "fencings": "fencings of brokers that run (zombies)",
+        "controlled_shutdowns": "controlled shutdowns",
+        "crashes": "crashes with the page cache kept",
+        "lossy_crashes": "crashes that lose unflushed records",
+        "disk_losses": "disks replaced by empty ones",
+        "shrinks": "ISR shrinks because a follower lags",
+        "weak_writes": "records written with acks 0 or 1",
+        "losses": "AlterPartition requests or answers lost",
+        "duplicates": "fetches and AlterPartition requests that arrive a second time",
+        "elections": "elections on request",
+        "reassignments": "reassignments and their cancellations",
+        "min_isr_changes": "changes of min.insync.replicas",
+        "failovers": "controller failovers",
+        "downgrades": "downgrades of the metadata version that end the ELR feature",
+    },
+    most=3,
+)
 """Faults and interventions, each with a number that a scenario grants; healing is never bounded."""
 
 
@@ -93,7 +96,7 @@ class Cluster(Protocol):
         "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
         "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
         "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
-        **{name: Parameter(0, 0, 3, f"budget: {meaning}") for name, meaning in BUDGETS.items()},
+        **BUDGETS.parameters,
     }
     rules = RULES
     profiles = PROFILES
@@ -217,7 +220,7 @@ class Cluster(Protocol):
             "writes": Array(self.value, Write),
             # Every record that some leader's HWM has passed: what consumers can have read.
             "committed": self.log,
-            "budgets": Struct("Budgets", **{name: Int(0, getattr(p, name)) for name in BUDGETS}),
+            "budgets": BUDGETS.type(p),
         }
         if p.downgrades:
             fields["elr_enabled"] = Bool
@@ -281,7 +284,7 @@ class Cluster(Protocol):
             "alter_responses": [None] * p.brokers,
             "writes": ["UNUSED"] * p.records,
             "committed": [],
-            "budgets": {name: getattr(p, name) for name in BUDGETS},
+            "budgets": BUDGETS.granted(p),
         }
         if p.downgrades:
             state["elr_enabled"] = True
@@ -292,12 +295,6 @@ class Cluster(Protocol):
         return [state]
 
     # --- words ------------------------------------------------------------------------------------
-
-    def spend(self, s: State, budget: str) -> None:
-        """A fault or an intervention that the scenario grants only so often."""
-        left = getattr(s.budgets, budget)
-        require(f"the scenario grants {budget}", left > 0)
-        setattr(s.next.budgets, budget, left - 1)
 
     def decided(self, s: State, rule: Callable[[Terms], Any]) -> Any:
         """966.18. What the controller's rules say, with the ELR feature or, after a downgrade, without it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from model.language import State, action, require, where
+from model.language import State, action, require, spend, where
 from model.language.values import Int as Number
 from model.language.values import StructValue
 from model.replication.cluster import Outcome
@@ -100,7 +100,7 @@ class Control(Leadership):
         reaches = self.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
         s.next.alter_responses[b] = where(reaches, s.alter_responses.type.element.some(answer), None)
         if again:
-            self.spend(s, "duplicates")
+            spend(s, "duplicates")
         else:
             s.next.alter_requests[b] = None
 
@@ -118,14 +118,14 @@ class Control(Leadership):
     @action("966.17", says="the operator asks for the preferred leader")
     def elect_preferred_leader(self, s: State) -> None:
         """PREFERRED: the first replica, where it may lead."""
-        self.spend(s, "elections")
+        spend(s, "elections")
         elections.election_checks(s.partition, ElectionType.PREFERRED).require()
         self.elect(s, ElectionType.PREFERRED)
 
     @action("966.17", says="the operator asks for an unclean election")
     def elect_uncleanly(self, s: State) -> None:
         """UNCLEAN: any live replica, where there is no leader. What it lacks is lost; the operator chose so."""
-        self.spend(s, "elections")
+        spend(s, "elections")
         elections.election_checks(s.partition, ElectionType.UNCLEAN).require()
         if self.on("unclean_recovery"):
             require("unclean elections are done by recovery", False)
@@ -136,7 +136,7 @@ class Control(Leadership):
     )
     def designate_leader(self, s: State, b: Number) -> None:
         """DESIGNATION: this live replica, where there is no leader."""
-        self.spend(s, "elections")
+        spend(s, "elections")
         require("there is no leader", s.partition.leader.is_none)
         record = unclean_recovery.recover(self.t, s.partition, s.registrations, b, self.min_isr(s))
         require("the replica is live", ~is_empty_record(self.t, record))
@@ -145,7 +145,7 @@ class Control(Leadership):
     @action("966.8", says="min.insync.replicas becomes {value}", value="min_isr_values")
     def change_min_isr(self, s: State, value: int) -> None:
         """A change of min.insync.replicas."""
-        self.spend(s, "min_isr_changes")
+        spend(s, "min_isr_changes")
         require("it is another value", s.min_insync_replicas != value)
         s.next.min_insync_replicas = value
         effective = effective_min_isr(self.min_isr_config.lift(value), s.partition.replicas.length)
@@ -154,7 +154,7 @@ class Control(Leadership):
     @action("966.9", says="the operator reassigns the partition to {target}", target="targets")
     def reassign(self, s: State, target: Any) -> None:
         """A reassignment starts; it completes when the ISR allows it."""
-        self.spend(s, "reassignments")
+        spend(s, "reassignments")
         reassignment.reassignment_checks(self.t, target, s.registrations).require()
         record = self.decided(
             s, lambda t: reassignment.reassign(t, s.partition, target, s.registrations, self.min_isr(s))
@@ -165,7 +165,7 @@ class Control(Leadership):
     @action("966.9", says="the operator cancels the reassignment")
     def cancel_reassignment(self, s: State) -> None:
         """A reassignment that has not completed is taken back."""
-        self.spend(s, "reassignments")
+        spend(s, "reassignments")
         unclean = self.unclean_allowed
         reassignment.cancellation_checks(self.t, s.partition, self.min_isr(s), unclean).require()
         record = self.decided(
@@ -179,12 +179,10 @@ class Control(Leadership):
     @action("966.18", says="the metadata version is downgraded; the ELR feature ends")
     def downgrade(self, s: State) -> None:
         """The ELR fields are ignored from now on, and vanish with the next change of the partition."""
-        if not self.p.downgrades:
-            require("the scenario grants downgrades", False)
-            return
-        self.spend(s, "downgrades")
-        require("the ELR feature is on", s.elr_enabled)
-        s.next.elr_enabled = False
+        spend(s, "downgrades")
+        if self.p.downgrades:
+            require("the ELR feature is on", s.elr_enabled)
+            s.next.elr_enabled = False
 
 
 __all__ = ["Control"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, least, require, where
+from model.language import State, action, least, require, spend, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
@@ -101,7 +101,7 @@ class Fetching(Lifecycle):
         reaches = self.is_up(s.brokers[f]) & (s.brokers[f].epoch == fetch.broker_epoch)
         s.next.fetch_responses[f] = where(reaches, s.fetch_responses.type.element.some(answer), None)
         if again:
-            self.spend(s, "duplicates")
+            spend(s, "duplicates")
         else:
             s.next.fetch_requests[f] = None
         self.settle(s, leader, after)
@@ -204,7 +204,7 @@ class Fetching(Lifecycle):
         require("the follower is in the ISR", (leader != f) & broker.view.isr.has(f))
         leo = broker.followers[f].leo
         require("the follower lags", leo.is_none | (leo.value < broker.log.length))
-        self.spend(s, "shrinks")
+        spend(s, "shrinks")
         isr = broker.view.isr.without(f)
         self.propose(s, leader, isr)
         followers = broker.followers
@@ -256,7 +256,7 @@ class Fetching(Lifecycle):
     def lose_alter_partition(self, s: State, b: Number) -> None:
         """A fault."""
         require("one is under way", s.alter_requests[b].is_some | s.alter_responses[b].is_some)
-        self.spend(s, "losses")
+        spend(s, "losses")
         s.next.alter_requests[b] = None
         s.next.alter_responses[b] = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, least, require, where
+from model.language import State, action, least, require, spend, where
 from model.language.values import Int as Number
 from model.language.values import StructValue
 from model.replication.cluster import Status
@@ -37,13 +37,13 @@ class Lifecycle(Control):
     @action("966.12", says="broker {b} crashes; its page cache is kept", b="broker")
     def crash_broker(self, s: State, b: Number) -> None:
         """Kill -9: the log stays whole."""
-        self.spend(s, "crashes")
+        spend(s, "crashes")
         self.crash(s, b, s.brokers[b])
 
     @action("966.12", says="broker {b} crashes and keeps only {keep} records", b="broker", keep="kept")
     def crash_and_lose(self, s: State, b: Number, keep: int) -> None:
         """Power loss: any suffix that was not flushed is gone."""
-        self.spend(s, "lossy_crashes")
+        spend(s, "lossy_crashes")
         broker = s.brokers[b]
         require("records are lost", broker.log.length > keep)
         require("flushed records are kept", broker.flushed <= keep)
@@ -52,7 +52,7 @@ class Lifecycle(Control):
     @action("966.12", says="broker {b} crashes and loses its disk", b="broker")
     def lose_disk(self, s: State, b: Number) -> None:
         """The disk is replaced by an empty one."""
-        self.spend(s, "disk_losses")
+        spend(s, "disk_losses")
         broker = s.brokers[b]
         self.crash(s, b, broker.replace(log=broker.log.truncate(0), hwm=0, flushed=0))
 
@@ -86,7 +86,7 @@ class Lifecycle(Control):
     @action("841.5", says="broker {b} begins a controlled shutdown", b="broker")
     def begin_shutdown(self, s: State, b: Number) -> None:
         """The broker asks the controller to move its leaderships; it goes on replaying metadata."""
-        self.spend(s, "controlled_shutdowns")
+        spend(s, "controlled_shutdowns")
         require("the broker runs", s.brokers[b].status == "RUNNING")
         require("the broker is not fenced", ~s.registrations[b].fenced)
         require("the broker's epoch is the registered one", s.brokers[b].epoch == s.registrations[b].epoch)

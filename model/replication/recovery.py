@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import Array, Option, State, Struct, action, all_of, any_of, require, where
+from model.language import Array, Option, State, Struct, action, all_of, any_of, require, spend, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
@@ -98,7 +98,7 @@ class Recovery(Clients):
         """LONGEST_LOG_BALANCED and LONGEST_LOG_AGGRESSIVE: a recovery on request, where there is no leader."""
         if not self._possible(s):
             return
-        self.spend(s, "elections")
+        spend(s, "elections")
         require("there is no leader", s.partition.leader.is_none)
         self.elect_longest_log(s, b, balanced)
 
@@ -138,7 +138,7 @@ class Recovery(Clients):
     @action("966.14", says="the controller fails over")
     def fail_over(self, s: State) -> None:
         """What is not in the metadata log is gone: an unclean recovery starts anew."""
-        self.spend(s, "failovers")
+        spend(s, "failovers")
         if not self._possible(s):
             return
         require("something is forgotten", any_of(s.log_infos[b].is_some for b in self.broker))

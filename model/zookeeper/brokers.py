@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, require, where
+from model.language import State, action, require, spend, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
@@ -26,7 +26,7 @@ class Brokers(Cluster):
         require("the broker runs", self.is_up(s.brokers[b]))
         if again:
             require("it is not such a copy itself", ~request.late)
-            self.spend(s, "reconnects")
+            spend(s, "reconnects")
             s.next.requests[b][position].late = True
         else:
             s.next.requests[b] = channels.without(channel, position)
@@ -168,14 +168,14 @@ class Brokers(Cluster):
     @action("380.4", says="broker {b} crashes, and its session ends", b="broker")
     def crash(self, s: State, b: Number) -> None:
         """A crash. That the session lasts a while longer is not told apart from a controller that looks late."""
-        self.spend(s, "bounces")
+        spend(s, "bounces")
         require("the broker runs", s.brokers[b].status == "RUNNING")
         self.down(s, b)
 
     @action("380.3", says="broker {b} asks for a controlled shutdown", b="broker")
     def begin_shutdown(self, s: State, b: Number) -> None:
         """The broker asks the controller that the controller node names."""
-        self.spend(s, "controlled_shutdowns")
+        spend(s, "controlled_shutdowns")
         broker = s.brokers[b]
         require("the broker runs", broker.status == "RUNNING")
         require("its session lives", s.zookeeper.registrations[b].is_(broker.epoch))
@@ -208,7 +208,7 @@ class Brokers(Cluster):
     @action("380.1", says="broker {b} loses its session and runs on", b="broker")
     def expire(self, s: State, b: Number) -> None:
         """The registration is gone, the process is not."""
-        self.spend(s, "expirations")
+        spend(s, "expirations")
         require("the broker runs", s.brokers[b].status == "RUNNING")
         require("its session lives", s.zookeeper.registrations[b].is_some)
         s.next.zookeeper.registrations[b] = None

@@ -7,6 +7,7 @@ from typing import Any
 from model.language import (
     Array,
     Bool,
+    Budgets,
     Enum,
     Index,
     Int,
@@ -15,9 +16,7 @@ from model.language import (
     Protocol,
     Seq,
     Set,
-    State,
     Struct,
-    require,
     where,
 )
 from model.language.values import Bool as Truth
@@ -31,13 +30,16 @@ Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")
 Kind = Enum("Kind", "LEADER_AND_ISR UPDATE_METADATA STOP_REPLICA")
 """The control requests of a controller."""
 
-BUDGETS = {
-    "bounces": "crashes of brokers; each can restart at once",
-    "controlled_shutdowns": "controlled shutdowns; the broker can restart at once",
-    "expirations": "ZooKeeper sessions that end while the broker runs on",
-    "failovers": "controller failovers; the former controller goes on until it learns of it",
-    "reconnects": "requests whose answer is lost: sent again on a new connection, the first copy arrives late",
-}
+BUDGETS = Budgets(
+    {
+        "bounces": "crashes of brokers; each can restart at once",
+        "controlled_shutdowns": "controlled shutdowns; the broker can restart at once",
+        "expirations": "ZooKeeper sessions that end while the broker runs on",
+        "failovers": "controller failovers; the former controller goes on until it learns of it",
+        "reconnects": "requests whose answer is lost: sent again on a new connection, the first copy arrives late",
+    },
+    most=3,
+)
 """Faults, each with a number that a scenario grants; healing is never bounded."""
 
 
@@ -54,7 +56,7 @@ class Cluster(Protocol):
         "metadata": Parameter(1, 0, 1, "whether UpdateMetadata is part of the exploration"),
         "in_flight": Parameter(8, 1, 12, "requests under way to a broker"),
         "max_leader_epoch": Parameter(6, 1, 12, "the last leader epoch"),
-        **{name: Parameter(0, 0, 3, f"budget: {meaning}") for name, meaning in BUDGETS.items()},
+        **BUDGETS.parameters,
     }
     rules = RULES
     profiles = PROFILES
@@ -136,7 +138,7 @@ class Cluster(Protocol):
             shutdown_requests=Array(self.broker, Option(self.shutdown_request)),
             # For properties: brokers that lost leadership to a ControlledShutdown of a former generation.
             deposed=self.brokers,
-            budgets=Struct("Budgets", **{name: Int(0, getattr(p, name)) for name in BUDGETS}),
+            budgets=BUDGETS.type(p),
         )
 
     def initial(self) -> list[dict[str, Any]]:
@@ -174,17 +176,11 @@ class Cluster(Protocol):
                 "requests": [[]] * p.brokers,
                 "shutdown_requests": [None] * p.brokers,
                 "deposed": [],
-                "budgets": {name: getattr(p, name) for name in BUDGETS},
+                "budgets": BUDGETS.granted(p),
             }
         ]
 
     # --- words ------------------------------------------------------------------------------------
-
-    def spend(self, s: State, budget: str) -> None:
-        """A fault that the scenario grants only so often."""
-        left = getattr(s.budgets, budget)
-        require(f"the scenario grants {budget}", left > 0)
-        setattr(s.next.budgets, budget, left - 1)
 
     def older(self, epoch: Number, other: Number) -> Truth:
         """380.1. Whether one broker epoch is seen to be lower than another."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, require, where
+from model.language import State, action, require, spend, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import SeqValue, SetValue, StructValue
@@ -130,7 +130,7 @@ class ControlPlane(Brokers):
         require("a ControlledShutdown is under way", s.shutdown_requests[b].is_some)
         require("to this controller", request.recipient == c)
         if again:
-            self.spend(s, "reconnects")
+            spend(s, "reconnects")
         else:
             s.next.shutdown_requests[b] = None
         me, known = s.controllers[c], s.controllers[c].registrations[b]
@@ -176,7 +176,7 @@ class ControlPlane(Brokers):
 
         What the former one knew of brokers is lost: a bounce that it has not seen is seen by nobody.
         """
-        self.spend(s, "failovers")
+        spend(s, "failovers")
         require("it is next", s.zookeeper.controller == c - 1)
         now, old = s.zookeeper.registrations, s.zookeeper.partition
         live = self.registered(now)

@@ -1,0 +1,99 @@
+"""A budget grants a step just so often, whatever else happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from model.language import Budgets, Int, LanguageError, Model, Protocol, State, Struct, action, require, spend
+from model.language.interpreter import Interpreter
+
+BUDGETS = Budgets({"falls": "falls of the tower", "winds": "gusts of wind"}, most=2)
+
+
+class Tower(Protocol):
+    """Stones are put on each other; the tower falls, and the wind takes a stone, only so often."""
+
+    name = "tower"
+    parameters = {**BUDGETS.parameters, "winds": BUDGETS.parameter("winds", default=1, low=1)}
+
+    def define(self) -> Struct:
+        return Struct("State", height=Int(0, 2), budgets=BUDGETS.type(self.p))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"height": 0, "budgets": BUDGETS.granted(self.p)}]
+
+    @action()
+    def build(self, s: State) -> None:
+        require("there is room", s.height < 2)
+        s.next.height = s.height + 1
+
+    @action()
+    def fall(self, s: State) -> None:
+        spend(s, "falls")
+        require("it stands", s.height > 0)
+        s.next.height = 0
+
+    @action()
+    def blow(self, s: State) -> None:
+        require("it stands", s.height > 0)
+        spend(s, "winds")
+        s.next.height = s.height - 1
+
+
+def most_in_a_run(model: Model, name: str) -> int:
+    """The most times that one run takes an action, found by taking every run."""
+    interpreter = Interpreter(model)
+    known: dict[tuple[tuple[int, ...], int], int] = {}
+
+    def most(state: tuple[int, ...], left: int) -> int:
+        if left and (state, left) not in known:
+            known[state, left] = max(
+                (
+                    (step.instance.action.name == name) + most(step.state, left - 1)
+                    for step in interpreter.steps(state)
+                    if step.state is not None
+                ),
+                default=0,
+            )
+        return known.get((state, left), 0)
+
+    return most(model.initial[0], 20)
+
+
+@pytest.mark.parametrize(("falls", "winds"), [(0, 1), (1, 1), (2, 1), (1, 2), (2, 2)])
+def test_a_step_happens_as_often_as_is_granted_and_no_more(falls: int, winds: int) -> None:
+    model = Model(Tower({"falls": falls, "winds": winds}))
+    assert most_in_a_run(model, "fall") == falls
+    assert most_in_a_run(model, "blow") == winds
+    assert ("fall" in model.ruled_out) == (falls == 0)
+
+
+def test_a_refusal_says_which_budget_is_used_up_and_where_it_is_spent() -> None:
+    model = Model(Tower({"falls": 1}))
+    interpreter = Interpreter(model)
+    by_name = {instance.action.name: instance for instance in model.instances}
+    spent = tuple(model.protocol.state.encode({"height": 1, "budgets": {"falls": 0, "winds": 1}}))
+    assert interpreter.refusals(spent, by_name["fall"]) == ["the scenario grants falls"]
+    assert interpreter.refusals(spent, by_name["blow"]) == []
+    assert "test_budgets.py:" in (by_name["fall"].guards[0].place or "")
+
+
+def test_a_scenario_grants_none_unless_it_says_so_and_so_many_at_the_most() -> None:
+    assert BUDGETS.granted(Tower().p) == {"falls": 0, "winds": 1}
+    assert Tower.parameters["falls"].meaning == "budget: falls of the tower"
+    with pytest.raises(LanguageError, match="parameter falls of tower is 0 to 2, not 3"):
+        Tower({"falls": 3})
+    with pytest.raises(LanguageError, match="parameter winds of tower is 1 to 2, not 0"):
+        Tower({"winds": 0})
+
+
+def test_a_budget_that_there_is_not_is_a_mistake_in_the_protocol() -> None:
+    class Misspelt(Tower):
+        @action()
+        def tumble(self, s: State) -> None:
+            spend(s, "fals")
+
+    with pytest.raises(LanguageError, match=r"test_budgets\.py:\d+: .*no field 'fals'; it has falls, winds"):
+        Model(Misspelt())
