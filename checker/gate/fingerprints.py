@@ -54,7 +54,11 @@ class Fingerprints:
     def liveness(self, model: Model, found: TracedLiveness) -> str:
         """The fingerprint of a liveness property: premise and goal, and which steps are fair, and how."""
         groups = sorted(
-            _digest(str(g.strong), *sorted(self.instance(model.instances[i]) for i in g.instances))
+            _digest(
+                str(g.strong),
+                *sorted(self.instance(model.instances[i]) for i in g.instances),
+                *(["when", self.node(g.when)] if g.when is not None else []),
+            )
             for g in found.groups
         )
         return _digest(

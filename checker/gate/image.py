@@ -26,11 +26,17 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
     liveness = getattr(model, "liveness", [])
     for prop in liveness:
         roots += [prop.premise, prop.goal]
+        roots += [group.when for group in prop.groups if getattr(group, "when", None) is not None]
     nodes = graph.reachable(roots)
     numbers = {node.id: i for i, node in enumerate(nodes)}
 
     def number(node: Any) -> int:
         return numbers[node.id]
+
+    def group_image(group: Any) -> list[Any]:
+        when = getattr(group, "when", None)  # which older revisions do not have
+        own = sorted(group.instances)
+        return [group.label, group.strong, own, None if when is None else number(when)]
 
     return {
         "protocol": model.protocol.name,
@@ -68,7 +74,7 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
                 "meaning": p.liveness.meaning,
                 "premise": number(p.premise),
                 "goal": number(p.goal),
-                "groups": [[g.label, g.strong, sorted(g.instances)] for g in p.groups],
+                "groups": [group_image(g) for g in p.groups],
             }
             for p in liveness
         ],

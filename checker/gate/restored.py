@@ -83,7 +83,10 @@ class RestoredModel(Model):
                 Liveness(p["name"], _documented(p["meaning"]), Kind(p["kind"]), p["source"]),
                 nodes[p["premise"]],
                 nodes[p["goal"]],
-                tuple(FairGroup(label, strong, frozenset(own)) for label, strong, own in p["groups"]),
+                tuple(
+                    FairGroup(label, strong, frozenset(own), None if when is None else nodes[when])
+                    for label, strong, own, when in p["groups"]
+                ),
             )
             for p in image["liveness"]
         ]

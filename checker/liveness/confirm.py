@@ -46,11 +46,18 @@ def confirm(
     if due is None or missed > loop_start:
         raise NotViolatedError("the goal is reached, or never asked for")
     loop, taken = states[loop_start:], path[loop_start:]
-    moved = {
-        number for number, a, b in zip(taken, loop, loop[1:], strict=False) if a != b
-    }  # what changes nothing is no step
+    moved = [
+        (i, number) for i, (number, a, b) in enumerate(zip(taken, loop, loop[1:], strict=False)) if a != b
+    ]  # what changes nothing is no step
     possible = [_possible(interpreter, state) for state in loop]
-    return Confirmed(due, tuple(_fair(group, possible, moved, loop_start) for group in prop.groups))
+    reasons = []
+    for group in prop.groups:
+        counts = [True] * len(loop)
+        if group.when is not None:
+            holds = compile_nodes([group.when])
+            counts = [bool(holds(state)[0]) for state in loop]
+        reasons.append(_fair(group, counts, possible, moved, loop_start))
+    return Confirmed(due, tuple(reasons))
 
 
 def _possible(interpreter: Interpreter, state: Scalars) -> set[int]:
@@ -58,11 +65,17 @@ def _possible(interpreter: Interpreter, state: Scalars) -> set[int]:
     return {n for n in interpreter.enabled(state) if interpreter.step(state, n).state != state}
 
 
-def _fair(group: FairGroup, possible: Sequence[set[int]], moved: set[int], loop_start: int) -> str:
-    """Why a loop is fair to a group; NotViolatedError where it is not."""
-    if group.instances & moved:
+def _fair(
+    group: FairGroup,
+    counts: Sequence[bool],
+    possible: Sequence[set[int]],
+    moved: Sequence[tuple[int, int]],
+    loop_start: int,
+) -> str:
+    """Why a loop is fair to a group, whose steps count from those states; NotViolatedError where it is not."""
+    if any(counts[i] and number in group.instances for i, number in moved):
         return f"{group.label}: is taken"
-    idle = [i for i, numbers in enumerate(possible) if not numbers & group.instances]
+    idle = [i for i, numbers in enumerate(possible) if not (counts[i] and numbers & group.instances)]
     if len(idle) == len(possible):
         return f"{group.label}: cannot be taken"
     if group.strong or not idle:

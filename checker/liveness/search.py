@@ -29,7 +29,9 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> Finding:
     Only states whose steps are all known take part, so a run that is found is real, even where the search was
     stopped by a limit. That there is none is known only where the graph is complete.
     """
-    premise, goal = (np.asarray(v, dtype=bool) for v in explored.evaluate_all([prop.premise, prop.goal]))
+    looks = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
+    asked = explored.evaluate_all([prop.premise, prop.goal, *looks.values()])
+    premise, goal, *conditions = (np.asarray(v, dtype=bool) for v in asked)
     asks = premise & ~goal
     if prop.kind is Kind.EVENTUALLY:
         asks[explored.level_starts[1] :] = False
@@ -45,6 +47,7 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> Finding:
         explored.instances,
         explored.cut_offsets,
         explored.cut_instances,
+        dict(zip(looks, conditions, strict=True)),
     )
     loop = shortest_loop(steps, tree, fairness)
     violation = None if loop is None else _violation(explored, prop, tree, loop)

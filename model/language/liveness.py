@@ -38,24 +38,38 @@ class Kind(StrEnum):
     """G F goal: wherever a run is, it comes to the goal, again and again."""
 
 
+Condition = Callable[..., Any]
+"""A function of protocol, state and parameters (by name) to whether something holds; its name says what."""
+
+
 @dataclass(frozen=True)
 class Fairness:
     r"""One assumption: steps of ``actions`` are weakly fair, or strongly.
 
     Of several actions each step is as good as the other. ``by`` names the parameters each choice of which is fair for
     itself, as TLA's ``\A p: WF(A(p))``; None: all that the actions have in common; empty: any choice will do.
-    ``only`` fixes parameters: steps with another value have no part in it.
+    ``only`` fixes parameters: steps with another value have no part in it. ``when`` is a function of (protocol, state)
+    and, by name, of the parameters of ``by``: only steps from states where it holds have a part in it, as in TLA's
+    ``WF(P /\ A)``. It is for an action that is a duty in some states and a fault in others.
     """
 
     actions: tuple[str, ...]
     strong: bool = False
     by: tuple[str, ...] | None = None
     only: Mapping[str, Any] = field(default_factory=dict)
+    when: Condition | None = None
 
     def __str__(self) -> str:
         which = f" of each {', '.join(self.by)}" if self.by else " of any" if self.by == () else ""
         fixed = "".join(f", {k}={v}" for k, v in self.only.items())
-        return f"{'strong' if self.strong else 'weak'} {' or '.join(self.actions)}{which}{fixed}"
+        return (
+            f"{'strong' if self.strong else 'weak'} {' or '.join(self.actions)}{which}{fixed}{self.condition}"
+        )
+
+    @property
+    def condition(self) -> str:
+        """In words, where its steps count; empty: in every state."""
+        return f" where {self.when.__name__.replace('_', ' ')}" if self.when else ""
 
 
 def either(*actions: str) -> tuple[str, ...]:
@@ -64,18 +78,24 @@ def either(*actions: str) -> tuple[str, ...]:
 
 
 def weak(
-    *actions: str | tuple[str, ...], by: Iterable[str] | None = None, **only: Any
+    *actions: str | tuple[str, ...],
+    by: Iterable[str] | None = None,
+    when: Condition | None = None,
+    **only: Any,
 ) -> tuple[Fairness, ...]:
     """Weak fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
     names = [(a,) if isinstance(a, str) else a for a in actions]
-    return tuple(Fairness(n, by=None if by is None else tuple(by), only=only) for n in names)
+    return tuple(Fairness(n, by=None if by is None else tuple(by), only=only, when=when) for n in names)
 
 
 def strong(
-    *actions: str | tuple[str, ...], by: Iterable[str] | None = None, **only: Any
+    *actions: str | tuple[str, ...],
+    by: Iterable[str] | None = None,
+    when: Condition | None = None,
+    **only: Any,
 ) -> tuple[Fairness, ...]:
     """Strong fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
-    return tuple(replace(fairness, strong=True) for fairness in weak(*actions, by=by, **only))
+    return tuple(replace(fairness, strong=True) for fairness in weak(*actions, by=by, when=when, **only))
 
 
 @dataclass(frozen=True)
@@ -122,11 +142,15 @@ def always_eventually(source: str, /, *, fair: Sequence[Fairness] = (), rule: st
 
 @dataclass(frozen=True)
 class FairGroup:
-    """Steps that one assumption takes together: the numbers of their instances in ``Model.instances``."""
+    """Steps that one assumption takes together: the numbers of their instances in ``Model.instances``.
+
+    Only those from states where ``when`` holds; None: from all.
+    """
 
     label: str
     strong: bool
     instances: frozenset[int]
+    when: Node | None = None
 
 
 @dataclass(frozen=True)
@@ -155,21 +179,24 @@ class TracedLiveness:
 
 def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
     """A liveness property on a model. LanguageError where it does more than look, or names what there is not."""
-    protocol = model.protocol
-    with tracing() as trace:
-        returned = liveness.function(protocol, State(protocol.state, model.inputs))
-        if liveness.kind is Kind.LEADS_TO:
-            if not isinstance(returned, tuple) or len(returned) != 2:
-                raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)")
-            premise, goal = (values.as_bool(part).node for part in returned)
-        else:
-            premise, goal = graph.TRUE, values.as_bool(returned).node
-        if trace.writes or trace.guards:
-            raise LanguageError(
-                f"liveness property {liveness.name} writes or requires something; it only looks"
-            )
+    returned = _look(model, liveness.name, liveness.function)
+    if liveness.kind is Kind.LEADS_TO:
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)")
+        premise, goal = (values.as_bool(part).node for part in returned)
+    else:
+        premise, goal = graph.TRUE, values.as_bool(returned).node
     groups = [group for fairness in liveness.fair for group in _groups(model, liveness.name, fairness)]
     return TracedLiveness(liveness, premise, goal, tuple(groups))
+
+
+def _look(model: Model, name: str, function: Callable[..., Any], **parameters: Any) -> Any:
+    """What a function of (protocol, state) says of the inputs; LanguageError where it does more than look."""
+    with tracing() as trace:
+        returned = function(model.protocol, State(model.protocol.state, model.inputs), **parameters)
+        if trace.writes or trace.guards:
+            raise LanguageError(f"liveness property {name} writes or requires something; it only looks")
+    return returned
 
 
 def _groups(model: Model, name: str, fairness: Fairness) -> Iterable[FairGroup]:
@@ -187,14 +214,19 @@ def _groups(model: Model, name: str, fairness: Fairness) -> Iterable[FairGroup]:
                 f"{name}: {' and '.join(fairness.actions)} have no parameter {parameter!r} (in common)"
             )
     found: dict[str, set[int]] = {}
+    choices: dict[str, dict[str, Any]] = {}
     for number, instance in enumerate(model.instances):
         if instance.action.name in fairness.actions and _fits(instance, fairness.only):
             choice = ", ".join(f"{p}={instance.parameters[p]}" for p in by)
             found.setdefault(choice, set()).add(number)
+            choices[choice] = {p: instance.parameters[p] for p in by}
     strength = "strong" if fairness.strong else "weak"
     for choice, numbers in found.items():
-        label = f"{strength} {' or '.join(fairness.actions)}({choice})"
-        yield FairGroup(label, fairness.strong, frozenset(numbers))
+        label = f"{strength} {' or '.join(fairness.actions)}({choice}){fairness.condition}"
+        when = None
+        if fairness.when is not None:
+            when = values.as_bool(_look(model, name, fairness.when, **choices[choice])).node
+        yield FairGroup(label, fairness.strong, frozenset(numbers), when)
 
 
 def _fits(instance: Instance, only: Mapping[str, Any]) -> bool:

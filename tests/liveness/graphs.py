@@ -28,6 +28,24 @@ class Graph:
     fair: tuple[Fairness, ...]
 
 
+@dataclass(frozen=True)
+class Within:
+    """A condition of fairness: the state is one of these, and the choice of parameters, where it is given, is this."""
+
+    states: frozenset[int]
+    choice: int | None = None
+
+    __name__ = "it_counts"
+
+    def __call__(self, m: Any, s: State, **parameters: int) -> Any:
+        chosen = self.choice is None or parameters.get("choice", self.choice) == self.choice
+        return any_of(s.at == i for i in self.states if chosen)
+
+    def holds(self, state: int, choice: int | None) -> bool:
+        """The same of plain values; no choice: that of a group of all of them."""
+        return state in self.states and (self.choice is None or choice is None or choice == self.choice)
+
+
 @st.composite
 def graphs(draw: st.DrawFn, largest: int = 6) -> Graph:
     """Graphs of a few states, with up to three actions of two choices each."""
@@ -36,13 +54,14 @@ def graphs(draw: st.DrawFn, largest: int = 6) -> Graph:
     choice = st.tuples(*[move] * states)
     actions = draw(st.integers(1, 3))
     moves = draw(st.tuples(*[st.tuples(choice, choice)] * actions))
-    some = st.frozensets(st.integers(0, states - 1), max_size=2)
+    some, most = (st.frozensets(st.integers(0, states - 1), max_size=n) for n in (2, states))
     fairness = st.builds(
         Fairness,
         st.lists(st.sampled_from([f"move{i}" for i in range(actions)]), min_size=1, unique=True).map(tuple),
         st.booleans(),
         st.sampled_from([None, (), ("choice",)]),
         st.sampled_from([{}, {}, {"choice": 1}]),
+        st.one_of(st.none(), st.builds(Within, most, st.sampled_from([None, 0, 1]))),
     ).filter(lambda f: not (f.only and f.by == ("choice",)))
     return Graph(
         states,
@@ -130,8 +149,11 @@ def _is_fair(graph: Graph, states: set[int]) -> bool:
         alone = fairness.by == ("choice",) or (fairness.by is None and not fairness.only)
         for group in [[c] for c in choices] if alone else [choices]:
             tables = [graph.moves[int(a.removeprefix("move"))][c] for a in fairness.actions for c in group]
-            possible = {s for s in states if any(t[s] is not None and t[s] != s for t in tables)}
-            taken = any(t[s] in states - {s} for t in tables for s in states)
+            counting = states
+            if isinstance(fairness.when, Within):
+                counting = {s for s in states if fairness.when.holds(s, group[0] if alone else None)}
+            possible = {s for s in counting if any(t[s] is not None and t[s] != s for t in tables)}
+            taken = any(t[s] in states - {s} for t in tables for s in counting)
             if not taken and (possible if fairness.strong else possible == states):
                 return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from checker.counterexample import BrokenRunError
 from checker.liveness import violating_run
 from checker.search import SearchOptions, Violation
 from checker.sequence_chart import SequenceChart
-from model.language import LanguageError, Model, leads_to, weak
+from model.language import LanguageError, Model, Protocol, State, leads_to, require, weak
 from model.language.liveness import Liveness, either, strong
 from tests.liveness import protocols
 from tests.liveness.protocols import Cut, ErrorLoop, Flapping
@@ -80,6 +81,24 @@ def test_a_fair_step_that_is_cut_can_be_taken():
     assert found(unfair, "high") is not None
 
 
+def test_a_step_counts_only_where_its_condition_holds(flapping):
+    def nothing_is_sent(m: Protocol, s: State) -> Any:
+        return ~s.sent
+
+    def it_is_sent(m: Protocol, s: State) -> Any:
+        return s.sent
+
+    for condition, violated in ((nothing_is_sent, True), (it_is_sent, False)):
+        fair = weak("link_up", when=condition) + strong("deliver")
+        model = Model(Flapping(), (), [replace(protocols.delivered_strongly, fair=fair)])
+        violation = found(model, "delivered_strongly")
+        assert (violation is not None) == violated
+        if violated:
+            (example,) = counterexample.follow_all(model, [violation])
+            assert example.loop is not None
+            assert "weak link_up() where nothing is sent: cannot be taken" in example.loop.fairness
+
+
 def test_what_a_limit_left_unexpanded_takes_no_part(flapping):
     prop = next(p for p in flapping.liveness if p.name == "delivered_if_the_link_stays")
     explored = engines.explore("interpreter")(flapping, SearchOptions(), None)
@@ -107,6 +126,11 @@ def test_a_run_that_violates_nothing_is_refused(flapping, path, loop_start, why)
         counterexample.follow_all(flapping, [run])
 
 
+def requires_something(m: Protocol, s: State) -> Any:
+    require("the link is up", s.up)
+    return s.up
+
+
 def declared(**fields: object) -> Liveness:
     return replace(protocols.delivered_strongly, **fields)
 
@@ -118,6 +142,7 @@ def declared(**fields: object) -> Liveness:
         (declared(fair=weak("deliver", by=["broker"])), "deliver have no parameter 'broker'"),
         (declared(fair=strong("deliver", again=False)), "no parameter 'again'"),
         (declared(function=lambda m, s: s.sent), "returns (premise, goal)"),
+        (declared(fair=weak("deliver", when=requires_something)), "writes or requires something"),
     ],
 )
 def test_what_is_declared_wrongly_is_said(liveness, message):
