@@ -59,25 +59,6 @@ class LinkRuntime(Runtime):
         own = self._find(), self._number_states(), self._note_cuts(), self._resolve(), self._link()
         return "\n".join([super().text(), *own])
 
-    def _find(self) -> str:
-        """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1."""
-        f = Function("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
-        home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
-        f.jump("probe")
-        f.start("probe")
-        f.do(f"%index = phi i64 [ {home}, %entry ], [ %next, %onward ]")
-        held = f.load(f.at("%table", "%index"))
-        f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
-        f.start("other")
-        f.do("%next = add i64 %index, 1")
-        f.branch(f.op(f"icmp eq i64 {held}, 0"), "none", "onward")
-        f.start("onward")
-        f.jump("probe")
-        f.start("known")
-        f.do("ret i64 %index")
-        f.start("none")
-        return f.end("i64 -1")
-
     def _entry(self, f: Function, slot: str) -> str:
         return f.op(f"getelementptr inbounds i32, ptr {self._pointer(f, 'numbers')}, i64 {slot}")
 

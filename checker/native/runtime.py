@@ -114,6 +114,26 @@ class Runtime:
         f.start("full")
         return f.end("i64 2")
 
+    def _find(self) -> str:
+        """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1; no one may change the table."""
+        f = Function("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
+        home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
+        end = f.op(f"add i64 %capacity, {SLACK}")
+        f.jump("probe")
+        f.start("probe")
+        f.do(f"%index = phi i64 [ {home}, %entry ], [ %next, %onward ]")
+        held = f.load(f.at("%table", "%index"))
+        f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
+        f.start("other")
+        f.branch(f.op(f"icmp eq i64 {held}, 0"), "none", "onward")
+        f.start("onward")
+        f.do("%next = add i64 %index, 1")
+        f.branch(f.op(f"icmp ult i64 %next, {end}"), "probe", "none")
+        f.start("known")
+        f.do("ret i64 %index")
+        f.start("none")
+        return f.end("i64 -1")
+
     def _keep(self, f: Function, candidate: str, count: str) -> str:
         """Copy a candidate to place ``count`` of the output; the address of its state there."""
         out = f.at(self._pointer(f, "out_states"), f.op(f"mul i64 {count}, {self.words}"))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from checker.native.ir import Function
 from checker.native.kernels import FINGERPRINT, PREDECESSOR, WORDS
-from checker.native.runtime import CONTEXT, SLACK, Runtime
+from checker.native.runtime import CONTEXT, Runtime
 
 FIELDS = {
     **CONTEXT,
@@ -48,7 +48,7 @@ class RowRuntime(Runtime):
                 self._admit(),
                 self._grow(),
                 self._key(),
-                self._holds(),
+                self._find(),
                 self._merge(),
                 self._remember(),
             ]
@@ -70,25 +70,6 @@ class RowRuntime(Runtime):
         key = f.op("shl i64 %fp, %shift")
         zero = f.op(f"icmp eq i64 {key}, 0")
         return f.end(f"i64 {f.op(f'select i1 {zero}, i64 1, i64 {key}')}")
-
-    def _holds(self) -> str:
-        """``@holds(table, capacity, key)``: whether a table has a key."""
-        f = Function("internal i1 @holds(ptr %table, i64 %capacity, i64 %key)")
-        home = f.op("call i64 @slot(i64 %key, i64 %capacity)")
-        f.jump("probe")
-        f.start("probe")
-        f.do(f"%index = phi i64 [ {home}, %entry ], [ %next, %onward ]")
-        held = f.load(f.at("%table", "%index"))
-        f.branch(f.op(f"icmp eq i64 {held}, %key"), "yes", "other")
-        f.start("other")
-        f.branch(f.op(f"icmp eq i64 {held}, 0"), "no", "onward")
-        f.start("onward")
-        f.do("%next = add i64 %index, 1")
-        f.branch(f.op(f"icmp ult i64 %next, {f.op(f'add i64 %capacity, {SLACK}')}"), "probe", "no")
-        f.start("yes")
-        f.do("ret i1 true")
-        f.start("no")
-        return f.end("i1 false")
 
     def _merge(self) -> str:
         """``@merge(context)``: keep the new ones of the rows from start on, in order, until ``end`` is reached.
@@ -127,7 +108,8 @@ class RowRuntime(Runtime):
         f.jump("run")
         f.start("decided")
         key = f.op(f"call i64 @key(i64 {fingerprint}, i64 {shift})")
-        f.branch(f.op(f"call i1 @holds(ptr {table}, i64 {capacity}, i64 {key})"), "more", "keep")
+        slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {key})")
+        f.branch(f.op(f"icmp slt i64 {slot}, 0"), "keep", "more")
         f.start("keep")
         f.do("call void @emit(ptr %context, ptr %best)")
         f.jump("more")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from checker import reference
 from checker.native import search
 from checker.native.frontier import Store
-from checker.native.machine import Effort
+from checker.native.machine import Effort, Machine
 from checker.native.program import Program
+from checker.native.runtime import SLACK, Runtime
 from checker.native.search import Run
 from checker.search import DEADLOCK, EngineError, Progress, SearchOptions
 from model.language import LanguageError, Model
@@ -207,3 +209,37 @@ def test_a_search_is_compiled_again_as_it_grows() -> None:
         run.close()
     assert list(dict.fromkeys(efforts)) == list(Effort)
     assert (result.distinct_states, result.depth) == (26**4, 4 * 25 + 1)
+
+
+class _Finding(Runtime):
+    """The search's functions, and one of them that is otherwise seen from within only."""
+
+    def text(self) -> str:
+        return "\n".join([super().text(), self._find().replace("internal ", "", 1)])
+
+
+class _FindingProgram(Program):
+    runtime = _Finding
+
+
+@pytest.mark.parametrize("effort", list(Effort))
+def test_a_look_up_finds_what_is_there_and_comes_to_an_end(effort: Effort) -> None:
+    text = _FindingProgram(counters(1, 3), effort=Effort.QUICK).text
+    machine = Machine(text, effort)
+    find = machine.function("find", 3, result=True)
+    capacity, random = 1000, np.random.default_rng(1)
+    slots = np.zeros(capacity + SLACK, dtype=np.uint64)
+
+    def look_up(fingerprint: int) -> int:
+        return int(find(slots.ctypes.data, capacity, fingerprint - (fingerprint >> 63 << 64)))
+
+    held = np.unique(random.integers(1, 1 << 64, 900, dtype=np.uint64))
+    for value in held.tolist():  # each at its home or in the next free slot
+        home = value * capacity >> 64
+        slots[home + int(np.argmax(slots[home:] == 0))] = value
+    for value in held.tolist():
+        assert slots[look_up(value)] == value
+    absent = np.setdiff1d(random.integers(1, 1 << 64, 900, dtype=np.uint64), held)
+    assert {look_up(value) for value in absent.tolist()} == {-1}
+    slots[slots == 0] = held[0]  # now no free slot ends a look-up
+    assert {look_up(value) for value in absent.tolist()} == {-1}
