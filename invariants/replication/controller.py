@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from invariants.replication.controller_liveness import LIVENESS
 from model.language import State, implies, invariant, size
 from model.language.values import Bool
 from model.replication.controller import Controller
@@ -131,3 +132,5 @@ INVARIANTS = (
     leader_epoch_behind_partition_epoch,
     recovering_leader_is_alone,
 )
+
+__all__ = ["INVARIANTS", "LIVENESS"]

@@ -7,16 +7,23 @@ names the fewest steps that make it true; docs/liveness.md shows for each what h
 from __future__ import annotations
 
 from model.language import State, all_of, always_eventually, any_of, either, implies, weak
-from model.language.values import Bool
+from model.language.values import Bool, Int
 from model.replication import Replication
 
-# Fencing is a fault where the broker runs; an assumption that it is fair is for scenarios without that budget.
-_START = weak("fence_broker") + weak("start_broker")
+
+def broker_is_down(m: Replication, s: State, b: Int) -> Bool:
+    """Where fencing is a duty: the session of a broker that is down ends. Where the broker runs it is a fault."""
+    return ~m.is_up(s.brokers[b])
+
+
+_FENCE = weak("fence_broker", when=broker_is_down)
+_START = _FENCE + weak("start_broker")
 _REPLAY = weak(either("replay_metadata", "send_metadata"), by=["b"])
 _FETCH = (
     weak("send_fetch") + weak(either("answer_fetch", "refuse_fetch"), by=["f"]) + weak("take_fetch_answer")
 )
-_ALTER = weak("handle_alter_partition", again=False) + weak("retry_alter_partition")
+_ALTER = weak("handle_alter_partition", again=False) + weak("retry_alter_partition", "take_alter_answer")
+_RETURN = weak("finish_shutdown") + _START + weak("unfence_broker")
 _RECOVER = weak("send_log_info", "take_log_info") + weak("finish_recovery", by=[])
 
 
@@ -39,21 +46,33 @@ def metadata_views_converge(m: Replication, s: State) -> Bool:
     return all_of(implies(m.is_up(s.brokers[b]), s.brokers[b].view == latest) for b in m.broker)
 
 
-@always_eventually("B7, 841.3", fair=_REPLAY + _ALTER + weak("take_alter_answer"))
+@always_eventually("B7, 841.3", fair=_REPLAY + _ALTER)
 def proposals_are_settled(m: Replication, s: State) -> Bool:
     """Every AlterPartition is answered, or superseded by newer metadata: no leader waits for ever."""
     return all_of(s.brokers[b].proposed.is_none for b in m.broker)
 
 
+@always_eventually("841.1, 841.3", fair=_REPLAY + _ALTER + weak("propose_expand"))
+def proposals_come_to_rest(m: Replication, s: State) -> Bool:
+    """Again and again no leader has an AlterPartition to send: none proposes for ever what is rejected for ever.
+
+    Followers may stay fenced meanwhile: their fetches reach the leader, their heartbeats not the controller.
+    """
+
+    def may_join(b: Int, f: Int) -> Bool:
+        view = s.brokers[b].view
+        outside = view.replicas.has(f) & ~view.isr.has(f)
+        return m.leads(b, s.brokers[b]) & outside & m.is_eligible(b, s.brokers[b], f)
+
+    return all_of(
+        s.brokers[b].proposed.is_none & ~any_of(may_join(b, f) for f in m.broker if int(f) != int(b))
+        for b in m.broker
+    )
+
+
 @always_eventually(
     "B6",
-    fair=_START
-    + weak("unfence_broker")
-    + _REPLAY
-    + _FETCH
-    + _ALTER
-    + weak("propose_expand")
-    + weak("acknowledge"),
+    fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand") + weak("acknowledge"),
 )
 def writes_are_answered(m: Replication, s: State) -> Bool:
     """A producer that waits for acks=all is answered: the record is acknowledged, or its leader leads no longer."""
@@ -71,7 +90,7 @@ def writes_are_answered(m: Replication, s: State) -> Bool:
     )
 
 
-@always_eventually("B1, B6", fair=_START + weak("unfence_broker") + _RECOVER + _REPLAY + _FETCH)
+@always_eventually("B1, B6", fair=_RETURN + _RECOVER + _REPLAY + _FETCH)
 def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Bool:
     """What was acknowledged is, in the end, in the log of every replica."""
     return all_of(
@@ -84,13 +103,13 @@ def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Bool:
     )
 
 
-@always_eventually("966.9", fair=_REPLAY + _FETCH + _ALTER + weak("propose_expand"))
+@always_eventually("966.9", fair=weak("unfence_broker") + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def reassignments_complete(m: Replication, s: State) -> Bool:
     """A reassignment comes to its end: nothing is being added or removed."""
     return s.partition.adding.is_empty & s.partition.removing.is_empty
 
 
-@always_eventually("966.13", fair=weak("fence_broker") + weak("unfence_broker"))
+@always_eventually("966.13", fair=_FENCE + weak("unfence_broker"))
 def electable_replicas_lead(m: Replication, s: State) -> Bool:
     """A partition with an ISR or ELR member that runs has a leader that runs."""
     partition = s.partition
@@ -105,6 +124,7 @@ LIVENESS = (
     running_brokers_are_unfenced,
     metadata_views_converge,
     proposals_are_settled,
+    proposals_come_to_rest,
     writes_are_answered,
     acknowledged_writes_reach_all_replicas,
     reassignments_complete,

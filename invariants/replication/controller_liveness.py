@@ -1,0 +1,56 @@
+"""What must happen in the eyes of the controller: partitions come to be led, whatever its brokers did before.
+
+Brokers of this protocol may be fenced, shut down and registered for ever: no budget ends that. What is fair is that
+they come back, and what the controller does by itself. Nothing is said of reassignments and of AlterPartition here:
+whether a replica joins the ISR is up to its log, which this protocol does not have. The properties of
+``invariants/replication/liveness.py`` are about that.
+"""
+
+from __future__ import annotations
+
+from model.language import State, always_eventually, implies, strong, weak
+from model.language.values import Bool, Int
+from model.replication.controller import Controller
+
+
+def broker_is_shutting_down(m: Controller, s: State, broker: Int) -> Bool:
+    """Where fencing is a duty: a broker in controlled shutdown stops. Elsewhere it is a fault."""
+    return s.registrations[broker].in_controlled_shutdown
+
+
+def broker_has_shut_down(m: Controller, s: State, broker: Int) -> Bool:
+    """Where a registration is a duty: a broker that has stopped is started. Elsewhere it is one of a crashed broker."""
+    registration = s.registrations[broker]
+    return registration.fenced & registration.in_controlled_shutdown
+
+
+_RETURN = (
+    weak("unfence")
+    + weak("fence", when=broker_is_shutting_down)
+    + weak("register", by=["broker"], when=broker_has_shut_down)
+)
+
+
+@always_eventually("966.13", fair=_RETURN)
+def electable_replicas_come_to_lead(m: Controller, s: State) -> Bool:
+    """A partition with anyone in ISR or ELR comes to have a leader: they are unfenced in the end."""
+    return implies(~(s.partition.isr | s.partition.elr).is_empty, s.partition.leader.is_some)
+
+
+@always_eventually("966.13, 966.14, 966.15", fair=_RETURN + strong("recover_uncleanly", by=[]))
+def partitions_are_led(m: Controller, s: State) -> Bool:
+    """A partition comes to have a leader, by unclean recovery or by its last known leader where nobody is eligible."""
+    return s.partition.leader.is_some
+
+
+@always_eventually("966.17", fair=weak("maybe_balance_leader"))
+def preferred_replicas_lead(m: Controller, s: State) -> Bool:
+    """A preferred replica that is in the ISR and active comes to lead."""
+    preferred = s.partition.replicas.at(0)
+    able = s.partition.isr.has(preferred) & m.active(s).has(preferred)
+    return implies(able, s.partition.leader.is_(preferred))
+
+
+LIVENESS = (electable_replicas_come_to_lead, partitions_are_led, preferred_replicas_lead)
+
+__all__ = ["LIVENESS"]
