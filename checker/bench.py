@@ -1,41 +1,26 @@
 """Benchmarks: ``python -m checker.bench`` measures and writes docs/benchmarks.md.
 
 Every figure is of a whole process started afresh: its wall time, the peak of its memory as the operating
-system counts it, and what its result JSON says of the search. Runs are repeated and the median is
+system counts it, and what its result says of the search. Runs are repeated and the median is
 reported with the least and the most; nothing is decided by a figure.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import click
 
 from checker import bench_liveness, bench_proofs, bench_replay
-from checker.bench_figures import spread
+from checker.bench_figures import Run, measure, spread
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-
-
-@dataclass(frozen=True)
-class Run:
-    """One process: seconds from start to end, peak resident bytes, and its result."""
-
-    wall: float
-    peak: int
-    result: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -84,22 +69,6 @@ CASES = (
 )
 
 
-def measure(arguments: tuple[str, ...]) -> Run:
-    """Run ``highwater`` once; RuntimeError where it fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "checker", *arguments, "--quiet", "--json", str(output)]
-        started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise RuntimeError(f"{' '.join(command)} ended with status {process.returncode}")
-        (result,) = json.loads(output.read_text(encoding="utf-8"))
-    return Run(wall, usage.ru_maxrss * 1024, result)
-
-
 def idle_memory() -> int:
     """Peak resident bytes of a check that visits next to nothing: what the program itself takes."""
     return measure(("check", "truncation/kip-320", "--set", "max_leader_epoch=0")).peak
@@ -107,19 +76,20 @@ def idle_memory() -> int:
 
 def row(case: Case, runs: list[Run], idle: int) -> str:
     """The table row of a case."""
-    states = runs[0].result["distinct_states"]
+    results = [r.results[0] for r in runs]
+    states = results[0]["distinct_states"]
     if case.show == "wall":
         figure = spread([r.wall for r in runs], "{:.2f} s")
     elif case.show == "bytes":
         figure = spread([(r.peak - idle) / states for r in runs], "{:.1f} bytes")
     elif case.show == "spill":
-        spilled = runs[0].result["spilled_bytes"] / 1e9
+        spilled = results[0]["spilled_bytes"] / 1e9
         figure = f"{spilled:.2f} GB on disk, {spread([r.wall for r in runs], '{:.1f} s')}"
     elif case.show == "symmetry":
-        figure = spread([r.result["seconds"] for r in runs], "{:.2f} s of search")
+        figure = spread([r["seconds"] for r in results], "{:.2f} s of search")
     else:
-        figure = spread([states / r.result["seconds"] / 1e6 for r in runs], "{:.2f} million a second")
-    return f"| {case.title} | {states:,} | {runs[0].result['depth']} | {figure} | {case.goal} |"
+        figure = spread([states / r["seconds"] / 1e6 for r in results], "{:.2f} million a second")
+    return f"| {case.title} | {states:,} | {results[0]['depth']} | {figure} | {case.goal} |"
 
 
 def machine() -> str:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
 
-from checker.bench_figures import spread
+from checker.bench_figures import Run, measure, spread
 
 HEADING = "## Proofs"
 REPEAT = 3
@@ -65,48 +58,27 @@ EXPECTED = {"prove": 0, "diff": 1}
 """The exit status of each command: the profiles differ."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """One process: seconds from start to end, seconds of processors, and its results."""
-
-    wall: float
-    processor: float
-    results: list[dict[str, Any]]
-
-
-def measure(arguments: tuple[str, ...]) -> Run:
-    """Run ``highwater`` once, in a process started afresh; RuntimeError where it does not end as expected."""
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "checker", *arguments, "--quiet", "--json", str(output)]
-        started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != EXPECTED[arguments[0]]:
-            raise RuntimeError(f"{' '.join(command)} ended with status {process.returncode}")
-        results = json.loads(output.read_text(encoding="utf-8"))
-    return Run(wall, usage.ru_utime + usage.ru_stime, results)
-
-
 def rows(repeat: int) -> Iterator[str]:
     """The rows of the table, each when it is measured."""
-    yield _row(BOUNDED, [measure(BOUNDED.arguments) for _ in range(repeat)])
-    proofs = {proof: [measure(proof.arguments) for _ in range(repeat)] for proof in INDUCTIONS}
+    yield _row(BOUNDED, _runs(BOUNDED, repeat))
+    proofs = {proof: _runs(proof, repeat) for proof in INDUCTIONS}
     for proof, runs in proofs.items():
         yield _row(proof, runs)
     together = Proof("all three together", (), "under 60 s")
     yield _row(together, _sums(list(proofs.values())))
-    compared = {proof: [measure(proof.arguments) for _ in range(repeat)] for proof in DIFFERENCES}
+    compared = {proof: _runs(proof, repeat) for proof in DIFFERENCES}
     for proof, runs in compared.items():
         yield _row(proof, runs)
     yield _row(Proof("both together", (), "under 60 s"), _sums(list(compared.values())))
 
 
+def _runs(proof: Proof, repeat: int) -> list[Run]:
+    return [measure(proof.arguments, EXPECTED[proof.arguments[0]]) for _ in range(repeat)]
+
+
 def _sums(series: list[list[Run]]) -> list[Run]:
     return [
-        Run(sum(r.wall for r in runs), sum(r.processor for r in runs), [])
+        Run(sum(r.wall for r in runs), sum(r.processor for r in runs), max(r.peak for r in runs), [])
         for runs in zip(*series, strict=True)
     ]
 
@@ -155,4 +127,4 @@ def section(rows: list[str], machine: str) -> str:
     )
 
 
-__all__ = ["BOUNDED", "DIFFERENCES", "HEADING", "INDUCTIONS", "REPEAT", "measure", "rows", "section"]
+__all__ = ["BOUNDED", "DIFFERENCES", "HEADING", "INDUCTIONS", "REPEAT", "rows", "section"]

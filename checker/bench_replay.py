@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from checker.bench_figures import spread
+from checker.memory import peak_memory
 from traces.generation import write_log
 from traces.kafka.metadata_log import open_metadata_log
 from traces.metadata.replay import replay_metadata
@@ -40,16 +41,8 @@ def replay_log(directory: Path) -> dict[str, Any]:
         "changes": report.changes,
         "unexplained": report.unexplained_count,
         "beliefs": report.figures["beliefs"],
-        "peak": _peak(),
+        "peak": peak_memory(),
     }
-
-
-def _peak() -> int:
-    """The most resident bytes since this program began; getrusage also counts the process that started it."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError("/proc/self/status does not tell the peak of the memory")
 
 
 def measure_replay(directory: Path) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +10,7 @@ from typing import Any
 
 import z3
 
+from checker.memory import peak_memory
 from checker.solver.terms import Term
 
 LOOK_SECONDS = 0.1
@@ -91,9 +90,3 @@ class Limits:
         if "memory" in reason or "memout" in reason:
             return "memory"
         return "seconds" if self.seconds is not None and self.used >= self.seconds * 0.9 else "unknown"
-
-
-def peak_memory() -> int:
-    """The greatest memory of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

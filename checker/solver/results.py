@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from checker.memory import peak_memory
 from checker.results import Outcome
 from checker.solver.bounded import BoundedResult
-from checker.solver.limits import peak_memory
 from checker.status import Status
 
 ENGINE = "z3"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from checker import bench, bench_proofs
-from checker.bench_proofs import Proof, Run, measure
+from checker.bench_figures import Run, measure
+from checker.bench_proofs import Proof
 
 
 @pytest.mark.slow
@@ -25,9 +26,9 @@ def test_a_measured_row_says_what_was_found() -> None:
     assert row.startswith("| small | holds; to depth 5 0.")
     assert row.endswith("| soon |")
     sums = bench_proofs._sums(
-        [[Run(1.0, 2.0, []), Run(3.0, 4.0, [])], [Run(5.0, 6.0, []), Run(7.0, 8.0, [])]]
+        [[Run(1.0, 2.0, 9, []), Run(3.0, 4.0, 9, [])], [Run(5.0, 6.0, 8, []), Run(7.0, 8.0, 10, [])]]
     )
-    assert sums == [Run(6.0, 8.0, []), Run(10.0, 12.0, [])]
+    assert sums == [Run(6.0, 8.0, 9, []), Run(10.0, 12.0, 10, [])]
 
 
 def test_a_part_that_is_measured_alone_replaces_itself() -> None:
