@@ -8,10 +8,13 @@ import numpy as np
 
 from checker.native.evaluation import Evaluation
 from checker.native.layout import Layout, Words
+from checker.native.machine import Effort
 from model.language.graph import Node
 
-TOGETHER = 256
+TOGETHER = 128
 """So many expressions are compiled at a time."""
+MANY = 1 << 18
+"""From so many states on it pays to compile with care."""
 STATES = 1 << 14
 """So many states are asked at a time: the answers of both are in memory together."""
 
@@ -26,9 +29,10 @@ def count(layout: Layout, nodes: Sequence[Node], states: Words) -> list[int]:
             del distinct[node.id]
     # Expressions of one instance have much in common: together they are compiled once.
     waiting = list(distinct.values())
+    effort = Effort.USUAL if len(states) >= MANY else Effort.QUICK
     for start in range(0, len(waiting), TOGETHER):
         some = waiting[start : start + TOGETHER]
-        asked, totals = Evaluation(layout, some), np.zeros(len(some), dtype=np.int64)
+        asked, totals = Evaluation(layout, some, effort), np.zeros(len(some), dtype=np.int64)
         for first in range(0, len(states), STATES):
             columns = asked(states[first : first + STATES])
             totals += [np.count_nonzero(column) for column in columns]

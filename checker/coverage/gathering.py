@@ -11,7 +11,7 @@ import numpy as np
 
 from checker.coverage.counting import count
 from checker.coverage.rules import RuleUse, uses
-from checker.coverage.sites import Site, questions, taken
+from checker.coverage.sites import Site, questions
 from checker.native.layout import Layout, Words
 from checker.progress import Reporter
 from checker.request import Request
@@ -52,7 +52,7 @@ class Coverage:
         layout = Layout(model.leaves)
         asked = list(questions(model))
         nodes = [node for question in asked for node in question.nodes]
-        step_nodes = [taken(i) for i in model.instances]
+        step_nodes = [i.leads_on for i in model.instances]
         premises = [p.premise for p in model.properties]
         totals = count(layout, [*nodes, *step_nodes, *premises], states)
         for number, question in enumerate(asked):

@@ -44,11 +44,6 @@ def questions(model: Model) -> Iterator[Question]:
         yield from _branches(model, instance)
 
 
-def taken(instance: Instance) -> Node:
-    """Whether a step of an instance can be taken and leads to a state."""
-    return graph.and_(instance.enabled, graph.not_(graph.any_(c.node for c in instance.checks)))
-
-
 def _guards(instance: Instance) -> Iterator[Question]:
     name, guards = instance.action.name, instance.guards
     for number, guard in enumerate(guards):
@@ -79,4 +74,4 @@ def _branches(model: Model, instance: Instance) -> Iterator[Question]:
     yield from found.values()
 
 
-__all__ = ["BRANCH", "GUARD", "Question", "Site", "questions", "taken"]
+__all__ = ["BRANCH", "GUARD", "Question", "Site", "questions"]

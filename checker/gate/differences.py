@@ -368,25 +368,21 @@ def questions_of_both(
     a: Instance | None, b: Instance | None, inputs: Sequence[Node]
 ) -> tuple[Node, Node, Node]:
     """Whether a step is possible now only, before only, or leads elsewhere."""
-    before, after = _taken(a), _taken(b)
-    other = graph.FALSE
-    if a is not None and b is not None:
-        for leaf in sorted({*a.writes, *b.writes}):
-            was, now = (i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))
-            other = graph.or_(other, graph.not_(graph.eq(was, now)))
+    before, after = (graph.FALSE if i is None else i.leads_on for i in (a, b))
     both = graph.and_(before, after)
     return (
         graph.and_(after, graph.not_(before)),
         graph.and_(before, graph.not_(after)),
-        graph.and_(both, other),
+        graph.FALSE if a is None or b is None else graph.and_(both, leads_elsewhere(a, b, inputs)),
     )
 
 
-def _taken(instance: Instance | None) -> Node:
-    """Whether an instance can be taken and leads to a state."""
-    if instance is None:
-        return graph.FALSE
-    return graph.and_(instance.enabled, graph.not_(graph.any_(c.node for c in instance.checks)))
+def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
+    """Whether two steps from one state lead to different ones."""
+    return graph.any_(
+        graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))
+        for leaf in sorted({*a.writes, *b.writes})
+    )
 
 
 def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from checker.native.ir import Function, Scope
 from checker.native.layout import Layout, Words
-from checker.native.machine import Machine
+from checker.native.machine import Effort, Machine
 from checker.search import EngineError
 from model.language import graph
 from model.language.graph import BOOL, Node
@@ -19,11 +19,11 @@ from model.language.graph import BOOL, Node
 class Evaluation:
     """Compiled expressions. Raises EngineError where one may need more than 62 bits."""
 
-    def __init__(self, layout: Layout, nodes: Sequence[Node]) -> None:
+    def __init__(self, layout: Layout, nodes: Sequence[Node], effort: Effort = Effort.USUAL) -> None:
         if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(nodes)):
             raise EngineError("an expression computes with numbers or sets that may need more than 62 bits")
         self._kinds = [np.bool_ if n.sort == BOOL else np.int64 for n in nodes]
-        self._machine = Machine(_text(layout, nodes))
+        self._machine = Machine(_text(layout, nodes), effort)
         self._function = self._machine.function("evaluate", 3)
 
     def __call__(self, states: Words) -> list[NDArray[Any]]:

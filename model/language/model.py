@@ -40,6 +40,11 @@ class Instance:
         """The conjunction of the guards."""
         return graph.all_(g.node for g in self.guards)
 
+    @cached_property
+    def leads_on(self) -> Node:
+        """Whether a step can be taken and leads to a state: it is enabled, and meets no check."""
+        return graph.and_(self.enabled, graph.not_(graph.any_(c.node for c in self.checks)))
+
     def __str__(self) -> str:
         return f"{self.action.name}({', '.join(f'{k}={v}' for k, v in self.parameters.items())})"
 

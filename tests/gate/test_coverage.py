@@ -7,16 +7,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from checker.cli import cli
 from checker.coverage.gathering import Coverage, add_scenario, add_trace
 from checker.coverage.report import gaps, lines
+from checker.coverage.rules import uses
 from checker.coverage.sites import BRANCH, GUARD
+from checker.native.layout import Layout
 from checker.request import Overrides, Request
 from checker.scenarios import find
 from checker.search import SearchOptions
+from model.language import Int, Protocol, Rule, State, Struct, action, require, where
 from model.language.interpreter import Interpreter
 from model.language.model import Model, Scalars
 from traces.runs.writing import random_walk, write_run
@@ -166,6 +170,95 @@ def test_guards_branches_and_rules_stand_at_their_lines(project: Path) -> None:
     assert told["actions that could not be taken in any state"] == ["never"]
     stops = coverage.rules["stops"]
     assert (stops.forbids, stops.allows, stops.changes, stops.actions) == (1, 0, 0, ("count",))
+
+
+class Ruled(Protocol):
+    """Each rule in a way of its own: it forbids, allows, changes, adds an action, takes one away, or does nothing."""
+
+    name = "ruled"
+    rules = {
+        name: Rule("C4", "A rule.")
+        for name in ("forbids", "allows", "changes", "adds", "closes", "nothing", "wider")
+    }
+
+    def define(self) -> Struct:
+        return Struct("State", low=Int(0, 4 if self.on("wider") else 3, bound="top"), high=Int(0, 3))
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"low": 0, "high": 0}]
+
+    @action()
+    def raise_low(self, s: State) -> None:
+        if self.on("forbids"):
+            require("not far over high", s.low <= s.high + 1)
+        s.next.low = s.low + 1
+
+    @action()
+    def raise_high(self, s: State) -> None:
+        require("there is room", s.high < (3 if self.on("allows") else 2))
+        s.next.high = where(s.low < 2, s.high + 1, 3) if self.on("changes") else s.high + 1
+
+    @action(rule="adds")
+    def lower(self, s: State) -> None:
+        require("not at the bottom", s.low > 0)
+        s.next.low = s.low - 1
+
+    @action()
+    def lose(self, s: State) -> None:
+        if self.on("closes"):
+            require("never", s.high > 3)
+        if self.on("nothing"):
+            require("no less than nothing", (s.high > 0) | (s.low >= s.high))
+        require("there is something", s.high > 0)
+        s.next.high = 0
+
+
+def steps(model: Model, state: Scalars) -> dict[tuple[str, str], Scalars]:
+    found = Interpreter(model).steps(state)
+    return {
+        (s.instance.action.name, repr(s.instance.parameters)): s.state for s in found if s.state is not None
+    }
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Model(Ruled()),
+        Request.of(
+            find("truncation/kip-320"), Overrides({"max_records": 1, "log_size": 1, "replicas": 2})
+        ).model(),
+    ],
+    ids=lambda model: model.protocol.name,
+)
+def test_what_a_rule_decides_is_what_the_interpreter_does_without_it(model: Model) -> None:
+    states, layout = reached(model), Layout(model.leaves)
+    packed = np.array([layout.pack(s) for s in states], dtype=np.uint64).reshape(len(states), layout.words)
+    found = uses(model, packed)
+    assert {use.name for use in found} == model.protocol.rules_on
+    for use in found:
+        without = Model(type(model.protocol)(vars(model.protocol.p), model.protocol.rules_on - {use.name}))
+        assert use.asked == (without.leaves == model.leaves)
+        counts, actions = [0, 0, 0], set()
+        for state in states if use.asked else ():
+            on, off = steps(model, state), steps(without, state)
+            for key in on.keys() | off.keys():
+                kind = 0 if key not in on else 1 if key not in off else 2
+                if on.get(key) != off.get(key):
+                    counts[kind] += 1
+                    actions.add(key[0])
+        assert ([use.forbids, use.allows, use.changes], set(use.actions)) == (counts, actions), use.name
+    if model.protocol.name == "ruled":
+        told = {use.name: (bool(use.forbids), bool(use.allows), bool(use.changes)) for use in found}
+        assert told == {
+            "forbids": (True, False, False),
+            "allows": (False, True, False),
+            "changes": (False, False, True),
+            "adds": (False, True, False),
+            "closes": (True, False, False),
+            "nothing": (False, False, False),
+            "wider": (False, False, False),
+        }
+        assert [use.name for use in found if not use.asked] == ["wider"]
 
 
 def test_a_trace_exercises_its_own_states(tmp_path: Path) -> None:
