@@ -6,9 +6,11 @@ invariant excludes such states. It is proved together with the others, so nothin
 
 from __future__ import annotations
 
+from invariants.replication import commits, histories, knowledge
 from model.language import Invariant, State, all_of, any_of, implies, invariant, size
 from model.language.step_properties import StepProperty, step_property
 from model.language.values import Bool
+from model.replication import Replication
 from model.replication.controller import Controller
 
 
@@ -150,6 +152,7 @@ HELPERS: dict[str, tuple[Invariant, ...]] = {
         a_reassignment_has_two_ends,
         nobody_is_remembered_without_the_rules,
     ),
+    Replication.name: (*knowledge.KNOWLEDGE, *histories.HISTORIES, *commits.COMMITS),
 }
 """Protocol to the helper invariants that are proved together with its own."""
 
@@ -163,6 +166,14 @@ STEPS: dict[str, tuple[StepProperty, ...]] = {
         only_active_brokers_join_the_isr,
         only_isr_members_join_the_elr,
         recovery_quorum_keeps_min_isr_members,
+    ),
+    Replication.name: (
+        leader_epoch_never_falls,
+        leader_change_ends_the_leader_epoch,
+        partition_change_is_counted,
+        broker_epochs_never_fall,
+        *knowledge.STEPS,
+        *commits.STEPS,
     ),
 }
 """Protocol to the properties of its steps."""

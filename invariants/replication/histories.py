@@ -1,0 +1,203 @@
+"""What logs have in common, whoever leads: log matching among brokers and messages. Helper invariants for induction.
+
+A leader epoch has one leader, whose log only grows in it; all other records of that epoch are copies. So two logs that
+share a record share all before it, and a follower that has fetched in its leader's epoch has the beginning of its log.
+"""
+
+from __future__ import annotations
+
+from invariants.replication.knowledge import acceptable, helper, is_unaware_leader, reached
+from model.language import State, all_of, any_of, implies, least, where
+from model.language.values import Bool, Int, SeqValue
+from model.replication import Replication
+from model.replication import logs as log_rules
+from model.replication.logs import same_record
+
+
+def takes_answer(m: Replication, s: State, f: Int) -> Bool:
+    """Whether a follower can use the answer to its fetch."""
+    broker, response = s.brokers[f], s.fetch_responses[f]
+    return m.follows(f, broker) & response.is_some & (response.value.leader_epoch == broker.view.leader_epoch)
+
+
+def history(m: Replication, s: State, b: Int) -> SeqValue:
+    """A broker's log, and the record that it is about to append."""
+    log, answer = s.brokers[b].log, s.fetch_responses[b].value
+    appends = takes_answer(m, s, b) & ~answer.diverging & answer.record.is_some & (log.length < m.p.records)
+    return where(appends, log.append(answer.record.value), log)
+
+
+def kept_by_answer(m: Replication, s: State, f: Int) -> Int:
+    """How many records a follower keeps that truncates by the answer to its fetch."""
+    log, answer = s.brokers[f].log, s.fetch_responses[f].value
+    return least(log_rules.truncation_offset(log, answer.epoch, answer.end), log.length)
+
+
+def electable(m: Replication, s: State, b: Int) -> Bool:
+    """Whether a broker is in ISR or ELR, or will be once a proposal that is under way has arrived."""
+    joins = any_of(
+        acceptable(s, x)
+        & s.alter_requests[x].value.isr.has(b)
+        & s.alter_requests[x].value.epochs[b].is_(s.registrations[b].epoch)
+        for x in m.broker
+    )
+    return (s.partition.isr | s.partition.elr).has(b) | joins
+
+
+def is_whole(s: State, b: Int) -> Bool:
+    """Whether a broker's log is known to be whole: it runs, or has stopped after a flush."""
+    return s.brokers[b].status != "CRASHED"
+
+
+def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Int) -> Bool:
+    """Whether two logs hold the same records below an offset."""
+    return all_of((length <= o) | same_record(log, other, o) for o in m.offsets)
+
+
+@helper("B1, B2")
+def epochs_in_logs_ascend(m: Replication, s: State) -> Bool:
+    """Leader epochs never fall along a log, and none is above the one that the broker has reached."""
+    kept = []
+    for b in m.broker:
+        log = history(m, s, b)
+        for o in m.offsets:
+            there = log.length > o
+            kept.append(implies(there, log.at(o).epoch <= reached(m, s, b)))
+            if o:
+                kept.append(implies(there, log.at(o - 1).epoch <= log.at(o).epoch))
+    return all_of(kept)
+
+
+@helper("B3")
+def logs_match(m: Replication, s: State) -> Bool:
+    """Two logs with records of the same epoch hold the same records up to the lesser offset of the two.
+
+    So nothing of an epoch that a follower's last record has can be elsewhere in the leader's log.
+    """
+    return all_of(
+        implies(
+            (one.length > i) & (other.length > j) & (one.at(i).epoch == other.at(j).epoch),
+            begins_with(m, one, other, m.offset.lift(min(i, j) + 1)),
+        )
+        for a in m.broker
+        for b in m.broker
+        if int(a) < int(b)
+        for one, other in [(history(m, s, a), history(m, s, b))]
+        for i in m.offsets
+        for j in m.offsets
+    )
+
+
+@helper("B1")
+def records_are_their_leaders(m: Replication, s: State) -> Bool:
+    """As long as the leader of a record's epoch leads in it, its log holds the record.
+
+    A leader that does not know of its election has written nothing in its epoch.
+    """
+    held, p = [], s.partition
+    for b in m.broker:
+        log = history(m, s, b)
+        for o in m.offsets:
+            there = log.length > o
+            written = there & (log.at(o).epoch == p.leader_epoch)
+            held.append(implies(written, p.leader.is_some))
+            for x in m.broker:
+                broker = s.brokers[x]
+                leads = m.leads(x, broker) & (broker.view.leader_epoch == log.at(o).epoch)
+                held.append(implies(there & leads, same_record(log, broker.log, o)))
+                held.append(~(written & is_unaware_leader(m, s, x)))
+    return all_of(held)
+
+
+@helper("B5")
+def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Bool:
+    """Of a leader's log, exactly what is from its start offset on is of its own epoch."""
+    return all_of(
+        implies(
+            m.leads(b, s.brokers[b]),
+            (s.brokers[b].leso <= s.brokers[b].log.length)
+            & (
+                (s.brokers[b].log.length <= o)
+                | ((s.brokers[b].leso > o) == (s.brokers[b].log.at(o).epoch < s.brokers[b].view.leader_epoch))
+            ),
+        )
+        for b in m.broker
+        for o in m.offsets
+    )
+
+
+@helper("B2, 903.1")
+def fetches_tell_the_log(m: Replication, s: State) -> Bool:
+    """A fetch under way tells where its sender's log ended and in which epoch; unless it crashed, that is still there.
+
+    In its epoch the sender has got no further, and what is answered begins at its log's end. A record of the fetch's
+    own epoch came from its leader, which has it as long as it leads.
+    """
+    told = []
+    for f in m.broker:
+        broker, fetch = s.brokers[f], s.fetch_requests[f].value
+        same = (fetch.broker_epoch == broker.epoch) | electable(m, s, f)
+        log, there = broker.log, s.fetch_requests[f].is_some & same
+        last = (fetch.offset == 0) | (log_rules.epoch_before(log, fetch.offset) == fetch.last_epoch.value)
+        told.append(implies(there & is_whole(s, f), (fetch.offset <= log.length) & last))
+        here = is_whole(s, f) & (fetch.leader_epoch == reached(m, s, f))
+        told.append(implies(there & here, fetch.offset == log.length))
+        for x in m.broker:
+            leader = s.brokers[x]
+            leads = m.leads(x, leader) & (leader.view.leader_epoch == fetch.leader_epoch)
+            copied = s.fetch_requests[f].is_some & fetch.last_epoch.is_(fetch.leader_epoch)
+            has = (fetch.offset <= leader.log.length) & (
+                log_rules.epoch_before(leader.log, fetch.offset) == fetch.leader_epoch
+            )
+            told.append(implies(copied & leads, has))
+            current = fetch.leader_epoch == s.partition.leader_epoch
+            told.append(~(copied & current & is_unaware_leader(m, s, x)))
+        told.append(implies(takes_answer(m, s, f), s.fetch_responses[f].value.offset == log.length))
+    return all_of(told)
+
+
+@helper("B3, B4")
+def a_follower_has_what_it_fetched(m: Replication, s: State) -> Bool:
+    """In the leader's epoch a follower that has fetched has the beginning of the leader's log, as far as it said.
+
+    That goes for the incarnation that fetched, and for a member that stopped cleanly. It does not truncate any more.
+    """
+    held = []
+    for leader in m.broker:
+        broker = s.brokers[leader]
+        for f in m.broker:
+            if int(f) == int(leader):
+                continue
+            state, log = broker.followers[f], history(m, s, f)
+            epoch = broker.view.leader_epoch
+            here = m.leads(leader, broker) & is_whole(s, f) & (reached(m, s, f) == epoch)
+            same = (state.broker_epoch == s.registrations[f].epoch) | electable(m, s, f)
+            fetched = here & state.leo.is_some & same
+            held.append(implies(state.leo.is_some, state.leo.value <= broker.log.length))
+            held.append(
+                implies(
+                    fetched,
+                    (state.leo.value <= s.brokers[f].log.length)
+                    & begins_with(m, log, broker.log, log.length),
+                )
+            )
+            answer = s.fetch_responses[f].value
+            held.append(~(fetched & takes_answer(m, s, f) & answer.diverging))
+            answered = here & takes_answer(m, s, f) & ~answer.diverging
+            held.append(implies(answered, begins_with(m, log, broker.log, log.length)))
+    return all_of(held)
+
+
+HISTORIES = (
+    epochs_in_logs_ascend,
+    logs_match,
+    records_are_their_leaders,
+    a_leaders_epoch_starts_at_its_start_offset,
+    fetches_tell_the_log,
+    a_follower_has_what_it_fetched,
+)
+"""The helper invariants about logs."""
+
+__all__ = [
+    "HISTORIES", "begins_with", "electable", "history", "is_whole", "kept_by_answer", "takes_answer",
+]  # fmt: skip

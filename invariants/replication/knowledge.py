@@ -1,0 +1,320 @@
+"""What brokers know and say: former decisions of the controller, and no others. Helper invariants for induction.
+
+Whoever runs has a view that the controller had; what is under way was sent by somebody who knew no more than it
+knows now. From that follow one leader in an epoch and one proposal in a partition epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from model.language import Invariant, State, all_of, any_of, implies, invariant, size, where
+from model.language.sequences import members_of
+from model.language.step_properties import step_property
+from model.language.values import Bool, Int, SetValue, StructValue, as_bool
+from model.replication import Replication
+
+BEYOND = (
+    "duplicates", "losses", "elections", "reassignments", "min_isr_changes", "downgrades", "recovery",
+    "unclean_election", "metadata_in_flight", "late_fetches",
+)  # fmt: skip
+"""Parameters of scenarios for which nothing is stated here: with them some of the helper invariants do not hold."""
+
+
+CRASHES = ("crashes", "lossy_crashes", "disk_losses")
+"""The budgets of what is no clean shutdown."""
+
+
+def is_stated_for(m: Replication) -> bool:
+    """Whether the helper invariants are meant for a scenario."""
+    return not any(getattr(m.p, name) for name in BEYOND)
+
+
+def helper(source: str) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
+    """Mark a function as a helper invariant, one that says nothing of scenarios for which it is not stated."""
+
+    def mark(function: Callable[[Any, Any], Any]) -> Invariant:
+        @wraps(function)
+        def stated(m: Any, s: Any) -> Any:
+            return function(m, s) if is_stated_for(m) else as_bool(True)
+
+        return invariant(source)(stated)
+
+    return mark
+
+
+def replicas(m: Replication, s: State) -> SetValue:
+    """The replicas of the partition."""
+    return members_of(s.partition.replicas, m.t.brokers)
+
+
+def reached(m: Replication, s: State, b: Int) -> Int:
+    """The leader epoch that a broker acts in, or, while it is down, the least one that it can start in."""
+    broker = s.brokers[b]
+    return where(m.is_up(broker), broker.view.leader_epoch, s.partition.leader_epoch)
+
+
+def acceptable(s: State, b: Int) -> Bool:
+    """Whether the controller would look at who is proposed in a broker's AlterPartition."""
+    sent, p = s.alter_requests[b], s.partition
+    return (
+        sent.is_some
+        & p.leader.is_(b)
+        & (sent.value.leader_epoch == p.leader_epoch)
+        & (sent.value.partition_epoch == p.partition_epoch)
+        & (sent.value.broker_epoch == s.registrations[b].epoch)
+    )
+
+
+def is_unaware_leader(m: Replication, s: State, b: Int) -> Bool:
+    """Whether a broker runs that was elected and does not know it yet."""
+    broker, p = s.brokers[b], s.partition
+    return p.leader.is_(b) & m.is_up(broker) & (broker.view.leader_epoch != p.leader_epoch)
+
+
+@helper("B8, 966.12")
+def registrations_are_the_brokers(m: Replication, s: State) -> Bool:
+    """A broker's epoch is the registered one; who runs is in controlled shutdown as the controller knows it.
+
+    Who has stopped is fenced.
+    """
+    known = []
+    for b in m.broker:
+        broker, registration = s.brokers[b], s.registrations[b]
+        shutting_down = registration.in_controlled_shutdown == (broker.status == "SHUTTING_DOWN")
+        known.append(registration.registered & (broker.epoch == registration.epoch))
+        known.append(implies(m.is_up(broker), shutting_down))
+        known.append(implies(broker.status == "STOPPED", registration.fenced))
+    return all_of(known)
+
+
+@helper("B8, 966.3")
+def isr_has_its_leader(m: Replication, s: State) -> Bool:
+    """A leader is in the ISR, and an ISR has a leader; replicas stay as they are."""
+    p = s.partition
+    led = where(p.leader.is_some, p.isr.has(p.leader), p.isr.is_empty)
+    return led & p.adding.is_empty & p.removing.is_empty & (size(replicas(m, s)) == p.replicas.length)
+
+
+@helper("966.4, 966.10, 966.14")
+def enough_are_remembered(m: Replication, s: State) -> Bool:
+    """ISR, ELR and last known ELR together have min ISR members; without a crash ISR and ELR alone have them.
+
+    That asks for as many in the ISR at the start.
+    """
+    p, needed = s.partition, m.min_isr(s)
+    if m.p.initial_isr < m.p.min_isr:
+        return as_bool(True)
+    crashed = any_of(s.brokers[b].status == "CRASHED" for b in m.broker)
+    spent = any_of(getattr(s.budgets, name) != getattr(m.p, name) for name in CRASHES)
+    clean = implies(~spent, ~crashed & (size(p.isr | p.elr) >= needed))
+    return clean & (size(p.isr | p.elr | p.last_known_elr) >= needed)
+
+
+@helper("B8")
+def views_are_former_states(m: Replication, s: State) -> Bool:
+    """What a broker that runs knows is what the controller knew; the same epoch means the same decision.
+
+    Configuration and replicas do not change here. The partition epoch tells the whole decision; the leader epoch
+    tells its leader, to any two brokers and to the controller.
+    """
+    p, known = s.partition, []
+    for b in m.broker:
+        view = s.brokers[b].view
+        led = where(view.leader.is_some, view.isr.has(view.leader), view.isr.is_empty)
+        present = (view.leader == p.leader) & (view.leader_epoch == p.leader_epoch)
+        says = [
+            led,
+            view.leader_epoch <= p.leader_epoch,
+            view.partition_epoch <= p.partition_epoch,
+            implies(view.partition_epoch == p.partition_epoch, present & (view.isr == p.isr)),
+            implies(view.leader_epoch == p.leader_epoch, view.leader == p.leader),
+            view.isr <= view.replicas,
+            view.replicas == replicas(m, s),
+            view.min_isr == s.min_insync_replicas,
+            *(view.epochs[x] <= s.registrations[x].epoch for x in m.broker),
+        ]
+        for other in m.broker:
+            if int(other) < int(b):
+                theirs = s.brokers[other].view
+                same = m.is_up(s.brokers[other]) & (theirs.leader_epoch == view.leader_epoch)
+                says.append(implies(same, theirs.leader == view.leader))
+        known.append(implies(m.is_up(s.brokers[b]), all_of(says)))
+    return all_of(known)
+
+
+@helper("B5, B7")
+def only_leaders_have_followers(m: Replication, s: State) -> Bool:
+    """Who does not lead proposes nothing and knows no follower; who leads knows of followers in its own epoch.
+
+    A follower that has fetched in an epoch never goes back to an earlier one.
+    """
+    known = []
+    for b in m.broker:
+        broker = s.brokers[b]
+        leads = m.leads(b, broker)
+        known.append(implies(broker.proposed.is_some, leads))
+        members = broker.proposed.value.has(b) & (broker.proposed.value <= replicas(m, s))
+        known.append(implies(leads & broker.proposed.is_some, members))
+        for f in m.broker:
+            state = broker.followers[f]
+            says = leads & (f != b)
+            says &= reached(m, s, f) >= broker.view.leader_epoch
+            says &= state.broker_epoch <= s.registrations[f].epoch
+            known.append(implies(state.leo.is_some, says))
+            joins = broker.proposed.is_some & broker.proposed.value.has(f) & ~broker.view.isr.has(f)
+            known.append(implies(joins, state.leo.is_some))
+    return all_of(known)
+
+
+@helper("B2, 903.1")
+def fetches_are_not_from_the_future(m: Replication, s: State) -> Bool:
+    """A fetch under way is one that its sender sent, in an epoch that it has reached, to the leader of that epoch.
+
+    There is an answer only where there is no fetch, and only for a process that runs.
+    """
+    known = []
+    for f in m.broker:
+        request, response = s.fetch_requests[f], s.fetch_responses[f]
+        fetch = request.value
+        sent = [
+            response.is_none,
+            fetch.leader != f,
+            fetch.leader_epoch <= reached(m, s, f),
+            fetch.broker_epoch <= s.brokers[f].epoch,
+            (fetch.offset > 0) == fetch.last_epoch.is_some,
+            implies(fetch.leader_epoch == s.partition.leader_epoch, s.partition.leader.is_(fetch.leader)),
+        ]
+        for x in m.broker:
+            broker = s.brokers[x]
+            there = m.is_up(broker) & (broker.view.leader_epoch == fetch.leader_epoch)
+            sent.append(implies(there, broker.view.leader.is_(fetch.leader)))
+            recorded = m.leads(x, broker) & broker.followers[f].leo.is_some
+            sent.append(implies(recorded, broker.followers[f].broker_epoch <= fetch.broker_epoch))
+            told = s.alter_requests[x].value.epochs[f]
+            proposed = s.alter_requests[x].is_some & told.is_some & (int(x) != int(f))
+            sent.append(implies(proposed, told.value <= fetch.broker_epoch))
+        known.append(implies(request.is_some, all_of(sent)))
+        epoch, p = response.value.leader_epoch, s.partition
+        here = m.is_up(s.brokers[f]) & (epoch <= s.brokers[f].view.leader_epoch)
+        for x in m.broker:
+            here &= implies(epoch == p.leader_epoch, ~is_unaware_leader(m, s, x))
+        known.append(implies(response.is_some, here))
+    return all_of(known)
+
+
+@helper("B7, 903.3")
+def proposals_are_the_leaders(m: Replication, s: State) -> Bool:
+    """An AlterPartition under way is one that its sender sent; as long as the sender knows no more, it stands by it.
+
+    Whom it adds has fetched in its epoch, with the broker epoch that it says.
+    """
+    known = []
+    for b in m.broker:
+        request, broker, response = s.alter_requests[b], s.brokers[b], s.alter_responses[b]
+        sent, answer = request.value, response.value
+        here = m.is_up(broker) & (sent.broker_epoch == broker.epoch)
+        stands = (sent.partition_epoch == broker.view.partition_epoch) & (
+            sent.leader_epoch == broker.view.leader_epoch
+        )
+        says = [
+            response.is_none,
+            sent.isr.has(b) & (sent.isr <= replicas(m, s)),
+            sent.leader_epoch <= reached(m, s, b),
+            sent.partition_epoch <= s.partition.partition_epoch,
+            implies(
+                sent.partition_epoch == s.partition.partition_epoch,
+                sent.leader_epoch == s.partition.leader_epoch,
+            ),
+            sent.broker_epoch <= broker.epoch,
+            implies(sent.broker_epoch < broker.epoch, sent.leader_epoch < reached(m, s, b)),
+            implies(sent.leader_epoch == s.partition.leader_epoch, s.partition.leader.is_(b)),
+            implies(here, sent.partition_epoch <= broker.view.partition_epoch),
+            implies(here & stands & m.leads(b, broker), broker.proposed.is_(sent.isr)),
+        ]
+        for x in m.broker:
+            joins = sent.isr.has(x) & ~s.partition.isr.has(x)
+            epoch, state = sent.epochs[x], broker.followers[x]
+            says.append(implies(acceptable(s, b) & joins, epoch.is_some))
+            fetched = (epoch.value <= s.registrations[x].epoch) & (reached(m, s, x) >= sent.leader_epoch)
+            says.append(implies(epoch.is_some, fetched))
+            same = here & m.leads(b, broker) & (sent.leader_epoch == broker.view.leader_epoch) & (b != x)
+            recorded = state.leo.is_some & (epoch.value <= state.broker_epoch)
+            says.append(implies(same & epoch.is_some, recorded))
+        known.append(implies(request.is_some, all_of(says)))
+        known.append(implies(response.is_some, m.is_up(broker) & _is_former(s, answer, broker, b)))
+    return all_of(known)
+
+
+def _is_former(s: State, answer: StructValue, broker: StructValue, b: Int) -> Bool:
+    """Whether an answer to an AlterPartition tells what the controller decided, in an epoch that is over or not."""
+    p = s.partition
+    present = (answer.isr == p.isr) & (answer.leader_epoch == p.leader_epoch)
+    committed = answer.isr.has(b) & (answer.partition_epoch <= p.partition_epoch)
+    committed &= implies(answer.partition_epoch == p.partition_epoch, present)
+    committed &= answer.isr <= broker.view.replicas
+    return (answer.leader_epoch <= broker.view.leader_epoch) & implies(
+        answer.outcome == "COMMITTED", committed
+    )
+
+
+@helper("841.3")
+def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Bool:
+    """What stands as proposed is what is under way, or its answer is; else the controller has moved on.
+
+    So nothing that is sent again is ever accepted, and nobody joins whom the leader does not count.
+    """
+    known = []
+    for b in m.broker:
+        broker, request, response = s.brokers[b], s.alter_requests[b], s.alter_responses[b]
+        view, sent, answer = broker.view, request.value, response.value
+        asked = (
+            (sent.leader_epoch == view.leader_epoch)
+            & (sent.partition_epoch == view.partition_epoch)
+            & (sent.broker_epoch == broker.epoch)
+        )
+        answered = answer.leader_epoch == view.leader_epoch
+        answered &= implies(answer.outcome == "COMMITTED", answer.partition_epoch >= view.partition_epoch)
+        outdated = view.partition_epoch < s.partition.partition_epoch
+        stands = where(
+            request.is_some,
+            asked,
+            where(response.is_some, answered & ((answer.outcome != "KEEP") | outdated), outdated),
+        )
+        known.append(implies(broker.proposed.is_some, stands))
+    return all_of(known)
+
+
+@step_property("B8")
+def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: State) -> Bool:
+    """No broker goes back: not in its leader epoch, across restarts too, nor in its partition epoch while it runs."""
+    if not is_stated_for(m):
+        return as_bool(True)
+    return all_of(
+        (reached(m, before, b) <= reached(m, after, b))
+        & implies(
+            m.is_up(before.brokers[b]) & m.is_up(after.brokers[b]),
+            before.brokers[b].view.partition_epoch <= after.brokers[b].view.partition_epoch,
+        )
+        for b in m.broker
+    )
+
+
+STEPS = (what_a_broker_has_reached_never_falls,)
+"""The properties of steps about what brokers know."""
+
+KNOWLEDGE = (
+    registrations_are_the_brokers,
+    isr_has_its_leader,
+    enough_are_remembered,
+    views_are_former_states,
+    only_leaders_have_followers,
+    fetches_are_not_from_the_future,
+    proposals_are_the_leaders,
+    a_proposal_waits_for_its_answer,
+)
+"""The helper invariants about registrations, views and messages."""
+
+__all__ = ["KNOWLEDGE", "STEPS", "acceptable", "helper", "is_stated_for", "is_unaware_leader", "reached"]

@@ -1,0 +1,53 @@
+"""The message-level protocol for proofs: every fault that the proof is about, and epochs that end nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+
+from checker import catalogue
+from checker.solver import induction
+from checker.solver.helpers import Helpers, helpers
+from checker.solver.induction import InductionResult
+from checker.solver.unbounded import unbounded
+from checker.solver.workers import cores
+from model.language import Model, Protocol
+
+DEFINITION = catalogue.load("replication")
+HELPERS: Helpers = helpers(DEFINITION)
+KIP_966 = DEFINITION.protocol.profiles["kip_966"].rules
+
+NOT_PROVED = {"committed_records_survive", "acknowledgement_means_min_isr_copies"}
+"""They hold for so many losses only as there are copies to spare; no helper invariant counts those."""
+
+CRASHES = ("crashes", "lossy_crashes", "disk_losses")
+FAULTS = {
+    # What is said of a crash is whether there was one: with two, there is one more after the first.
+    **dict.fromkeys(CRASHES, 2),
+    **dict.fromkeys(("fencings", "controlled_shutdowns", "shrinks", "weak_writes"), 1),
+    "flushes": 1,
+}
+
+
+@cache
+def _unbounded(chosen: tuple[tuple[str, int], ...]) -> tuple[type[Protocol], dict[str, int]]:
+    return unbounded(DEFINITION.protocol, dict(chosen), KIP_966)
+
+
+def data_path(
+    brokers: int, records: int, min_isr: int = 2, off: Collection[str] = (), without: Collection[str] = ()
+) -> Model:
+    """KIP-966 with rules off, and what is proved of it, helper invariants among it, but properties ``without``."""
+    sizes = {"brokers": brokers, "replication_factor": brokers, "records": records}
+    isr = {"initial_isr": max(2, min_isr), "min_isr": min_isr}
+    protocol, chosen = _unbounded(tuple(sorted({**FAULTS, **sizes, **isr}.items())))
+    assert set(off) <= KIP_966, "only a rule that is on can be switched off"
+    on = KIP_966 - set(off)
+    left = {*NOT_PROVED, *without}
+    invariants = [i for i in (*DEFINITION.invariants, *HELPERS.invariants) if i.name not in left]
+    return Model(protocol(chosen, on), [i for i in invariants if i.rule is None or i.rule in on])
+
+
+def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:
+    """The proof with the properties of steps."""
+    return induction.prove(model, HELPERS.steps, actions=actions, workers=cores())
