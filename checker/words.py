@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from model.language.types import Array, Option, Seq, Set, Struct, Type
@@ -41,6 +41,11 @@ def say(type: Type, value: Any) -> str:
 def fields(type: Struct, value: Any) -> str:
     """The fields of a struct's value, on one line."""
     return ", ".join(f"{name} {say(inner, value[name])}" for name, inner in type.fields.items())
+
+
+def settings(parameters: Mapping[str, int]) -> str:
+    """Parameters and their values, on one line: ``brokers 3, crashes 1``."""
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
 def lines(type: Struct, state: dict[str, Any]) -> Iterator[tuple[str, str]]:

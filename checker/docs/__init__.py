@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from checker.docs import notes, quorum_notes, zookeeper_notes
 from checker.docs.differences import differences_page
-from checker.docs.gallery import gallery
 from checker.docs.kafka_trunk import kafka_trunk
 from checker.docs.liveness import liveness_page
-from checker.docs.quorum import quorum_gallery, quorum_page
+from checker.docs.quorum import quorum_page
 from checker.docs.replication_rules import replication_rules
 from checker.docs.truncation_rules import truncation_rules
-from checker.docs.zookeeper import zookeeper_gallery, zookeeper_page
+from checker.docs.zookeeper import zookeeper_page
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
 PAGES: dict[str, Callable[[], str]] = {
     "truncation-rules.md": truncation_rules,
-    "gallery.md": gallery,
+    "gallery.md": notes.GALLERY.page,
     "replication-rules.md": replication_rules,
     "kafka-trunk.md": kafka_trunk,
     "differences.md": differences_page,
     "liveness.md": liveness_page,
     "quorum.md": quorum_page,
-    "quorum-gallery.md": quorum_gallery,
+    "quorum-gallery.md": quorum_notes.GALLERY.page,
     "zookeeper.md": zookeeper_page,
-    "zookeeper-gallery.md": zookeeper_gallery,
+    "zookeeper-gallery.md": zookeeper_notes.GALLERY.page,
 }
 """The generated pages: file name in docs/ and what writes it."""
 

@@ -15,6 +15,7 @@ from checker.request import Overrides, Request
 from checker.search import SearchOptions
 from checker.solver.difference import Differences, Witness, differences, only_in_one, outcome, special
 from checker.solver.helpers import with_helpers
+from checker.words import settings
 from model.language.model import Model
 
 TEXT, TRUNK, FIRST_PHASE = "kip_966", "kafka_trunk_2024_10", "kip_966_first_phase"
@@ -74,9 +75,9 @@ def differences_page() -> str:
     """The page: a table of all rules, then each with its witnesses and what the explorer finds."""
     head = _HEAD.format(
         controller=CONTROLLER[0],
-        settings=_settings(CONTROLLER[1]),
+        settings=settings(CONTROLLER[1]),
         messages=MESSAGES[0],
-        message_settings=_settings(MESSAGES[1]),
+        message_settings=settings(MESSAGES[1]),
         text=TEXT,
         trunk=TRUNK,
     )
@@ -254,7 +255,7 @@ def _found(rule: str) -> Iterator[str]:
     if _place(rule) is CONTROLLER:
         base = _asked(rule)[-1].base
         states, examples = explored(rule, base)
-        bounds = f"`{CONTROLLER[0]}` with {_settings({**CONTROLLER[1], **EXPLORED})}, profile `{base}`"
+        bounds = f"`{CONTROLLER[0]}` with {settings({**CONTROLLER[1], **EXPLORED})}, profile `{base}`"
         if examples:
             for example in examples:
                 yield (
@@ -282,10 +283,6 @@ def _found(rule: str) -> Iterator[str]:
         )
     if _place(rule) is not CONTROLLER and not _gallery(rule) and not _trunk(rule):
         yield "- No scenario shows that it matters."
-
-
-def _settings(settings: dict[str, int]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in settings.items())
 
 
 __all__ = ["Compared", "compared", "differences_page", "explored", "rules"]

@@ -9,6 +9,7 @@ from checker import scenarios
 from checker.docs import defects
 from checker.native import search
 from checker.search import SearchOptions
+from checker.words import settings
 from invariants.replication import INVARIANTS
 from model.language.model import Model
 from model.replication import Replication
@@ -58,8 +59,8 @@ this profile, where unclean recovery takes their place; the exploration never re
 def replication_rules() -> str:
     """The page: the table, and the properties' meanings."""
     head = _HEAD.format(
-        otherwise=_settings(_OTHERWISE),
-        reassigning=_settings(_REASSIGNING),
+        otherwise=settings(_OTHERWISE),
+        reassigning=settings(_REASSIGNING),
         of_reassignment=", ".join(f"`{rule}`" for rule in _OF_REASSIGNMENT),
         limit=LIMIT,
     )
@@ -77,10 +78,6 @@ def replication_rules() -> str:
     rules = Replication.rules
     lines += [f"- `{r}` ({rules[r].source}): {rules[r].sentence}" for r in rules if r in _on()]
     return "\n".join(lines) + "\n"
-
-
-def _settings(parameters: Mapping[str, int]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in parameters.items())
 
 
 def _on() -> frozenset[str]:

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from checker import scenarios
-from checker.docs.zookeeper_notes import GROUPS, NOTES
+from checker.docs.zookeeper_notes import GALLERY
 from checker.liveness import decide
 from checker.native import search
 from checker.native.explored import explore
@@ -19,7 +19,7 @@ from model.zookeeper import ZooKeeperMode
 from model.zookeeper.rules import PROFILES, RULES
 
 NAMES = [name for name in scenarios.titles() if name.startswith("zookeeper/")]
-SHOWN = [f"zookeeper/{name}" for _, names in GROUPS for name in names]
+SHOWN = [GALLERY.place + name for name in GALLERY.names]
 GAPS = ("zookeeper/gap-failover", "zookeeper/gap-late-metadata")
 QUICK = {
     "zookeeper/before-kip-380",
@@ -89,7 +89,7 @@ def test_each_rule_has_a_defect_of_its_own_and_each_defect_its_place_in_the_gall
     assert {rules for rules in off if len(rules) == 1} == set(off) == {(rule,) for rule in RULES}
     told = [name for name in NAMES if scenarios.find(name).promise.violated]
     assert sorted(SHOWN) == sorted(told)
-    assert {f"zookeeper/{name}" for name in NOTES} == set(told)
+    assert {GALLERY.place + name for name in GALLERY.notes} == set(told)
 
 
 @pytest.mark.slow
