@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from model.language import Model
-from model.language.interpreter import Interpreter
 from model.zookeeper import ZooKeeperMode
 from model.zookeeper.rules import PROFILES
+from tests import runs
 
 
-class Run:
-    """A run of the model, told by the steps that it takes."""
+class Run(runs.Run):
+    """A run of the control plane."""
 
     def __init__(self, off: str = "", profile: str = "kip_380", **parameters: int) -> None:
         rules = PROFILES[profile].rules - set(off.split())
-        self.model = Model(ZooKeeperMode({"metadata": 0, **parameters}, rules))
-        self.interpreter = Interpreter(self.model)
-        (self.scalars,) = self.model.initial
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The state as plain values."""
-        return self.model.decode(self.scalars)
-
-    def can(self, action: str, **parameters: Any) -> bool:
-        """Whether a step can be taken; without its parameter ``again`` it is one whose answer is not lost."""
-        return self._number(action, parameters) in self.interpreter.enabled(self.scalars)
-
-    def take(self, action: str, **parameters: Any) -> Run:
-        """Take a step."""
-        assert self.can(action, **parameters), (action, parameters)
-        after = self.interpreter.step(self.scalars, self._number(action, parameters) or 0).state
-        assert after is not None
-        self.scalars = after
-        return self
-
-    def _number(self, action: str, parameters: dict[str, Any]) -> int | None:
-        for number, instance in enumerate(self.model.instances):
-            wanted = {**{k: False for k in instance.parameters if k == "again"}, **parameters}
-            if instance.action.name == action and dict(instance.parameters) == wanted:
-                return number
-        return None
+        super().__init__(Model(ZooKeeperMode({"metadata": 0, **parameters}, rules)))
 
     @property
     def partition(self) -> tuple[int | None, int, list[int]]:

@@ -1,0 +1,202 @@
+"""Fetches step by step: what KIP-1166 says of each, and Raft of commits, on quorums small enough to follow by hand."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import pytest
+
+from checker.docs.quorum_delays import Time
+from checker.docs.quorum_latency import Case, latency
+from model.language import Model
+from model.quorum import Quorum
+from tests import runs
+
+
+class Run(runs.Run):
+    """A run of the quorum. Member 0 leads, and has the record with which its epoch starts."""
+
+    def __init__(self, off: str = "", **parameters: int) -> None:
+        rules = Quorum.profiles["kip_1166"].rules - set(off.split())
+        super().__init__(Model(Quorum(parameters, rules)))
+
+    def fetch(self, *members: int, leader: int = 0) -> Self:
+        """Each of these members sends a fetch, and the leader takes it."""
+        for f in members:
+            self.take("send_fetch", f=f).take("receive_fetch", leader=leader, f=f)
+        return self
+
+    def take_answers(self, *members: int) -> Self:
+        """Each of these members takes the answer to its fetch."""
+        for f in members:
+            self.take("take_answer", f=f)
+        return self
+
+    def replicate(self, *members: int, leader: int = 0) -> Self:
+        """Each of these members fetches a record and has it, but has not said so yet."""
+        return self.fetch(*members, leader=leader).take_answers(*members)
+
+    @property
+    def hwm(self) -> list[int]:
+        """The HWM that each member knows."""
+        return [member["hwm"] for member in self.state["members"]]
+
+    @property
+    def parked(self) -> list[int]:
+        """The members whose fetches are parked."""
+        return [f for f, fetch in enumerate(self.state["parked"]) if fetch]
+
+    def answer(self, f: int) -> Any:
+        """What is under way to a member: the epoch of the record if there is one, and the HWM."""
+        found = self.state["responses"][f]
+        return found and (found["record"] and found["record"]["epoch"], found["hwm"])
+
+
+def test_1166_2_an_empty_answer_to_who_knows_the_hwm_is_parked() -> None:
+    run = Run(settled=1).fetch(1)
+    assert run.parked == [1]
+    assert run.answer(1) is None
+
+
+def test_1166_2_an_empty_answer_to_who_knows_a_lesser_hwm_is_sent_at_once() -> None:
+    run = Run().replicate(1)
+    assert run.hwm == [-1, -1, -1]
+    run.fetch(1)
+    assert run.hwm == [1, -1, -1]
+    assert run.answer(1) == (None, 1)
+    assert run.take_answers(1).hwm == [1, 1, -1]
+    assert run.fetch(1).parked == [1]
+
+
+def test_1166_2_where_neither_knows_an_hwm_the_fetch_is_parked() -> None:
+    run = Run(voters=5).replicate(1).fetch(1)
+    assert run.hwm[0] == -1, "two of five have it"
+    assert run.parked == [1]
+
+
+def test_1166_3_a_new_hwm_completes_the_fetches_of_everyone() -> None:
+    run = Run(voters=5, observers=1).replicate(1, 2, 5).fetch(1, 5)
+    assert run.parked == [1, 5]
+    run.fetch(2)
+    assert run.hwm[0] == 1, "three of five have it"
+    assert run.parked == []
+    assert run.answer(1) == run.answer(2) == run.answer(5) == (None, 1)
+
+
+def test_new_records_complete_the_fetches_of_everyone() -> None:
+    run = Run(settled=1, observers=1).fetch(1, 2, 3)
+    assert run.parked == [1, 2, 3]
+    run.take("append", leader=0)
+    assert run.parked == []
+    assert run.answer(1) == run.answer(2) == run.answer(3) == (0, 1)
+
+
+def test_1166_1_a_fetch_carries_the_hwm_or_that_none_is_known() -> None:
+    run = Run(settled=1).take("send_fetch", f=1)
+    assert run.state["requests"][1]["hwm"] == 1
+    run = Run().take("send_fetch", f=1)
+    assert run.state["requests"][1]["hwm"] == -1
+
+
+def test_1166_1_who_has_restarted_knows_no_hwm_and_is_told_it_at_once() -> None:
+    run = Run(settled=1, restarts=1).take("restart", m=1)
+    assert run.hwm == [1, -1, 1]
+    assert not run.can("send_fetch", f=1), "it knows no leader"
+    run.take("learn", m=1, epoch=0).fetch(1)
+    assert run.answer(1) == (None, 1)
+
+
+def test_a_fetch_that_is_lost_is_sent_again() -> None:
+    run = Run(settled=1, losses=1).fetch(1)
+    assert not run.can("send_fetch", f=1)
+    run.take("lose_fetch", f=1)
+    assert run.parked == []
+    assert run.fetch(1).parked == [1]
+
+
+def test_1166_4_an_older_sender_leaves_the_hwm_out_and_waits_as_before() -> None:
+    run = Run(older=0b10).replicate(1).take("send_fetch", f=1)
+    assert run.state["requests"][1]["hwm"] is None
+    run.take("receive_fetch", leader=0, f=1)
+    assert run.hwm == [1, -1, -1]
+    assert run.parked == [1]
+
+
+def test_1166_4_an_older_leader_does_not_look_at_the_hwm_nor_completes_fetches_when_its_own_grows() -> None:
+    run = Run(voters=5, older=0b1).replicate(1, 2).fetch(1, 2)
+    assert run.hwm[0] == 1
+    assert run.parked == [1, 2]
+
+
+@pytest.mark.parametrize(("off", "told"), [("", -1), ("timer_answers_as_parked", 1)])
+def test_the_park_timer_answers_with_the_hwm_of_then_or_of_now(off: str, told: int) -> None:
+    run = Run(off, voters=5, older=0b1).replicate(1, 2).fetch(1, 2)
+    run.take("park_timer", leader=0, f=1).take("park_timer", leader=0, f=2)
+    assert run.answer(1) == (None, told)
+    assert run.answer(2) == (None, 1)
+
+
+def test_an_hwm_is_not_past_the_end_of_the_members_own_log() -> None:
+    run = Run().take("append", leader=0).replicate(1).replicate(1).fetch(1)
+    assert run.hwm[0] == 2
+    assert run.replicate(2).hwm[2] == 1
+
+
+def test_a_record_is_committed_when_a_majority_of_the_voters_has_said_that_it_has_it() -> None:
+    run = Run(voters=5, observers=1).replicate(1, 2, 5).fetch(5)
+    assert run.hwm[0] == -1, "an observer does not count"
+    assert run.fetch(1).hwm[0] == -1
+    assert run.fetch(2).hwm[0] == 1
+
+
+def test_a_new_leader_commits_with_the_first_record_of_its_own_epoch_and_not_before() -> None:
+    run = Run(settled=1, elections=1).take("elect", candidate=1, electorate=[1, 2])
+    assert run.hwm == [1, -1, 1], "it forgets what it knew"
+    run.take("learn", m=2, epoch=1).fetch(2, leader=1)
+    assert run.hwm[1] == -1, "all have the record of epoch 0"
+    assert run.answer(2) == (1, -1)
+    assert run.take_answers(2).hwm[2] == 1, "a leader that knows no HWM takes nothing back"
+    assert run.fetch(2, leader=1).hwm[1] == 2
+
+
+def test_b3_a_former_leader_truncates_what_the_new_one_has_not() -> None:
+    run = Run(settled=1, elections=1).take("append", leader=0).take("elect", candidate=1, electorate=[1, 2])
+    assert [r["epoch"] for r in run.state["members"][0]["log"]] == [0, 0]
+    run.take("learn", m=0, epoch=1).fetch(0, leader=1)
+    assert run.state["responses"][0]["diverging"]
+    run.take_answers(0)
+    assert [r["epoch"] for r in run.state["members"][0]["log"]] == [0]
+    assert run.replicate(0, leader=1).hwm[0] == 1
+    assert [r["epoch"] for r in run.state["members"][0]["log"]] == [0, 1]
+
+
+def test_a_fetch_to_who_leads_no_more_is_refused() -> None:
+    run = Run(settled=1, elections=1).take("send_fetch", f=2)
+    assert not run.can("refuse_fetch", f=2)
+    run.take("elect", candidate=1, electorate=[0, 1])
+    assert not run.can("receive_fetch", leader=0, f=2)
+    assert run.can("refuse_fetch", f=2)
+
+
+AT_ONCE, LATE = Time(0, 3), Time(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("profile", "older", "replicas"),
+    [
+        ("kip_1166", 0, (AT_ONCE, AT_ONCE)),
+        ("before_kip_1166", 0, (LATE, LATE)),
+        ("kip_1166", 0b100, (AT_ONCE, LATE)),
+        ("kip_1166", 0b1, (LATE, LATE)),
+    ],
+)
+def test_a_new_hwm_takes_three_delays_and_the_park_timer_where_one_end_is_older(
+    profile: str, older: int, replicas: tuple[Time, ...]
+) -> None:
+    """The record goes out, the next fetch comes in and commits it, the answer to that fetch has the HWM.
+
+    Who is not answered at once waits in between until the timer ends its fetch.
+    """
+    found = latency(Case("", profile, (("voters", 3), ("older", older))))
+    assert found.leader == (Time(0, 2), Time(0, 2))
+    assert found.replicas == tuple((time, time) for time in replicas)
