@@ -9,7 +9,7 @@ from checker.counterexample import follow_all
 from checker.search import DEADLOCK, SearchOptions
 from checker.solver import bounded
 from checker.solver.limits import Limits
-from model.language import LanguageError, Model
+from model.language import Int, LanguageError, Model, Protocol, State, Struct, action, invariant
 from tests import models, zoo
 
 
@@ -36,6 +36,7 @@ def test_several_initial_states_deadlocks_and_the_end_of_all_runs() -> None:
     counters = Model(zoo.Counters({"counters": 2, "top": 2}), [zoo.never_all_at_top, zoo.first_leads])
     assert depths(counters, 9, deadlock=True) == explored(counters, 9, deadlock=True)
     assert depths(counters, 9, deadlock=True) == {DEADLOCK: 5, "never_all_at_top": 5}
+    assert depths(Model(counters.protocol, []), 9, deadlock=True) == {DEADLOCK: 5}
     result = bounded.check(counters, 9)
     assert result.complete
     assert result.depth == 5
@@ -48,6 +49,35 @@ def test_several_initial_states_deadlocks_and_the_end_of_all_runs() -> None:
     assert expected
     for options in ({}, {"grouped": True}, {"integers": True}):
         assert depths(everything, 8, **options) == expected
+
+
+class Odometer(Protocol):
+    """A number that is cut where its bits end, and how often it was raised."""
+
+    name = "odometer"
+
+    def define(self) -> Struct:
+        return Struct("State", at=Int(0, 3, bound="end"), raised=Int(0, 15, bound="often"))
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"at": 0, "raised": 0}]
+
+    @action()
+    def up(self, s: State) -> None:
+        s.next.at = s.at + 1
+        s.next.raised = s.raised + 1
+
+
+@invariant("test")
+def never_turns_over(m: Odometer, s: State) -> object:
+    return s.at == s.raised
+
+
+@pytest.mark.parametrize("options", [{}, {"integers": True}])
+def test_a_step_that_is_cut_is_not_taken(options: dict[str, bool]) -> None:
+    result = bounded.check(Model(Odometer(), [never_turns_over]), 9, **options)
+    assert result.violations == []
+    assert (result.complete, result.depth) == (True, 4)
 
 
 def test_leaving_a_type_is_an_error_as_in_every_engine() -> None:

@@ -178,6 +178,19 @@ def test_a_search_that_ends_early_has_whole_levels_of_steps() -> None:
     assert {e for e in whole[1] if e[0] in sources} == steps
 
 
+def test_the_interpreters_search_ends_early_too() -> None:
+    whole = reference.explore(counters(3, 9), SearchOptions())
+    found = reference.explore(counters(3, 9), SearchOptions(limit_states=60))
+    assert found.stopped_by == "states"
+    assert 60 < len(found.states) < len(whole.states)
+    assert 0 < found.expanded < len(found.states)
+    assert_sound(found)
+    for part, of_whole in zip(content(found), content(whole), strict=True):
+        assert part <= of_whole
+    late = reference.explore(counters(3, 9), SearchOptions(limit_seconds=1e-9))
+    assert (late.stopped_by, late.expanded, len(late.states)) == ("seconds", 0, 1)
+
+
 def test_symmetry_leads_to_what_stands_for_a_state() -> None:
     found = explore(counters(3, 5), SearchOptions(workers=1, symmetry=True))
     assert found.symmetry

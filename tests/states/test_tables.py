@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +14,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from checker import reference_graph
+from checker import engines, reference_graph
 from checker.cli import cli
 from checker.native.explored import explore
 from checker.native.layout import Layout
 from checker.networkx_graph import to_networkx
 from checker.problems import InputError
 from checker.search import SearchOptions
-from model.language import Model
+from model.language import Bool, Int, Model, Protocol, State, Struct, action, invariant
 from tests import models, zoo
 
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from checker.tables import columns, files  # noqa: E402
-from checker.tables.content import StateTable  # noqa: E402
+from checker.tables import columns, directory, files  # noqa: E402
+from checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
 from checker.tables.writing import write  # noqa: E402
 
 
@@ -89,8 +91,8 @@ def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(writing, "ROWS", 300)
     graph = explore(models.scenario_model("truncation/kip-101", max_records=1), SearchOptions(workers=1))
     written = write(graph, tmp_path, 2, None)
-    states, transitions = read(tmp_path, files.STATES), read(tmp_path, files.TRANSITIONS)
-    assert len(list((tmp_path / files.STATES).iterdir())) == -(-len(graph.states) // 700)
+    states, transitions = read(tmp_path, directory.STATES), read(tmp_path, directory.TRANSITIONS)
+    assert len(list((tmp_path / directory.STATES).iterdir())) == -(-len(graph.states) // 700)
     assert (written.states, written.transitions) == (len(graph.states), len(graph.targets))
     assert [row["state"] for row in states] == list(range(len(graph.states)))
     assert [row["depth"] for row in states] == graph.depths().tolist()
@@ -110,14 +112,50 @@ def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sorted(reached) == [row["state"] for row in states if not row["initial"]]
 
 
-def test_a_clash_of_names_and_no_parameters(tmp_path: Path) -> None:
-    graph = explore(Model(zoo.Dice(), []), SearchOptions(workers=1))
-    write(graph, tmp_path, 1, None)
-    assert "parameters" not in read(tmp_path, files.TRANSITIONS)[0]
-    taken = {"state"}
-    from checker.tables.content import _free
+class Twice(Protocol):
+    """Two actions that do the same, and fields with the names of columns."""
 
-    assert [_free("state", taken), _free("state", taken), _free("isr", taken)] == ["state_", "state__", "isr"]
+    name = "twice"
+
+    def define(self) -> Struct:
+        return Struct("State", state=Int(0, 3, bound="end"), depth=Int(0, 0), depth_=Int(0, 0), small=Bool)
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"state": 0, "depth": 0, "depth_": 0, "small": True}]
+
+    @action()
+    def one(self, s: State) -> None:
+        s.next.state = s.state + 1
+
+    @action()
+    def other(self, s: State) -> None:
+        s.next.state = s.state + 1
+
+
+@invariant("test")
+def small(m: Twice, s: State) -> Any:
+    return s.state < 3
+
+
+def test_names_that_are_taken_and_no_parameters(tmp_path: Path) -> None:
+    write(explore(Model(Twice(), [small]), SearchOptions(workers=1)), tmp_path, 1, None)
+    states = read(tmp_path, directory.STATES)
+    fields = ("state_", "depth_", "depth__", "small")
+    assert list(states[0]) == [*STATE_COLUMNS, *fields, "small_"]
+    assert [row["state_"] for row in states] == [0, 1, 2, 3]
+    assert [(row["small"], row["small_"]) for row in states] == [(True, True)] * 3 + [(True, False)]
+    assert "parameters" not in read(tmp_path, directory.TRANSITIONS)[0]
+
+
+def test_one_of_two_steps_to_a_state_is_the_shortest(tmp_path: Path) -> None:
+    graph = explore(Model(Twice(), []), SearchOptions(workers=1))
+    write(graph, tmp_path, 1, None)
+    shortest = [row["target"] for row in read(tmp_path, directory.TRANSITIONS) if row["shortest"]]
+    assert len(graph.targets) == 2 * len(shortest)
+    assert sorted(shortest) == [1, 2, 3]
+    pytest.importorskip("networkx")
+    marked = [target for _, target, short in to_networkx(graph).edges(data="shortest") if short]
+    assert sorted(marked) == [1, 2, 3]
 
 
 def test_a_file_that_fails_has_no_name(tmp_path: Path) -> None:
@@ -136,13 +174,13 @@ def test_the_command(tmp_path: Path) -> None:
     assert "9,841 states" in said
     about = json.loads(result.read_text())
     assert about == json.loads((out / "run.json").read_text())
-    assert (about["states"], about["complete"]) == (len(read(out, files.STATES)), True)
+    assert (about["states"], about["complete"]) == (len(read(out, directory.STATES)), True)
     status, said = run("truncation/kip-101", "--out", str(out))
     assert status == 2
     status, said = run("truncation/kip-101", "--out", str(out), "--force", "--limit-states", "500", "--quiet")
     assert (status, said) == (3, "")
     about = json.loads((out / "run.json").read_text())
-    states = read(out, files.STATES)
+    states = read(out, directory.STATES)
     assert (about["stopped_by"], about["states"]) == ("states", len(states))
     assert {row["expanded"] for row in states} == {True, False}
 
@@ -180,26 +218,56 @@ def test_networkx() -> None:
 # --- Spark ------------------------------------------------------------------------------------------------
 
 
-def by_content(place: Path) -> tuple[set[str], set[str]]:
-    """States and transitions, whatever the states' numbers and the shortest runs are."""
-    names = {}
-    for row in read(place, files.STATES):
-        number = row.pop("state")
-        names[number] = json.dumps(row, sort_keys=True)
-    transitions = set()
-    reached: dict[str, int] = {}
-    for row in read(place, files.TRANSITIONS):
-        row["source"], row["target"] = names[row["source"]], names[row["target"]]
-        reached[row["target"]] = reached.get(row["target"], 0) + row.pop("shortest")
-        transitions.add(json.dumps(row, sort_keys=True))
-    assert all(reached.get(n, 0) == (not json.loads(n)["initial"]) for n in names.values())
-    return set(names.values()), transitions
+@pytest.fixture
+def sql() -> Iterator[Any]:
+    connection = pytest.importorskip("duckdb").connect()
+    yield connection
+    connection.close()
+
+
+def load(sql: Any, side: str, place: Path) -> None:
+    """Both tables, with a state's content in the place of its number, and without what may differ."""
+    sql.execute(f"CREATE TABLE rows AS FROM '{place}/states/*.parquet'")
+    sql.execute(
+        f"CREATE TABLE {side}_states AS SELECT n.state, c.initial, md5(to_json(c)::VARCHAR) AS content "
+        "FROM rows n POSITIONAL JOIN (SELECT * EXCLUDE (state) FROM rows) c"
+    )
+    sql.execute("DROP TABLE rows")
+    sql.execute(
+        f"CREATE TABLE {side}_transitions AS SELECT s.content AS start, e.content AS reached, "
+        f"t.* EXCLUDE (source, target, shortest) FROM '{place}/transitions/*.parquet' t "
+        f"JOIN {side}_states s ON t.source = s.state JOIN {side}_states e ON t.target = e.state"
+    )
+    # A step is marked for each state but the initial ones, and for no state twice.
+    marked = f"SELECT target AS state FROM '{place}/transitions/*.parquet' WHERE shortest"
+    later = f"SELECT state FROM {side}_states WHERE NOT initial"
+    assert unlike(sql, marked, later) == 0
+
+
+def unlike(sql: Any, one: str, other: str) -> int:
+    """How many rows only one of two queries has; a row that is there twice counts twice."""
+    found = f"({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one})"
+    count: int = sql.execute(f"SELECT count(*) FROM ({found})").fetchone()[0]
+    return count
+
+
+def rows(sql: Any, side: str) -> tuple[int, int]:
+    """How many rows both tables have."""
+    counts = (f"(SELECT count(*) FROM {side}_{table})" for table in ("states", "transitions"))
+    found: tuple[int, int] = sql.execute(f"SELECT {', '.join(counts)}").fetchone()
+    return found
+
+
+def assert_same_rows(sql: Any) -> None:
+    content = "SELECT content FROM {}_states"
+    assert unlike(sql, content.format("spark"), content.format("native")) == 0
+    assert unlike(sql, "SELECT * FROM spark_transitions", "SELECT * FROM native_transitions") == 0
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize("limit", [None, 3000])
-def test_both_engines_give_the_same_tables(tmp_path: Path, limit: int | None) -> None:
+def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int | None) -> None:
     from checker.spark.options import SparkOptions
     from checker.tables.spark import write as write_on_spark
     from tests.spark.conftest import MASTER
@@ -210,11 +278,38 @@ def test_both_engines_give_the_same_tables(tmp_path: Path, limit: int | None) ->
     # Levels from 800 states on are the cluster's.
     found = write_on_spark(model, options, SparkOptions(MASTER, small=800), tmp_path / "spark", None)
     assert sorted(p.name for p in (tmp_path / "spark").iterdir()) == ["states", "transitions"]
-    assert found.stopped_by == (None if limit is None else "states")
-    write(explore(model, SearchOptions(workers=1)), tmp_path / "native", 1, None)
-    states, transitions = by_content(tmp_path / "native")
+    load(sql, "spark", tmp_path / "spark")
+    assert rows(sql, "spark") == (found.states, found.transitions)
     if limit is None:
-        assert by_content(tmp_path / "spark") == (states, transitions)
-        assert found.violations["strong_isr"] == sum(not json.loads(s)["strong_isr"] for s in states)
+        assert found.stopped_by is None
+        native = write(explore(model, SearchOptions(workers=1)), tmp_path / "native", 1, None)
+        load(sql, "native", tmp_path / "native")
+        assert_same_rows(sql)
+        assert found.violations == native.violations
+        assert found.violations["strong_isr"] > 0
     else:
-        assert {row["expanded"] for row in read(tmp_path / "spark", files.STATES)} == {True, False}
+        assert found.stopped_by == "states"
+        assert {row["expanded"] for row in read(tmp_path / "spark", directory.STATES)} == {True, False}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_spark")
+def test_the_command_writes_the_same_tables_with_both_engines(
+    tmp_path: Path, sql: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scenario of docs/states.md, of message-level replication; its larger levels are the cluster's."""
+    from tests.spark.conftest import MASTER
+
+    honest = engines.spark_options
+    monkeypatch.setattr(engines, "spark_options", lambda *asked: replace(honest(*asked), small=4_000))
+    settings = ("brokers=2", "replication_factor=2", "controlled_shutdowns=1")
+    scenario = [
+        "replication/standard-data-loss",
+        *(s for name in settings for s in ("--set", name)),
+        "--quiet",
+    ]
+    for side, engine in (("native", []), ("spark", ["--engine", "spark", "--spark-master", MASTER])):
+        assert run(*scenario, *engine, "--out", str(tmp_path / side)) == (0, "")
+        load(sql, side, tmp_path / side)
+    assert rows(sql, "spark") == rows(sql, "native") == (83_677, 296_638)
+    assert_same_rows(sql)
