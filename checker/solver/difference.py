@@ -124,8 +124,8 @@ def _compare(
 ) -> Witness | None:
     numbers, leaves = Numbers(), first.leaves
     chosen = next(s for s in (a, b) if s is not None)
-    state = [_variable(numbers, f"{leaf.path}", leaf) for leaf in leaves]
-    parameters = [_variable(numbers, f"{leaf.path}#", leaf) for leaf in chosen.leaves]
+    state = [numbers.variable(leaf.path, leaf) for leaf in leaves]
+    parameters = [numbers.variable(f"{leaf.path}#", leaf) for leaf in chosen.leaves]
     wide = any(is_wide(leaf.low, leaf.high) for leaf in leaves)
     solver = z3.Solver() if wide else z3.SolverFor("QF_BV")
     for term, leaf in zip([*state, *parameters], [*leaves, *chosen.leaves], strict=True):
@@ -192,10 +192,6 @@ def _nearest(leaf: Leaf, wanted: int) -> list[int]:
     return sorted(range(leaf.low, leaf.high + 1), key=lambda v: (distance(v), v))
 
 
-def _variable(numbers: Numbers, name: str, leaf: Leaf) -> Term:
-    return numbers.literal(leaf.low, leaf) if leaf.low == leaf.high else numbers.variable(name, leaf)
-
-
 def _outcome(
     model: Model, step: OpenStep | None, numbers: Numbers, state: list[Term], parameters: list[Term]
 ) -> tuple[Term, list[Term]]:
@@ -205,12 +201,11 @@ def _outcome(
     padding = [None] * (step.start - len(state))
     translate = Translator(numbers, [*state, *padding, *parameters])
     instance = step.instance
-    stays = graph.not_(graph.any_(c.node for c in instance.checks))
     after = [
         translate.scalar(instance.writes[i].node, leaf) if i in instance.writes else state[i]
         for i, leaf in enumerate(model.leaves)
     ]
-    return translate(graph.all_([instance.enabled, stays, step.chosen])), after
+    return translate(graph.and_(instance.leads_on, step.chosen)), after
 
 
 def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[int]) -> str:

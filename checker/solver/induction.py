@@ -168,12 +168,7 @@ class _Question:
         self._first_after = first
         self.numbers = Numbers()
         leaves = [*model.leaves, *self.open_leaves]
-        self.variables = [
-            self.numbers.literal(leaf.low, leaf)
-            if leaf.low == leaf.high
-            else self.numbers.variable(f"{leaf.path}#{i}", leaf)
-            for i, leaf in enumerate(leaves)
-        ]
+        self.variables = [self.numbers.variable(f"{leaf.path}#{i}", leaf) for i, leaf in enumerate(leaves)]
         self.in_types = [
             c for v, leaf in zip(self.variables, leaves, strict=True) for c in self.numbers.in_type(v, leaf)
         ]

@@ -12,7 +12,7 @@ from typing import Any
 
 import z3
 
-from model.language.graph import BITS, BOOL, INT, Node
+from model.language.graph import BOOL, INT, Node
 from model.language.types import Leaf
 
 WIDE = 48
@@ -53,23 +53,23 @@ class Numbers:
             self._kinds[node.id] = known
         return known
 
+    def is_integer_leaf(self, leaf: Leaf) -> bool:
+        """Whether a scalar is a mathematical integer."""
+        return leaf.sort == INT and (self.integers or is_wide(leaf.low, leaf.high))
+
     def variable(self, name: str, leaf: Leaf) -> Term:
-        """A fresh constant for a scalar."""
+        """A fresh constant for a scalar; where it has one value only, that value, which the solver sees through."""
+        if leaf.low == leaf.high:
+            return self.literal(leaf.low, leaf)
         if leaf.sort == BOOL:
             return z3.Bool(name)
-        if leaf.sort == BITS:
-            return z3.BitVec(name, max(leaf.high.bit_length(), 1))
-        if self.integers or is_wide(leaf.low, leaf.high):
-            return z3.Int(name)
-        return z3.BitVec(name, bits_of(leaf.low, leaf.high))
+        return z3.Int(name) if self.is_integer_leaf(leaf) else z3.BitVec(name, bits_of(leaf.low, leaf.high))
 
     def literal(self, value: int, leaf: Leaf) -> Term:
         """A plain scalar as a term."""
         if leaf.sort == BOOL:
             return z3.BoolVal(bool(value))
-        if leaf.sort == BITS:
-            return z3.BitVecVal(value, max(leaf.high.bit_length(), 1))
-        if self.integers or is_wide(leaf.low, leaf.high):
+        if self.is_integer_leaf(leaf):
             return z3.IntVal(value)
         return z3.BitVecVal(value, bits_of(leaf.low, leaf.high))
 
@@ -132,11 +132,9 @@ class Translator:
     def scalar(self, node: Node, leaf: Leaf) -> Term:
         """The term of a node that is written into a leaf, in the leaf's own sort and width."""
         term = self(node)
-        if leaf.sort == BITS:
-            return _resize(term, max(leaf.high.bit_length(), 1), False)
         if leaf.sort == BOOL:
             return term
-        if self.numbers.integers or is_wide(leaf.low, leaf.high):
+        if self.numbers.is_integer_leaf(leaf):
             return self._integer(node)
         if z3.is_int(term):
             return _from_integer(term, leaf)
@@ -152,9 +150,7 @@ class Translator:
     def _constant(self, node: Node) -> Term:
         if node.sort == BOOL:
             return z3.BoolVal(bool(node.value))
-        if node.sort == BITS:
-            return z3.BitVecVal(node.value, max(node.high.bit_length(), 1))
-        if self.numbers.is_integer(node):
+        if node.sort == INT and self.numbers.is_integer(node):
             return z3.IntVal(node.value)
         return z3.BitVecVal(node.value, bits_of(node.low, node.high))
 
@@ -186,10 +182,7 @@ class Translator:
         """Operands in the sort and width of the node that they are an outcome of."""
         if result.sort == BOOL:
             return [self(n) for n in nodes]
-        if result.sort == BITS:
-            width = max(result.high.bit_length(), 1)
-            return [_resize(self(n), width, False) for n in nodes]
-        if self.numbers.is_integer(result):
+        if result.sort == INT and self.numbers.is_integer(result):
             return [self._integer(n) for n in nodes]
         width = bits_of(result.low, result.high)
         return [_resize(self(n), width, n.low < 0) for n in nodes]
@@ -244,7 +237,7 @@ class Translator:
         return z3.If(self(condition), *self._into(node, (yes, no)))
 
     def _sets(self, *nodes: Node) -> list[Term]:
-        width = max(max(n.high.bit_length() for n in nodes), 1)
+        width = max(bits_of(0, n.high) for n in nodes)
         return [_resize(self(n), width, False) for n in nodes]
 
     def _union(self, node: Node, a: Node, b: Node) -> Term:
@@ -253,14 +246,14 @@ class Translator:
 
     def _intersection(self, node: Node, a: Node, b: Node) -> Term:
         x, y = self._sets(a, b)
-        return _resize(x & y, max(node.high.bit_length(), 1), False)
+        return _resize(x & y, bits_of(0, node.high), False)
 
     def _difference(self, node: Node, a: Node, b: Node) -> Term:
         x, y = self._sets(a, b)
-        return _resize(x & ~y, max(node.high.bit_length(), 1), False)
+        return _resize(x & ~y, bits_of(0, node.high), False)
 
     def _singleton(self, node: Node, index: Node) -> Term:
-        flags = [self.is_value(index, i) for i in range(max(node.high.bit_length(), 1))]
+        flags = [self.is_value(index, i) for i in range(bits_of(0, node.high))]
         bits = [z3.If(flag, z3.BitVecVal(1, 1), z3.BitVecVal(0, 1)) for flag in reversed(flags)]
         return bits[0] if len(bits) == 1 else z3.Concat(*bits)
 

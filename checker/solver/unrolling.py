@@ -79,8 +79,7 @@ class Unrolling:
         writers: dict[int, list[tuple[Term, Term]]] = {}
         for fire, step in zip(fires, self.steps, strict=True):
             instance = step.instance
-            stays = graph.not_(graph.any_(c.node for c in instance.checks))
-            wanted = graph.and_(graph.and_(instance.enabled, stays), step.chosen)
+            wanted = graph.and_(instance.leads_on, step.chosen)
             conditions = [translate(wanted), *self._parameters_in_type(taken, step)]
             constraints.append(z3.Implies(fire, z3.And(conditions)))
             for written, write in instance.writes.items():
@@ -143,14 +142,8 @@ class Unrolling:
         )
 
     def _variables(self) -> list[Term]:
-        """Constants for the state after the last one; a scalar with one value only is that value."""
-        depth = self.depth + 1
-        return [
-            self.numbers.literal(leaf.low, leaf)
-            if leaf.low == leaf.high
-            else self.numbers.variable(f"{leaf.path}@{depth}", leaf)
-            for leaf in self.model.leaves
-        ]
+        """The scalars of the state after the last one."""
+        return [self.numbers.variable(f"{leaf.path}@{self.depth + 1}", leaf) for leaf in self.model.leaves]
 
     def _add(self, state: list[Term]) -> None:
         self.states.append(state)
