@@ -135,13 +135,19 @@ def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], str]) -> list[Difference]:
-    """The facts that differ, names aside that were renamed, and the model's fingerprint aside."""
+    """The facts that differ, names aside that were renamed, and the model's fingerprint aside.
+
+    Where the verdict is another one, other facts are kept of it: that those of before are not there says nothing.
+    """
+    keys = list(dict.fromkeys([*before, *after]))
+    if before.get("verdict") != after.get("verdict"):
+        keys = [key for key in keys if (key in before and key in after) or key == "violated"]
     found = [
         Difference("", key, before.get(key), after.get(key))
-        for key in dict.fromkeys([*before, *after])
+        for key in keys
         if key != GRAPH and key not in TABLES and before.get(key) != after.get(key)
     ]
-    for table in TABLES:
+    for table in (key for key in TABLES if key in keys):
         old = {renamed.get((table, n), n): v for n, v in before.get(table, {}).items()}
         new = after.get(table, {})
         found += [

@@ -141,6 +141,23 @@ def test_every_fact_counts(facts: Facts, said: str) -> None:
     assert differences == [said]
 
 
+def test_another_verdict_says_nothing_of_facts_that_only_the_other_one_has() -> None:
+    """Of a violation the baseline does not keep how often each action was taken: no action is gone for that."""
+    violated = {"verdict": "violated", "distinct_states": 5, "violated": {"in order": 3}, "graph": "bb"}
+    _, told, _ = verdict(violated)
+    assert told == [
+        "verdict: holds → violated",
+        "distinct_states: 12 → 5",
+        "property in order is violated at depth 3, and was not",
+    ]
+    _, told, _ = verdict(FACTS, violated)
+    assert told == [
+        "verdict: violated → holds",
+        "distinct_states: 5 → 12",
+        "property in order is not violated any more (it was at depth 3)",
+    ]
+
+
 def test_what_was_not_run_and_what_cannot_be_run_do_not_pass() -> None:
     assert compare(ENTRY, FACTS, None).state is State.NOT_RUN
     assert compare(ENTRY, FACTS, Ran(stopped="seconds")).state is State.NOT_RUN

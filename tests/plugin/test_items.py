@@ -132,6 +132,25 @@ def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester
     result.stdout.fnmatch_lines(["--highwater-engine abacus: native or interpreter"])
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("workers", "0"),
+        ("workers", "-1"),
+        ("limit-states", "0"),
+        ("limit-states", "many"),
+        ("limit-seconds", "0"),
+        ("limit-seconds", "nan"),
+        ("limit-seconds", "soon"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(project: pytest.Pytester, option: str, value: str) -> None:
+    scenario(project, "good", 'protocol = "register.py"\n')
+    result = run(project, "--highwater", f"--highwater-{option}={value}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--highwater-{option}: '{value}' is no *"])
+
+
 def test_the_interpreter_counts_without_symmetry_so_counts_are_no_items(project: pytest.Pytester) -> None:
     text = (
         'protocol = "replication"\nprofile = "kip_966"\nsymmetry = true\nproperties = ["leader_completeness"]\n'
