@@ -44,6 +44,15 @@ class Reporter:
             self._status = Console(stderr=True, highlight=False).status(line)
             self._status.start()
 
+    def say(self, line: str) -> None:
+        """Say something else, on a line that stays."""
+        if self._quiet:
+            return
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        print(f"{self.name}: {line}", file=sys.stderr, flush=True)
+
     def _rate(self, progress: Progress) -> float:
         """States a second over the last one or two seconds."""
         before, since = self._samples

@@ -5,9 +5,11 @@ It is slow and simple, and what the native engine is compared with.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 
+from checker.interruption import interruption
 from checker.search import (
     DEADLOCK,
     Progress,
@@ -22,7 +24,7 @@ from model.language.model import Model, Scalars
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively; KeyboardInterrupt ends it with what was found."""
+    """Explore a model exhaustively; the first Ctrl-C ends it with what was found."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
     names = [p.name for p in model.properties] + [DEADLOCK] * options.deadlock
@@ -52,7 +54,8 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
         for prop, met in zip(model.properties, interpreter.premises(state), strict=True):
             result.premises[prop.name] += met
 
-    try:
+    interrupted = threading.Event()
+    with interruption(interrupted.set):
         for state in level:
             judge(state)
         while level:
@@ -89,13 +92,13 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
                         result.stopped_by = "seconds"
                     if options.limit_states is not None and len(parents) > options.limit_states:
                         result.stopped_by = "states"
-                    if result.stopped_by:
-                        break
+                if interrupted.is_set():
+                    result.stopped_by = "interrupted"
+                if result.stopped_by:
+                    break
             if result.stopped_by:
                 break
             level = following
-    except KeyboardInterrupt:
-        result.stopped_by = "interrupted"
     result.actions.update(actions)
     result.cut.update(cut)
     result.distinct_states = len(parents)

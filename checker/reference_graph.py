@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 
 import numpy as np
 
 from checker.explored import Explored
+from checker.interruption import interruption
 from checker.native.layout import Layout
 from checker.search import Progress, ProgressCallback, SearchOptions
 from model.language.interpreter import Interpreter
@@ -15,7 +17,7 @@ from model.language.model import Model
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
-    """All states of a model and the steps between them; a limit or KeyboardInterrupt ends it with what was found."""
+    """All states of a model and the steps between them; a limit or the first Ctrl-C ends it with what was found."""
     interpreter = Interpreter(model)
     numbers = {id(instance): i for i, instance in enumerate(model.instances)}
     states = {state: i for i, state in enumerate(model.initial)}
@@ -26,7 +28,8 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     cuts: list[int] = []
     offsets, cut_offsets, level_starts = [0], [0], [0, len(found)]
     started, stopped_by = time.perf_counter(), None
-    try:
+    interrupted = threading.Event()
+    with interruption(interrupted.set):
         for source in itertools.count():
             if source == level_starts[-1]:
                 if len(found) == source:
@@ -41,8 +44,10 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
                     stopped_by = "seconds"
                 if options.limit_states is not None and len(found) > options.limit_states:
                     stopped_by = "states"
-                if stopped_by:
-                    break
+            if interrupted.is_set():
+                stopped_by = "interrupted"
+            if stopped_by:
+                break
             for step in interpreter.steps(found[source]):
                 number = numbers[id(step.instance)]
                 if step.state is None:
@@ -57,8 +62,6 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
                 instances.append(number)
             offsets.append(len(targets))
             cut_offsets.append(len(cuts))
-    except KeyboardInterrupt:
-        stopped_by = "interrupted"
     expanded = len(offsets) - 1
     if level_starts[-1] != len(found):
         level_starts.append(len(found))
@@ -69,10 +72,10 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
         states=np.array([layout.pack(state) for state in found], dtype=np.uint64),
         level_starts=np.array(level_starts, dtype=np.int64),
         offsets=np.array(offsets + [offsets[-1]] * missing, dtype=np.int64),
-        targets=np.array(targets[: offsets[-1]], dtype=np.uint32),
-        instances=np.array(instances[: offsets[-1]], dtype=np.uint32),
+        targets=np.array(targets, dtype=np.uint32),
+        instances=np.array(instances, dtype=np.uint32),
         cut_offsets=np.array(cut_offsets + [cut_offsets[-1]] * missing, dtype=np.int64),
-        cut_instances=np.array(cuts[: cut_offsets[-1]], dtype=np.uint32),
+        cut_instances=np.array(cuts, dtype=np.uint32),
         parents=np.array(parents, dtype=np.int32),
         parent_instances=np.array(parent_instances, dtype=np.int32),
         expanded=expanded,

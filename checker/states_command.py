@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,16 +20,15 @@ from checker.progress import Reporter, size
 from checker.report import STOPPED
 from checker.request import Overrides, Request
 from checker.results import versions
-from checker.search import ProgressCallback, SearchOptions
+from checker.search import SearchOptions
 from checker.status import Status
+from checker.tables.directory import TableDirectory, Written
 from model.language.model import Model
 
 if TYPE_CHECKING:
     from checker.spark.options import SparkOptions
-    from checker.tables.content import Written
 
-ABOUT = "run.json"
-Write = Callable[[Model, SearchOptions, Path, ProgressCallback | None], "Written"]
+Write = Callable[[Model, SearchOptions, TableDirectory, Reporter], Written]
 
 
 @click.command(short_help="The states and transitions of a scenario as tables.")
@@ -62,26 +58,32 @@ def states(
     DIR/transitions has a row for each step. docs/states.md describes the columns and asks them questions.
     A violated property ends nothing here: all states are explored.
 
-    Exit status: 0 everything is in the tables, 2 bad request, 3 a limit was reached first, 130 interrupted;
-    with 3 and 130 the tables hold what was found.
+    Exit status: 0 everything is in the tables, 2 bad request, 3 a limit was reached first, 130 interrupted. After a
+    limit, or Ctrl-C during the search, the tables hold what was found; Ctrl-C while they are written leaves none.
     """
     write = _writer(engine, options.workers)
     output = JsonOutput(json_file)
     request = engine.request(scenarios.find(name), overrides)
-    directory = _directory(out, force)
+    tables = TableDirectory(out, force=force)
     options = replace(options, symmetry=request.symmetry, deadlock=request.deadlock, all_states=True)
     started = time.perf_counter()
-    model = request.model()
+
+    def about(written: Written) -> dict[str, Any]:
+        return _about(request, engine.name, written, time.perf_counter() - started)
+
     try:
-        with Reporter(request.scenario.name, quiet=quiet, left="left") as progress:
-            written = write(model, options, directory, progress)
-        about = _about(request, engine.name, written, time.perf_counter() - started)
-        (directory / ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    except OSError as wrong:
-        raise InputError(f"--out {out}: {wrong.strerror or wrong}") from None
+        model = request.model()
+        with Reporter(request.scenario.name, quiet=quiet, left="left") as progress, tables:
+            written = write(model, options, tables, progress)
+            result = about(written)
+            tables.finish(result)
+    except KeyboardInterrupt:
+        click.echo(f"highwater: interrupted; {tables.left()}", err=True)
+        output.write(about(Written(stopped_by="interrupted")))
+        return Status.INTERRUPTED
     if not quiet:
         _say(request, written, time.perf_counter() - started, out, output)
-    output.write(about)
+    output.write(result)
     if written.stopped_by is None:
         return Status.AS_PROMISED
     return Status.INTERRUPTED if written.stopped_by == "interrupted" else Status.INCONCLUSIVE
@@ -96,51 +98,25 @@ def _writer(engine: Engine, workers: int) -> Write:
     explore = engines.explore(engine.name)
     threads = 1 if engine.name == "interpreter" else workers or len(os.sched_getaffinity(0))
 
-    def write(
-        model: Model, options: SearchOptions, directory: Path, progress: ProgressCallback | None
-    ) -> Written:
+    def write(model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter) -> Written:
         from checker.tables.writing import write as write_graph
 
         explored = explore(model, options, progress)
-        _empty(directory)
-        return write_graph(explored, directory, threads, progress)
+        if explored.stopped_by == "interrupted":
+            found = f"the {len(explored.states):,} states found so far are being written"
+            progress.say(f"interrupted: {found}; Ctrl-C again leaves no tables")
+        return write_graph(explored, tables.begin(), threads, progress)
 
     return write
 
 
 def _on_spark(spark: SparkOptions) -> Write:
-    def write(
-        model: Model, options: SearchOptions, directory: Path, progress: ProgressCallback | None
-    ) -> Written:
+    def write(model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter) -> Written:
         from checker.tables.spark import write as write_on_spark
 
-        _empty(directory)
-        return write_on_spark(model, options, spark, directory, progress)
+        return write_on_spark(model, options, spark, tables.begin(), progress)
 
     return write
-
-
-def _directory(out: str, force: bool) -> Path:
-    """The directory of the tables, which can be written to; InputError where it cannot, or holds something."""
-    directory = Path(out)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        held = any(directory.iterdir())
-    except OSError as wrong:
-        raise InputError(f"--out {out}: {wrong.strerror or wrong}") from None
-    if held and not force:
-        raise InputError(f"--out {out}: the directory is not empty; --force replaces the tables in it")
-    if not os.access(directory, os.W_OK):
-        raise InputError(f"--out {out}: cannot be written")
-    return directory
-
-
-def _empty(directory: Path) -> None:
-    """Remove the tables of a run before."""
-    (directory / ABOUT).unlink(missing_ok=True)
-    for table in ("states", "transitions"):
-        if (directory / table).is_dir():
-            shutil.rmtree(directory / table)
 
 
 def _about(request: Request, engine: str, written: Written, seconds: float) -> dict[str, Any]:

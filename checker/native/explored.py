@@ -121,8 +121,8 @@ class _Linking:
 
     def explored(self) -> Explored:
         """The graph."""
-        states, parents, parent_instances = self._gather()
         with interruption(self._interrupt):
+            states, parents, parent_instances = self._gather()
             offsets, targets, instances, cut_offsets, cut_instances = self._link(states)
         return Explored(
             model=self.model,

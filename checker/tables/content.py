@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,23 +16,6 @@ from checker.tables.columns import column, scalars
 from model.language.model import Model
 
 Numbers = NDArray[Any]
-
-
-@dataclass
-class Written:
-    """What two tables hold: rows, levels of states, bytes on disk, and how many states violate each property.
-
-    ``stopped_by`` is None where every reachable state and every step between them is there, else what ended
-    the search or the writing early, as in SearchResult.
-    """
-
-    states: int = 0
-    transitions: int = 0
-    depth: int = 0
-    bytes: int = 0
-    violations: dict[str, int] = field(default_factory=dict)
-    stopped_by: str | None = None
-
 
 STATE_COLUMNS = ("state", "depth", "initial", "expanded", "steps", "cut")
 """The columns of every table of states. The state's fields come after them, then the properties."""

@@ -9,7 +9,6 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-STATES, TRANSITIONS = "states", "transitions"
 ROWS = 1 << 17
 """The most rows of a row group, and so of what is decoded at a time."""
 _NUMBERS = ("state", "source", "target")

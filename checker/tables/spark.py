@@ -20,8 +20,7 @@ from checker.spark.options import SparkOptions
 from checker.spark.search import search
 from checker.spark.session import Session, cause, session
 from checker.tables import spark_worker
-from checker.tables.content import Written
-from checker.tables.files import STATES, TRANSITIONS
+from checker.tables.directory import Written
 from checker.tables.spark_worker import TableTask
 from model.language.model import Model
 
@@ -38,8 +37,8 @@ def write(
 ) -> Written:
     """Explore on Spark, and write both tables below a directory that driver and executors share.
 
-    Ctrl-C during the search leaves the tables of what was found; while they are written it leaves none. Raises
-    what the search raises, and EngineError where Spark gives up.
+    Ctrl-C during the search leaves the tables of what was found; while they are written it raises KeyboardInterrupt,
+    and leaves files that are no whole tables. Raises what the search raises, and EngineError where Spark gives up.
     """
     with _levels(spark, directory) as kept:
         result = search(model, options, progress, kept)
@@ -59,11 +58,6 @@ def write(
         finally:
             for leftover in directory.glob("*/.part-*.tmp"):
                 leftover.unlink(missing_ok=True)
-    if reports is None:
-        for table in (STATES, TRANSITIONS):
-            for file in (directory / table).glob("part-*.parquet"):
-                file.unlink()
-        return Written(depth=len(levels), stopped_by="interrupted")
     return _add_up(written, reports, starts[-1], [p.name for p in model.properties])
 
 
@@ -79,8 +73,8 @@ def _levels(spark: SparkOptions, directory: Path) -> Iterator[SparkOptions]:
 
 def _job(
     running: Session, task: TableTask, progress: ProgressCallback | None, states: int
-) -> list[dict[str, Any]] | None:
-    """Run the job; its reports, or None where it was interrupted."""
+) -> list[dict[str, Any]]:
+    """Run the job; its reports."""
     home, _ = running.home(task.run.shift)
     blocks = home.mapInArrow(lambda batches: spark_worker.expand(task, batches), _BLOCKS)
     arrived = blocks.repartition(task.run.buckets, "key")
@@ -102,7 +96,7 @@ def _job(
                 seconds = time.perf_counter() - started
                 progress(Progress(len(task.starts) - 1, states, 0, states, 0, 0, seconds))
     if stopped[0]:
-        return None
+        raise KeyboardInterrupt
     wrong = job.exception()
     if wrong is not None:
         raise EngineError(f"Spark gave up on the tables: {cause(wrong)}") from None

@@ -24,8 +24,9 @@ from checker.search import EngineError
 from checker.spark.checkpoint import GROUP, Checkpoint, Run
 from checker.spark.request import ModelRequest
 from checker.spark.worker import REFUSALS, REPORTS, blocks_of, divided, refusal, share
+from checker.tables.directory import STATES, TRANSITIONS
 from checker.tables.expanding import TableProgram
-from checker.tables.files import ROWS, STATES, TRANSITIONS, TableFile
+from checker.tables.files import ROWS, TableFile
 
 _programs: dict[str, TableProgram] = {}
 

@@ -13,17 +13,18 @@ import numpy as np
 from checker.explored import Explored
 from checker.interruption import interruption
 from checker.search import Progress, ProgressCallback
-from checker.tables.content import StateTable, TransitionTable, Written
-from checker.tables.files import ROWS, STATES, TRANSITIONS, TableFile
+from checker.tables.content import StateTable, TransitionTable
+from checker.tables.directory import STATES, TRANSITIONS, Written
+from checker.tables.files import ROWS, TableFile
 
 _STATES_IN_FILE = 1 << 19
 _REFRESH = 0.2
 
 
 def write(explored: Explored, directory: Path, workers: int, progress: ProgressCallback | None) -> Written:
-    """Write both tables of a graph below a directory; the first Ctrl-C ends them with the rows written so far.
+    """Write both tables of a graph below a directory. Raises KeyboardInterrupt after Ctrl-C, OSError where that fails.
 
-    OSError where they cannot be written.
+    Either leaves files that are no whole tables.
     """
     return _Writing(explored, directory, progress).write(workers)
 
@@ -36,7 +37,7 @@ class _Writing:
         self._written, self._lock = Written(), threading.Lock()
         self._written.depth, self._written.stopped_by = len(explored.level_starts) - 1, explored.stopped_by
         self._written.violations = dict.fromkeys(self._states.properties, 0)
-        self._stop = False
+        self._stop = self._interrupted = False
         self._started = time.perf_counter()
 
     def write(self, workers: int) -> Written:
@@ -53,10 +54,12 @@ class _Writing:
                 raise
             for job in jobs:
                 job.result()
+        if self._interrupted:
+            raise KeyboardInterrupt
         return self._written
 
     def _interrupt(self) -> None:
-        self._stop, self._written.stopped_by = True, "interrupted"
+        self._stop = self._interrupted = True
 
     def _report(self) -> None:
         if self._progress:

@@ -1,0 +1,188 @@
+"""Ctrl-C, and what else breaks off `highwater states`: whole tables, or none, and a word on which."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from checker import reference, reference_graph
+from checker.cli import cli
+from checker.native.explored import explore
+from checker.search import Progress, SearchOptions
+from tests import models
+
+pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
+
+ROOT = Path(__file__).parents[2]
+SMALL = ("truncation/kip-101", "--set", "max_records=1")
+LARGE = ("truncation/kip-320", *(x for n in ("log_size", "max_records") for x in ("--set", f"{n}=4")))
+
+
+def start(out: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The command in a process group of its own, as a terminal starts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "checker", "states", *LARGE, "--out", str(out), *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def wait_until(there: Callable[[], object]) -> None:
+    until = time.monotonic() + 120
+    while not there():
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+def files(out: Path) -> list[str]:
+    return sorted(str(p.relative_to(out)) for p in out.rglob("*"))
+
+
+def count(out: Path, table: str, **where: Any) -> int:
+    from pyarrow.dataset import dataset, field
+
+    (name, value), *_ = [*where.items(), (None, None)]
+    return int(dataset(out / table).count_rows(filter=None if name is None else field(name) == value))
+
+
+def column(out: Path, table: str, name: str) -> list[Any]:
+    from pyarrow.dataset import dataset
+
+    return list(dataset(out / table).to_table(columns=[name])[name].unique().to_pylist())
+
+
+@pytest.mark.parametrize("engine", ["native", "interpreter"])
+def test_while_it_searches(tmp_path: Path, engine: str) -> None:
+    process = start(tmp_path / "out", "--engine", engine)
+    assert process.stderr is not None
+    process.stderr.readline()  # the first line of progress
+    interrupt(process)
+    said, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "states found so far are being written; Ctrl-C again leaves no tables" in err
+    assert "the tables are not whole: it was interrupted" in said
+    about = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert (about["complete"], about["stopped_by"]) == (False, "interrupted")
+    assert about["states"] == count(tmp_path / "out", "states") > 1
+    assert about["transitions"] == count(tmp_path / "out", "transitions") > 1
+    assert 0 < count(tmp_path / "out", "states", expanded=True) < about["states"]
+    # No step leads from a state or to one that is not there.
+    for end in ("source", "target"):
+        assert set(column(tmp_path / "out", "transitions", end)) <= set(
+            column(tmp_path / "out", "states", "state")
+        )
+
+
+@pytest.mark.parametrize("engine", ["native", "interpreter"])
+def test_while_it_writes(tmp_path: Path, engine: str) -> None:
+    out, limit = tmp_path / "out", "600000" if engine == "native" else "20000"
+    process = start(out, "--engine", engine, "--limit-states", limit, "--json", str(tmp_path / "json"))
+    wait_until(lambda: out.exists() and list(out.rglob("*.tmp")))
+    interrupt(process)
+    said, err = process.communicate(timeout=120)
+    assert (process.returncode, said) == (130, "")
+    assert err.endswith(f"highwater: interrupted; no tables were left in {out}\n")
+    assert "Traceback" not in err
+    assert files(out) == []
+    about = json.loads((tmp_path / "json").read_text())
+    assert (about["states"], about["complete"], about["stopped_by"]) == (0, False, "interrupted")
+
+
+def test_twice(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start(out)
+    assert process.stderr is not None
+    process.stderr.readline()
+    interrupt(process)
+    wait_until(lambda: list(out.rglob("*.tmp")) or process.poll() is not None)
+    interrupt(process)
+    said, err = process.communicate(timeout=120)
+    assert (process.returncode, said) == (130, "")
+    assert err.endswith(f"highwater: interrupted; no tables were left in {out}\n")
+    assert files(out) == []
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    found = CliRunner().invoke(cli, ["states", *map(str, arguments)])
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    return found.exit_code, found.output
+
+
+def test_before_anything_is_written_the_tables_of_a_run_before_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(*SMALL, "--out", tmp_path, "--quiet") == (0, "")
+    before = files(tmp_path)
+    assert "run.json" in before
+
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("checker.engines.explore", lambda name: interrupted)
+    status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
+    assert status == 130
+    assert said == f"highwater: interrupted; the tables of a run before are in {tmp_path} as they were\n"
+    assert files(tmp_path) == before
+
+
+def test_a_disk_that_is_full_leaves_no_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(*SMALL, "--out", tmp_path, "--quiet") == (0, "")
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("checker.tables.files.TableFile.write", full)
+    status, said = run(*SMALL, "--out", tmp_path, "--force")
+    assert (status, said) == (2, f"highwater: --out {tmp_path}: No space left on device\n")
+    assert files(tmp_path) == []
+
+
+def once(after: int) -> Callable[[Progress], None]:
+    """Press Ctrl-C when so many states are found."""
+    pressed: list[Progress] = []
+
+    def press(progress: Progress) -> None:
+        if progress.distinct_states > after and not pressed:
+            pressed.append(progress)
+            signal.raise_signal(signal.SIGINT)
+
+    return press
+
+
+def test_the_interpreter_ends_between_two_states() -> None:
+    model = models.scenario_model("truncation/kip-101", max_records=1)
+    whole = explore(model, SearchOptions(workers=1))
+    graph = reference_graph.explore(model, SearchOptions(), once(2000))
+    states = len(graph.states)
+    assert graph.stopped_by == "interrupted"
+    assert 0 < graph.expanded < states < len(whole.states)
+    assert [len(x) for x in (graph.parents, graph.parent_instances)] == [states] * 2
+    assert graph.offsets[-1] == len(graph.targets) == len(graph.instances)
+    steps, expected = (
+        {graph_.scalars(i): int(n) for i, n in enumerate(np.diff(graph_.offsets)[: graph_.expanded])}
+        for graph_ in (graph, whole)
+    )
+    assert steps == {state: expected[state] for state in steps}
+    found = reference.search(model, SearchOptions(), once(2000))
+    assert found.stopped_by == "interrupted"
+    assert sum(found.actions.values()) + len(model.initial) == found.generated_states
