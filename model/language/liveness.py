@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from model.language import graph, values
+from model.language.docstrings import first_paragraph
 from model.language.errors import LanguageError
 from model.language.graph import Node
 from model.language.tracing import State, tracing
@@ -112,7 +113,7 @@ class Liveness:
     @property
     def meaning(self) -> str:
         """The docstring's first paragraph: what must happen and why it matters."""
-        return " ".join((self.function.__doc__ or "").strip().split("\n\n")[0].split())
+        return first_paragraph(self.function)
 
 
 Mark = Callable[[Callable[[Any, Any], Any]], Liveness]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from model.language.docstrings import first_paragraph
 from model.language.drawing import Drawing
 from model.language.errors import LanguageError
 from model.language.liveness import Liveness
@@ -69,7 +70,7 @@ class Action:
     @property
     def meaning(self) -> str:
         """The first paragraph of the docstring."""
-        return _first_paragraph(self.function)
+        return first_paragraph(self.function)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Invariant:
     @property
     def meaning(self) -> str:
         """The docstring's first paragraph: what must hold and why it matters."""
-        return _first_paragraph(self.function)
+        return first_paragraph(self.function)
 
 
 def action(
@@ -179,10 +180,6 @@ class Protocol:
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
-
-
-def _first_paragraph(function: Callable[..., object]) -> str:
-    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 __all__ = ["Action", "Invariant", "Parameter", "Profile", "Protocol", "Rule", "action", "invariant"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from model.language import values
+from model.language.docstrings import first_paragraph
 from model.language.errors import LanguageError
 from model.language.graph import Node
 from model.language.protocol import Protocol
@@ -24,7 +25,7 @@ class StepProperty:
     @property
     def meaning(self) -> str:
         """The docstring's first paragraph: what must hold and why it matters."""
-        return " ".join((self.function.__doc__ or "").strip().split("\n\n")[0].split())
+        return first_paragraph(self.function)
 
     def trace(self, protocol: Protocol, before: Sequence[Node], after: Sequence[Node]) -> Node:
         """The property as a node, over the scalars of both states."""
