@@ -121,13 +121,14 @@ def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Bool:
 
 @invariant("KRaft")
 def truncation_stays_above_hwm(m: Quorum, s: State) -> Bool:
-    """No answer tells a member to truncate below its HWM; it would stop with an error."""
+    """No answer makes a member truncate below its HWM; it would stop with an error."""
     return all_of(
         implies(
             s.responses[f].is_some
             & s.responses[f].value.diverging
             & (s.responses[f].value.epoch == s.members[f].epoch),
-            s.responses[f].value.end >= s.members[f].hwm,
+            logs.truncation_offset(s.members[f].log, s.responses[f].value.end_epoch, s.responses[f].value.end)
+            >= s.members[f].hwm,
         )
         for f in m.member
     )

@@ -1,12 +1,12 @@
 """What the quorum is made of: members with their logs, fetches under way and parked, what is committed.
 
-What is left out. Membership is fixed; there are no snapshots; logs are on disk at once. The messages of an election
-(Vote, BeginQuorumEpoch) are not in flight: a majority votes in one step, which stands for the moment of the last vote
-that it took, as neither a voter nor a candidate moves between its vote and the end of the election. Elections that
-fail, and pre-votes, are not told: they show as members that are slow. A member learns of a leader at any time after
-its election, or never. An answer has one record at most. A member has one fetch under way in an epoch: a new one is
-sent when the last is answered or lost. An error tells nothing, so the fetch just ends; a fetch that is parked ends when
-its leader leads no more.
+What is left out. Who is a member, and which version of Fetch each has, is fixed; there are no snapshots; logs are on
+disk at once. The messages of an election (Vote, BeginQuorumEpoch) are not in flight: a majority votes in one step,
+which stands for the moment of the last vote that it took, as neither a voter nor a candidate moves between its vote and
+the end of the election. Elections that fail, and pre-votes, are not told: they show as members that are slow. A member
+learns of a leader at any time after its election, or never. An answer has one record at most. A member has one fetch
+under way in an epoch: a new one is sent when the last is answered or lost. An error tells nothing, so the fetch just
+ends; a fetch that is parked ends when its leader leads no more.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Cluster(Protocol):
         )
 
     def initial(self) -> list[dict[str, Any]]:
-        """Member 0 leads in epoch 0 and has written the record with which an epoch starts; all know it."""
+        """Member 0 leads in epoch 0 and has written the record with which an epoch starts; all know who leads."""
         p = self.p
         first = [{"epoch": 0}]
         members = []

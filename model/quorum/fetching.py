@@ -126,8 +126,7 @@ class Fetching(Leadership):
         current = self.follows(f, me)
         if self.on("fetch_response_check"):
             current = current & (answer.epoch == me.epoch)
-        room = me.log.length < self.size
-        appended = where(answer.record.is_some & room, me.log.append(answer.record.value), me.log)
+        appended = where(answer.record.is_some, me.log.append(answer.record.value), me.log)
         end = logs.truncation_offset(me.log, answer.end_epoch, answer.end)
         log = where(answer.diverging, me.log.truncate(end), appended)
         told = least(answer.hwm, log.length) if self.on("hwm_within_log") else answer.hwm
