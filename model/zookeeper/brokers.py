@@ -46,15 +46,30 @@ class Brokers(Cluster):
         seen = broker.controller_epoch
         return seen.is_some & (request.controller < seen.value)
 
-    def with_traces(
-        self, broker: StructValue, request: StructValue, obeys: Truth, back: Any = False
-    ) -> StructValue:
-        """What properties look at after a request that is obeyed; ``back``: it takes the replica back."""
+    def take(
+        self,
+        s: State,
+        b: Number,
+        request: StructValue,
+        heard: Truth,
+        obeys: Truth,
+        *,
+        back: Any = False,
+        **changes: Any,
+    ) -> None:
+        """The broker after a request: it remembers the controller epoch of one heard, and is changed by one obeyed.
+
+        Properties look at whether it should have obeyed. ``back``: the request takes its replica back.
+        """
+        broker = s.brokers[b]
         former = request.broker_epoch < broker.epoch
-        return broker.replace(
+        after = broker.replace(
             misled=broker.misled | (obeys & former),
             reverted=broker.reverted | (obeys & (self.of_former_controller(broker, request) | back)),
+            **changes,
         )
+        seen = where(heard, self.some_controller.some(request.controller), broker.controller_epoch)
+        s.next.brokers[b] = where(obeys, after, broker).replace(controller_epoch=seen)
 
     @action(
         "380.2",
@@ -73,16 +88,16 @@ class Brokers(Cluster):
         if self.on("leader_epoch_check"):
             obeys = heard & (known.is_none | (known.value < request.leader_epoch.value))
         back = known.is_some & (request.leader_epoch.value < known.value)
-        traced = self.with_traces(broker, request, obeys, back)
-        told = traced.replace(
+        self.take(
+            s,
+            b,
+            request,
+            heard,
+            obeys,
+            back=back,
             leader=request.leader,
             leader_epoch=request.leader_epoch,
             stopped_for=None,
-        )
-        s.next.brokers[b] = where(obeys, told, broker).replace(
-            controller_epoch=where(
-                heard, self.some_controller.some(request.controller), broker.controller_epoch
-            )
         )
 
     @action(
@@ -101,11 +116,7 @@ class Brokers(Cluster):
         broker = s.brokers[b]
         obeys = ~self.refused(broker, request, "update_metadata_epoch_check")
         content = self.leadership(leader=request.leader, leader_epoch=request.leader_epoch.value)
-        told = self.with_traces(broker, request, obeys).replace(
-            metadata=self.some_leadership.some(content),
-            controller_epoch=self.some_controller.some(request.controller),
-        )
-        s.next.brokers[b] = where(obeys, told, broker)
+        self.take(s, b, request, obeys, obeys, metadata=self.some_leadership.some(content))
 
     @action(
         "380.2",
@@ -120,14 +131,7 @@ class Brokers(Cluster):
         broker = s.brokers[b]
         heard = ~self.refused(broker, request, "stop_replica_epoch_check")
         obeys = heard & broker.leader_epoch.is_some
-        stopped = self.with_traces(broker, request, obeys).replace(
-            stopped_for=self.some_epoch.some(request.broker_epoch)
-        )
-        s.next.brokers[b] = where(obeys, stopped, broker).replace(
-            controller_epoch=where(
-                heard, self.some_controller.some(request.controller), broker.controller_epoch
-            )
-        )
+        self.take(s, b, request, heard, obeys, stopped_for=self.some_epoch.some(request.broker_epoch))
 
     # --- the ISR ----------------------------------------------------------------------------------
 
