@@ -104,23 +104,20 @@ class Cluster(Protocol):
     def define(self) -> Struct:
         """Size the types."""
         p = self.p
-        self.t = t = Terms(
-            p.brokers,
-            self.rules_on & set(CONTROLLER_RULES),
-            p.max_broker_epoch,
-            p.max_leader_epoch,
-            p.max_partition_epoch,
-            bounded=True,
+        rules = self.rules_on & set(CONTROLLER_RULES)
+        self.t, self.without_elr = (
+            Terms(
+                p.brokers,
+                on,
+                p.max_broker_epoch,
+                p.max_leader_epoch,
+                p.max_partition_epoch,
+                bounded=True,
+            )
+            for on in (rules, rules - ELR_RULES)
         )
+        t = self.t
         self.broker = t.broker
-        self.without_elr = Terms(
-            p.brokers,
-            (self.rules_on & set(CONTROLLER_RULES)) - ELR_RULES,
-            p.max_broker_epoch,
-            p.max_leader_epoch,
-            p.max_partition_epoch,
-            bounded=True,
-        )
         self.again = (False, True) if p.duplicates else (False,)
         self.value = Index("value", p.records)
         self.offset = Int(0, p.records)
