@@ -10,12 +10,15 @@ import pytest
 from checker.solver import induction
 from checker.solver.induction import INITIAL, WITHIN_TYPES
 from checker.solver.limits import Limits
+from checker.solver.unbounded import BEYOND, unbounded
 from checker.solver.workers import answers
 from model.language import (
     Bool,
     Int,
     LanguageError,
     Model,
+    Option,
+    Parameter,
     Protocol,
     Seq,
     State,
@@ -27,6 +30,7 @@ from model.language import (
 from model.language.interpreter import Interpreter
 from tests import zoo
 from tests.solver.controllers import HELPERS, broken, controller, prove
+from tests.solver.test_bounded import Odometer, never_turns_over
 
 # What takes a replica out of the ISR or elects: everything that decides on a change of the partition.
 SHRINKS = {"fence", "start_controlled_shutdown", "register"}
@@ -272,6 +276,67 @@ def test_types_initial_states_and_actions_that_never_happen() -> None:
     assert leaves.after is None
     wrong = induction.prove(Model(_Overflowing(), [starts_at_two]))
     assert broken(wrong)["starts_at_two"] >= {INITIAL}
+
+
+def test_a_step_that_is_cut_keeps_everything() -> None:
+    result = induction.prove(Model(Odometer(), [never_turns_over]))
+    assert result.proved
+    assert result.never == []
+
+
+class _Between(Protocol):
+    """Numbers whose bit-vectors have more values than they: only the types say that a guard is enough."""
+
+    name = "between"
+    types = {"above": Int(1, 3), "below": Int(0, 2), "around": Int(-3, 2)}
+
+    def define(self) -> Struct:
+        return Struct("State", **self.types)
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"above": 1, "below": 1, "around": 1}]
+
+    @action()
+    def down(self, s: State) -> None:
+        require("not the least", (s.above != 1) & (s.around != -3))
+        s.next.above, s.next.around = s.above - 1, s.around - 1
+
+    @action()
+    def up(self, s: State) -> None:
+        require("not the greatest", (s.below != 2) & (s.around != 2))
+        s.next.below, s.next.around = s.below + 1, s.around + 1
+
+
+def test_states_are_within_their_types() -> None:
+    assert induction.prove(Model(_Between(), [])).proved
+
+
+class _Journal(Protocol):
+    """A parameter that bounds a sequence and a number, and one that bounds numbers only."""
+
+    name = "journal"
+    parameters = {"length": Parameter(2, 1, 9, "of the log"), "last": Parameter(3, 1, 9, "epoch")}
+
+    def define(self) -> Struct:
+        length, last = self.p.length, self.p.last
+        return Struct(
+            "State",
+            log=Seq(Bool, length, bound="length"),
+            read=Int(0, length, bound="length"),
+            epoch=Option(Int(0, last, bound="last")),
+        )
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"log": [], "read": 0, "epoch": 0}]
+
+    @action()
+    def next_epoch(self, s: State) -> None:
+        s.next.epoch = s.epoch.value + 1
+
+
+def test_what_bounds_a_sequence_stays_bounded() -> None:
+    _, parameters = unbounded(_Journal, {"length": 4}, [])
+    assert parameters == {"length": 4, "last": BEYOND}
 
 
 def test_a_model_within_bit_vectors_only() -> None:
