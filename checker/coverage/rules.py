@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from checker.coverage.counting import count
-from checker.gate.differences import instances_of_both, leads_elsewhere
 from checker.gate.fingerprints import Fingerprints, by_action
+from checker.gate.states import instances_of_both, leads_elsewhere
 from checker.native.evaluation import Evaluation
 from checker.native.layout import Layout, Words
 from checker.native.machine import Effort

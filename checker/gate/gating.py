@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from checker.gate import differences, facts, runs, texts
+from checker.gate import facts, models, runs, texts
 from checker.gate.baseline import Baseline
 from checker.gate.comparison import GRAPH, State, Verdict, compare
 from checker.gate.differences import Comparison
@@ -292,7 +292,7 @@ def _explain(gate: Gate, old: Revision, images: Mapping[Key, Mapping[str, Any]],
             continue
         try:
             asked = verdict.entry.request()
-            gate.explained.append(differences.compare(verdict.entry.name, image, asked.model(), asked))
+            gate.explained.append(models.compare(verdict.entry.name, image, asked.model(), asked))
         except KeyboardInterrupt:
             gate.interrupted = True
             return

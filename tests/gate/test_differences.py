@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from checker import scenarios
-from checker.gate.differences import Comparison, compare, lines
+from checker.gate.differences import Comparison, lines
 from checker.gate.image import image
+from checker.gate.models import compare
 from checker.request import Overrides, Request
 from model.language import Int, Protocol, State, Struct, action, require
 from model.language.interpreter import Interpreter
