@@ -35,6 +35,9 @@ KEYS: dict[str, type[Any]] = {
 }
 """The keys of a scenario's file, and what each holds."""
 
+INVARIANTS = "invariants"
+"""Among the names of properties: all invariants that exist under the rules."""
+
 _EXPECT: dict[str, type[Any]] = {"violated": list, "distinct_states": int, "depth": int}
 _CALLED = {
     str: "a text",
@@ -210,7 +213,7 @@ def _named_properties(
 ) -> Iterator[Invariant | Liveness]:
     by_name: dict[str, Invariant | Liveness] = {p.name: p for p in definition.invariants}
     by_name |= {p.name: p for p in definition.liveness}
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(_spelled_out(definition, rules, names)):
         if name == DEADLOCK:
             continue
         found = by_name.get(name)
@@ -219,6 +222,15 @@ def _named_properties(
         if found.rule is not None and not rules[found.rule]:
             raise InputError(f"the property {name} says nothing while the rule {found.rule} is off")
         yield found
+
+
+def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Iterable[str]) -> Iterator[str]:
+    """The names, with those of all invariants in the place of ``invariants``."""
+    for name in names:
+        if name == INVARIANTS:
+            yield from (i.name for i in chosen_properties(definition, rules, None))
+        else:
+            yield name
 
 
 # --- files --------------------------------------------------------------------------------------------
