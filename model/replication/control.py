@@ -86,23 +86,28 @@ class Control(Leadership):
         record = where(checks.passed, wanted, t.record.zero())
         error = where(checks.passed, alter_partition.alter_partition_error(request, record), checks.answer)
         partition = self.append(s, record)
-        outcome = where(
-            error == Error.NONE,
-            Outcome.COMMITTED,
-            where(error == Error.INELIGIBLE_REPLICA, Outcome.REVERT, Outcome.KEEP),
-        )
-        answer = self.alter_response(
-            leader_epoch=sent.leader_epoch,
-            outcome=outcome,
-            partition_epoch=partition.partition_epoch,
-            isr=partition.isr,
-        )
+        answer = self.answer_to(sent, error, partition)
         reaches = self.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
         s.next.alter_responses[b] = where(reaches, s.alter_responses.type.element.some(answer), None)
         if again:
             spend(s, "duplicates")
         else:
             s.next.alter_requests[b] = None
+
+    def answer_to(self, sent: StructValue, error: Number, partition: StructValue) -> StructValue:
+        """B8, 841.3. The answer to an AlterPartition, of the partition as it is after it.
+
+        A change can end the leader epoch: a reassignment that completes does. Its answer is of the new one, which
+        the sender does not know yet.
+        """
+        committed = error == Error.NONE
+        outcome = where(error == Error.INELIGIBLE_REPLICA, Outcome.REVERT, Outcome.KEEP)
+        return self.alter_response(
+            leader_epoch=where(committed, partition.leader_epoch, sent.leader_epoch),
+            outcome=where(committed, Outcome.COMMITTED, outcome),
+            partition_epoch=partition.partition_epoch,
+            isr=partition.isr,
+        )
 
     def elect(self, s: State, election: Number) -> None:
         """An election of this kind, where it elects someone."""

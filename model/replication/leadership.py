@@ -54,15 +54,14 @@ class Leadership(Cluster):
         """B8. A broker after it has replayed metadata.
 
         A leader's own view of the partition can be ahead, by an answer to its AlterPartition; then only what
-        is about brokers and configuration is news. The same change is news again where it ended the leader epoch:
-        the answer says nothing of that.
+        is about brokers and configuration is news.
         """
         old = broker.view
         if restarts:
             newer = new_epoch = self.t.brokers.zero().is_empty
         else:
+            newer = latest.partition_epoch > old.partition_epoch
             new_epoch = latest.leader_epoch > old.leader_epoch
-            newer = (latest.partition_epoch > old.partition_epoch) | new_epoch
         behind = latest.replace(
             leader=old.leader,
             leader_epoch=old.leader_epoch,
