@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +18,10 @@ from checker.search import EngineError
 from checker.spark import worker
 from checker.spark.checkpoint import Checkpoint, Level, Part, Run
 from checker.spark.driver import Found
+from checker.spark.jobs import Seconds, collect
 from checker.spark.program import RowProgram
-from checker.spark.session import Session, cause
+from checker.spark.session import Session
 
-_REFRESH = 0.2
-_ATTEMPTS = 3
-"""Jobs for one level, beside the attempts that Spark gives each task."""
 _EXPANDING = "key long, report string, rows binary"
 _MERGING = "report string"
 
@@ -63,12 +60,7 @@ class Cluster:
     ) -> None:
         self._session, self._program = session, program
         self._checkpoint, self._run, self._table_bytes = checkpoint, run, table_bytes
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark-job")
         self.work = Work()
-
-    def close(self) -> None:
-        """End the thread that waits for jobs."""
-        self._pool.shutdown()
 
     def expand(self, level: Level, known: int, stopped: Callable[[], bool]) -> Found | None:
         """The level after one; None where the search was stopped meanwhile. Raises BoundError, EngineError."""
@@ -86,29 +78,12 @@ class Cluster:
         blocks = home.mapInArrow(lambda batches: worker.expand(task, batches, spent.add), _EXPANDING)
         arrived = blocks.repartition(count, "key").join(home.hint("shuffle_hash"), "key")
         merged = arrived.mapInArrow(lambda batches: worker.merge(task, batches), _MERGING)
-        group = f"highwater-{self._run.name}-{level.number}"
-        for attempt in range(1, _ATTEMPTS + 1):
-            future = self._pool.submit(self._collect, group, f"level {level.number + 2}", merged)
-            cancelled = False
-            while not future.done():
-                wait([future], timeout=_REFRESH)
-                if stopped() and not cancelled:
-                    cancelled = True
-                    self._session.context.cancelJobGroup(group)
-            wrong = future.exception()
-            if cancelled:
-                return None
-            if wrong is None:
-                break
-            # Nothing of a level that is not committed counts, so it can be done again as a whole.
-            if attempt == _ATTEMPTS or not may_pass(wrong):
-                raise EngineError(f"Spark gave up on a level: {cause(wrong)}") from None
+        # Nothing of a level that is not committed counts, so it can be done again as a whole.
+        rows = collect(self._session, merged, f"level {level.number + 2}", lambda _: stopped())
+        if rows is None:
+            return None
         self.work.add({"half": "expand", "seconds": spent.value})
-        return self._found(level, self._reports(future.result()))
-
-    def _collect(self, group: str, description: str, frame: Any) -> list[str]:
-        self._session.context.setJobGroup(group, description, interruptOnCancel=True)
-        return [row.report for row in frame.collect()]
+        return self._found(level, self._reports([row.report for row in rows]))
 
     def _reports(self, texts: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The reports of both halves in the order of buckets; EngineError where one is missing or double."""
@@ -157,25 +132,6 @@ class Cluster:
             places,
             min(stuck, default=None),
         )
-
-
-class Seconds:
-    """Adds up seconds by name, for Spark's accumulators (its AccumulatorParam, without its import)."""
-
-    def zero(self, value: dict[str, float]) -> dict[str, float]:
-        """Nothing yet."""
-        return {}
-
-    def addInPlace(self, value: dict[str, float], more: dict[str, float]) -> dict[str, float]:
-        """Both together."""
-        for key, spent in more.items():
-            value[key] = value.get(key, 0.0) + spent
-        return value
-
-
-def may_pass(wrong: BaseException) -> bool:
-    """Whether an error is of the cluster and not of the program: a lost executor, blocks that are gone."""
-    return type(wrong).__name__ != "PythonException" and "SparkException" in str(wrong)
 
 
 def _sum(lists: Any) -> list[int]:

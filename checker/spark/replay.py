@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,9 @@ from typing import Any
 from checker.problems import InputError
 from checker.search import EngineError
 from checker.spark import replay_tasks
-from checker.spark.cluster import Seconds, may_pass
+from checker.spark.jobs import Seconds, collect
 from checker.spark.partition import partition_keys
-from checker.spark.session import Session, cause
+from checker.spark.session import Session
 from traces.inputs import METADATA_LOG, Input
 from traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from traces.kafka.pieces import can_be_divided
@@ -29,8 +27,6 @@ from traces.shares.route import Head
 
 LARGE = 32 << 20
 """A log of at least so many bytes is divided, unless there are enough inputs for all cores without it."""
-_REFRESH = 0.2
-_ATTEMPTS = 3
 Progress = Callable[[str], None]
 
 
@@ -163,34 +159,19 @@ class SparkReplay:
         return heads, [from_json(json.loads(row.found)) for row in rows]
 
     def _collect(self, frame: Any, what: str) -> list[Any]:
-        """The rows of a job. A job that Spark gives up because of the cluster is started again."""
-        context = self._session.context
+        """The rows of a job. Raises Interrupted, EngineError."""
 
-        def collect(group: str) -> list[Any]:
-            context.setJobGroup(group, what, interruptOnCancel=True)
-            return list(frame.collect())
+        def watch(group: str) -> bool:
+            if self._stopped():
+                return True
+            if self._progress is not None:
+                self._progress(f"{what}: {self._done(group)}")
+            return False
 
-        with ThreadPoolExecutor(1, thread_name_prefix="spark-replay") as pool:
-            for attempt in range(1, _ATTEMPTS + 1):
-                group = f"highwater-replay-{uuid.uuid4().hex}"
-                future = pool.submit(collect, group)
-                cancelled = False
-                while not future.done():
-                    wait([future], timeout=_REFRESH)
-                    if self._stopped():
-                        # Again and again: the job may not have begun yet.
-                        cancelled = True
-                        context.cancelJobGroup(group)
-                    elif self._progress is not None:
-                        self._progress(f"{what}: {self._done(group)}")
-                wrong = future.exception()
-                if cancelled:
-                    raise Interrupted
-                if wrong is None:
-                    return future.result()
-                if attempt == _ATTEMPTS or not may_pass(wrong):
-                    raise EngineError(f"Spark gave up on {what}: {cause(wrong)}") from None
-        raise AssertionError
+        rows = collect(self._session, frame, what, watch)
+        if rows is None:
+            raise Interrupted
+        return rows
 
     def _done(self, group: str) -> str:
         """How many tasks of the group's job are done."""

@@ -155,7 +155,6 @@ class _Run:
     def close(self) -> None:
         """Free what the search held."""
         self.driver.close()
-        self.cluster.close()
 
     # --- the search -------------------------------------------------------------------------------
 

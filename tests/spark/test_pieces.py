@@ -1,8 +1,9 @@
-"""The parts of the Spark engine that need no Spark."""
+"""The parts of the Spark engine, each for itself; all but one need no Spark."""
 
 from __future__ import annotations
 
 import random
+import time
 
 import numpy as np
 import pytest
@@ -10,12 +11,16 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from checker.native.layout import Words
+from checker.search import EngineError
+from checker.spark import package
 from checker.spark.checkpoint import Checkpoint, Level, Run, Totals
+from checker.spark.jobs import collect
 from checker.spark.partition import partition, partition_keys
 from checker.spark.program import RowBuffers, RowProgram
 from checker.spark.request import ModelRequest
 from checker.spark.session import cause
-from tests.spark.conftest import scenario
+from checker.spark.visited import Visited
+from tests.spark.conftest import MASTER, scenario
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +86,65 @@ def test_every_bucket_has_a_partition_of_its_own():
         assert [partition(key, count) for key in partition_keys(count)] == list(range(count))
 
 
+@pytest.mark.usefixtures("_spark")
+def test_numbers_go_to_the_partitions_that_spark_sends_them_to():
+    from checker.spark.session import session
+
+    numbers = [*range(40), 1 << 31, 1 << 32, (1 << 63) - 1]
+    frame = session(MASTER).sql.createDataFrame([(n,) for n in numbers], "key long").repartition(7, "key")
+    rows = frame.selectExpr("key", "spark_partition_id() AS place").collect()
+    assert {row.key: row.place for row in rows} == {n: partition(n, 7) for n in numbers}
+
+
+def committed(checkpoint: Checkpoint, run: Run, number: int, rows: Words, *buckets: int | None) -> None:
+    """A level of these rows, divided into buckets, or undivided (None)."""
+    parts, base = [], 0
+    for bucket in buckets:
+        writer = checkpoint.writer(number, bucket, run.words)
+        writer.add(rows if bucket is None else rows[rows[:, 0] >> np.uint64(64 - run.shift) == bucket])
+        writer.close()
+        parts.append(writer.part(base))
+        base += writer.count
+    checkpoint.commit(Level(number, tuple(parts), Totals()))
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 30], ids=["read again from files", "kept"])
+def test_a_buckets_table_has_its_levels_and_no_others(program, tmp_path, limit):
+    """An undivided level and a divided one; and what a task left that did more than was committed is not used."""
+    checkpoint, run = Checkpoint(tmp_path), Run("name", "{}", "content", program.layout.words, 2)
+    draw = np.random.default_rng(3)
+    fingerprints = draw.permutation(np.unique(draw.integers(1, 1 << 64, 3_000, dtype=np.uint64)))
+    rows = [rows_of(program, some, some) for some in np.array_split(fingerprints, 3)]
+    committed(checkpoint, run, 0, rows[0], None)
+    committed(checkpoint, run, 1, rows[1], 0, 1, 2, 3)
+    visited = Visited()
+    for level in (0, 1, 0):
+        for bucket in range(4):
+            mine = [r[r[:, 0] >> np.uint64(62) == bucket] for r in rows]
+            table, _ = visited.take(program, checkpoint, run, bucket, level, limit)
+            assert table.taken == sum(len(r) for r in mine[: level + 1])
+            buffers = RowBuffers(program, judging=False)
+            kept = [k[:, 0].copy() for k in buffers.merge(table, np.concatenate(mine[: level + 2]), 2)]
+            assert np.concatenate(kept).tolist() == sorted(mine[level + 1][:, 0].tolist())
+            visited.give_back(run, bucket, table, level + 1, limit)
+            assert (visited.bytes > 0) == (limit > 0)
+    visited.forget("another run")
+    assert visited.bytes == 0
+
+
+def test_what_decides_a_search_is_in_the_digest_of_the_sources(tmp_path, monkeypatch):
+    monkeypatch.setattr(package.resources, "files", lambda name: tmp_path / name)
+    counts = {"model/a.py": True, "invariants/b/c.py": True, "checker/native/d.py": True, "checker/spark/e.py": True,
+              "checker/report.py": False, "model/f.txt": False}  # fmt: skip
+    for name in counts:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    for name, decides in counts.items():
+        before = package.sources.__wrapped__()
+        (tmp_path / name).write_text("other")
+        assert (package.sources.__wrapped__() != before) == decides, name
+
+
 def test_a_request_makes_the_same_program_again(program):
     model, _ = scenario("truncation/kip-101")
     compiled("truncation/kip-320")  # what else a process has traced makes no difference
@@ -121,3 +185,56 @@ def test_the_cause_of_an_error_is_its_innermost_one():
     text += "Caused by: java.io.IOException: No space left on device\n\tat c.D\n"
     assert cause(RuntimeError(text)) == "No space left on device"
     assert cause(RuntimeError("")) == "RuntimeError"
+
+
+class Cluster:
+    """Stands for Spark: a session, its context and a frame, of which each attempt ends as it is told."""
+
+    def __init__(self, *ends: object) -> None:
+        self.context, self.ends, self.groups, self.cancelled = self, list(ends), [], []
+
+    def setJobGroup(self, group: str, what: str, interruptOnCancel: bool) -> None:
+        self.groups.append(group)
+
+    def cancelJobGroup(self, group: str) -> None:
+        self.cancelled.append(group)
+
+    def collect(self) -> list[object]:
+        end = self.ends.pop(0)
+        if end == "cancelled":
+            while len(self.cancelled) < 2:  # the first time it had not begun yet
+                time.sleep(0.01)
+            raise RuntimeError("SparkException: cancelled")
+        if isinstance(end, Exception):
+            raise end
+        return [end]
+
+
+LOST = RuntimeError("org.apache.spark.SparkException: Job aborted due to stage failure: an executor was lost")
+
+
+@pytest.mark.parametrize(("lost", "found"), [(0, [7]), (2, [7]), (3, None)])
+def test_a_job_that_the_cluster_failed_is_started_again(lost, found):
+    spark = Cluster(*[LOST] * lost, 7)
+    if found is None:
+        with pytest.raises(EngineError, match="gave up on level 3: an executor was lost"):
+            collect(spark, spark, "level 3", lambda group: False)
+    else:
+        assert collect(spark, spark, "level 3", lambda group: False) == found
+    assert len(set(spark.groups)) == min(lost + 1, 3)
+
+
+def test_a_job_whose_program_is_wrong_is_not_started_again():
+    wrong = type("PythonException", (Exception,), {})("SparkException\nValueError: a defect")
+    spark = Cluster(wrong, 7)
+    with pytest.raises(EngineError, match="a defect"):
+        collect(spark, spark, "level 3", lambda group: False)
+    assert spark.ends == [7]
+
+
+def test_a_job_is_cancelled_until_it_has_ended():
+    spark = Cluster("cancelled", 7)
+    assert collect(spark, spark, "level 3", lambda group: True) is None
+    assert set(spark.cancelled) == set(spark.groups)
+    assert len(spark.cancelled) >= 2
+    assert spark.ends == [7]
