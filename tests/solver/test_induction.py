@@ -288,13 +288,13 @@ class _Between(Protocol):
     """Numbers whose bit-vectors have more values than they: only the types say that a guard is enough."""
 
     name = "between"
-    types = {"above": Int(1, 3), "below": Int(0, 2), "around": Int(-3, 2)}
+    types = {"above": Int(1, 3), "below": Int(0, 2), "around": Int(-3, 2), "small": Int(0, 1)}
 
     def define(self) -> Struct:
         return Struct("State", **self.types)
 
     def initial(self) -> list[dict[str, object]]:
-        return [{"above": 1, "below": 1, "around": 1}]
+        return [{"above": 1, "below": 1, "around": 1, "small": 0}]
 
     @action()
     def down(self, s: State) -> None:
@@ -306,9 +306,20 @@ class _Between(Protocol):
         require("not the greatest", (s.below != 2) & (s.around != 2))
         s.next.below, s.next.around = s.below + 1, s.around + 1
 
+    @action()
+    def copy(self, s: State) -> None:
+        require("it is small", s.below != 2)
+        s.next.small = s.below
 
-def test_states_are_within_their_types() -> None:
+
+@invariant("test")
+def never_two(m: _Between, s: State) -> object:
+    return s.around < 2
+
+
+def test_states_are_within_their_types_and_all_of_them_are_asked_about() -> None:
     assert induction.prove(Model(_Between(), [])).proved
+    assert broken(induction.prove(Model(_Between(), [never_two]))) == {"never_two": {"up"}}
 
 
 class _Journal(Protocol):
