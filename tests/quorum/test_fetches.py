@@ -136,6 +136,11 @@ def test_the_park_timer_answers_with_the_hwm_of_then_or_of_now(off: str, told: i
     assert run.answer(2) == (None, 1)
 
 
+def test_the_park_timer_answers_as_if_no_record_had_come() -> None:
+    run = Run("records_complete", settled=1).fetch(1).take("append", leader=0)
+    assert run.take("park_timer", leader=0, f=1).answer(1) == (None, 1)
+
+
 def test_an_hwm_is_not_past_the_end_of_the_members_own_log() -> None:
     run = Run().take("append", leader=0).replicate(1).replicate(1).fetch(1)
     assert run.hwm[0] == 2
