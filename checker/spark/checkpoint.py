@@ -17,6 +17,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,7 @@ class Checkpoint:
         except OSError as wrong:
             raise self.unusable(wrong) from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise InputError(f"--checkpoint {self.directory}: {path.name} is damaged") from None
+            raise self._damaged(path.name) from None
 
     def levels(self) -> list[Level]:
         """All committed levels in order, up to the first that is missing."""
@@ -211,9 +212,17 @@ class Checkpoint:
         """For the states of a bucket in a level; nothing is written before the first of them."""
         return PartWriter(self.folder(number), bucket, words)
 
-    def open(self, number: int, part: Part) -> pq.ParquetFile:
-        """The file of a part."""
-        return pq.ParquetFile(self.folder(number) / part.file, memory_map=True)
+    @contextmanager
+    def open(self, number: int, part: Part) -> Iterator[pq.ParquetFile]:
+        """The file of a part; InputError where it is damaged."""
+        try:
+            with pq.ParquetFile(self.folder(number) / part.file, memory_map=True) as file:
+                yield file
+        except pa.ArrowInvalid:
+            raise self._damaged(f"level-{number:05}/{part.file}") from None
+
+    def _damaged(self, what: str) -> InputError:
+        return InputError(f"--checkpoint {self.directory}: {what} is damaged")
 
     def states(self, number: int, part: Part) -> Iterator[Words]:
         """The packed states of a part, in groups."""
@@ -243,7 +252,7 @@ class Checkpoint:
                     table = file.read_row_group(group, columns=["predecessor", "instance"])
                     return table.column(0)[offset].as_py(), table.column(1)[offset].as_py()
                 offset -= rows
-        raise InputError(f"--checkpoint {self.directory}: {part.file} is short")
+        raise self._damaged(f"level-{number:05}/{part.file}")
 
 
 class PartWriter:

@@ -6,7 +6,6 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate
@@ -16,15 +15,15 @@ from typing import Any
 from checker.interruption import interruption
 from checker.search import EngineError, Progress, ProgressCallback, SearchOptions
 from checker.spark.checkpoint import Checkpoint
+from checker.spark.jobs import collect
 from checker.spark.options import SparkOptions
 from checker.spark.search import search
-from checker.spark.session import Session, cause, session
+from checker.spark.session import Session, session
 from checker.tables import spark_worker
 from checker.tables.directory import Written
 from checker.tables.spark_worker import TableTask
 from model.language.model import Model
 
-_REFRESH = 0.2
 _BLOCKS, _REPORTS = "key long, report string, rows binary", "report string"
 
 
@@ -79,28 +78,22 @@ def _job(
     blocks = home.mapInArrow(lambda batches: spark_worker.expand(task, batches), _BLOCKS)
     arrived = blocks.repartition(task.run.buckets, "key")
     frame = arrived.mapInArrow(lambda batches: spark_worker.write(task, batches), _REPORTS)
-    group, stopped, started = f"highwater-{task.run.name}-tables", [False], time.perf_counter()
-
-    def collect() -> list[str]:
-        running.context.setJobGroup(group, "tables", interruptOnCancel=True)
-        return [row.report for row in frame.collect()]
+    stopped, started = [False], time.perf_counter()
 
     def stop() -> None:
         stopped[0] = True
-        running.context.cancelJobGroup(group)
 
-    with interruption(stop), ThreadPoolExecutor(1, "spark-job") as pool:
-        job = pool.submit(collect)
-        while not wait([job], timeout=_REFRESH).done:
-            if progress:
-                seconds = time.perf_counter() - started
-                progress(Progress(len(task.starts) - 1, states, 0, states, 0, 0, seconds))
-    if stopped[0]:
+    def watch(_: str) -> bool:
+        if progress:
+            seconds = time.perf_counter() - started
+            progress(Progress(len(task.starts) - 1, states, 0, states, 0, 0, seconds))
+        return stopped[0]
+
+    with interruption(stop):
+        rows = collect(running, frame, "the tables", watch)
+    if rows is None or stopped[0]:
         raise KeyboardInterrupt
-    wrong = job.exception()
-    if wrong is not None:
-        raise EngineError(f"Spark gave up on the tables: {cause(wrong)}") from None
-    return [json.loads(text) for text in job.result()]
+    return [json.loads(row.report) for row in rows]
 
 
 def _add_up(written: Written, reports: list[dict[str, Any]], states: int, names: list[str]) -> Written:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from checker.native.layout import Words
+from checker.problems import InputError
 from checker.search import EngineError
 from checker.spark import package
 from checker.spark.checkpoint import Checkpoint, Level, Run, Totals
@@ -178,6 +179,23 @@ def test_levels_are_read_as_they_were_written(tmp_path):
     for index in random.Random(1).sample(range(1_000), 50):
         packed = int(rows[index, 1])
         assert checkpoint.origin(0, level, index) == (packed >> 24, packed & 0xFFFFFF)
+
+
+@pytest.mark.parametrize("keep", [0, 100, -8], ids=["empty", "its beginning", "without its end"])
+def test_a_damaged_file_of_a_level_is_named(program, tmp_path, keep):
+    checkpoint, run = Checkpoint(tmp_path), Run("name", "{}", "content", program.layout.words, 2)
+    fingerprints = np.arange(1, 50, dtype=np.uint64)
+    committed(checkpoint, run, 0, rows_of(program, fingerprints, fingerprints), None)
+    (level,) = checkpoint.levels()
+    (file,) = checkpoint.folder(0).iterdir()
+    file.write_bytes(file.read_bytes()[:keep])
+    for ask in (
+        lambda part: list(checkpoint.states(0, part)),
+        lambda part: checkpoint.fingerprints(0, part),
+        lambda part: checkpoint.origin(0, level, 3),
+    ):
+        with pytest.raises(InputError, match=rf"level-00000/{file.name} is damaged"):
+            ask(level.parts[0])
 
 
 def test_the_cause_of_an_error_is_its_innermost_one():
