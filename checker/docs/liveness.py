@@ -1,21 +1,8 @@
-"""How to read liveness properties, and what each assumption of fairness is there for: the page docs/liveness.md."""
+"""How to read liveness properties, where they hold, and what each assumption is there for: docs/liveness.md."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
-from dataclasses import replace
-
-from checker import catalogue, counterexample, engines, scenarios
-from checker.explored import Explored
-from checker.liveness import violating_run
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
-from model.language.liveness import Liveness, trace_liveness
-from model.language.model import Model
-
-SCENARIOS = tuple(n for n in catalogue.scenario_files() if n.startswith("replication/live-"))
-"""The scenarios of the page."""
+from checker.docs import livelocks, liveness_needs, liveness_standard
 
 _TEXT = """# Liveness
 
@@ -39,9 +26,9 @@ highwater list --kind liveness                                          # all of
 A run may stay where it is for ever, unless the property assumes that some steps are fair. Weakly fair: what can be
 done from some time on without a break is done. Strongly fair: what can be done again and again is done. Each
 property names the fewest steps that it needs. Faults are bounded by budgets and are in no assumption, so "faults
-have stopped" needs no word. There is one exception: `fence_broker` ends the session of a broker that is down, and
-with a budget for `fencings` of one that runs too; properties that assume it to be fair belong to scenarios without
-that budget.
+have stopped" needs no word. An action that is a duty in some
+states and a fault in others is fair in those only: `weak fence_broker where broker is down` is about the session of a
+broker that is down, and says nothing of one that runs.
 
 ## What a verdict says
 
@@ -62,50 +49,50 @@ components. A component is fair if each weakly fair group of steps is disabled i
 and each strongly fair one disabled in all of them or taken. Where only strong fairness fails, the states in which
 the group is enabled are left out and what remains is looked at again (`checker/liveness/components.py`).
 
-## The replication protocol
+"""
+
+_NEEDED = """## Each assumption is needed
 
 Each row is an assumption of the property, and what its removal leads to in the scenario: the steps before the loop
 and in it (0: the run ends there). "Holds": in this scenario the property does without; in another one it does not.
-With all of them each property holds.
+With all of them each property holds, but for those that the scenario promises to be violated: their row is "nothing".
+
+The first scenarios are those of the replication protocol, the last ones those of its controller alone. There
+brokers are fenced and restarted without any budget, so faults never stop: what is fair is that each broker comes back.
+Of reassignments and AlterPartition nothing is stated there: whether a replica joins the ISR is up to its log, which the
+controller does not have.
+"""
+
+_LIVELOCKS = """## Livelocks
+
+Three runs that go on for ever and come to nothing, each step of them taken by the interpreter. In the first two
+something is left out of what is fair, in the third one a rule is off.
+"""
+
+_STANDARD = """## Standard scenarios
+
+Every liveness property on the standard scenarios of its protocol, each searched to its end. "–": the goal is never
+missed, so nothing was to be shown. A letter: it is violated, and below is why.
 """
 
 
 def liveness_page() -> str:
-    """How to read liveness properties, and the table of properties, assumptions and scenarios."""
-    return "\n".join([_TEXT, *(line for name in SCENARIOS for line in section(name))])
+    """The whole page: how it is read, the livelocks, the standard scenarios, and the assumptions."""
+    return "\n".join(
+        [
+            _TEXT,
+            _LIVELOCKS,
+            *(line for livelock in livelocks.LIVELOCKS for line in livelock.section()),
+            _STANDARD,
+            *(
+                line
+                for protocol in liveness_standard.PROTOCOLS
+                for line in liveness_standard.section(protocol)
+            ),
+            _NEEDED,
+            *(line for name in liveness_needs.SCENARIOS for line in liveness_needs.section(name)),
+        ]
+    )
 
 
-def section(name: str) -> Iterator[str]:
-    """The part of the page about one scenario."""
-    scenario = scenarios.find(name)
-    model = Request.of(scenario, Overrides()).model()
-    explored = engines.explore("native")(model, SearchOptions(workers=1), None)
-    yield f"### {name.partition('/')[2]}"
-    yield ""
-    yield f"{scenario.title}. {len(explored.states):,} states, {len(explored.targets):,} steps."
-    yield ""
-    yield "| property | without | violated after | by a loop of |"
-    yield "| --- | --- | ---: | ---: |"
-    for prop in model.liveness:
-        if violating_run(explored, prop).violation is not None:
-            raise ValueError(f"{name}: {prop.name} does not hold")
-        for number, fairness in enumerate(prop.liveness.fair):
-            yield f"| `{prop.name}` | {fairness} | {_without(model, explored, prop.liveness, number)} |"
-    yield ""
-
-
-def _without(model: Model, explored: Explored, liveness: Liveness, number: int) -> str:
-    """The lengths of stem and loop of a run that violates a property without one of its assumptions."""
-    fair = liveness.fair[:number] + liveness.fair[number + 1 :]
-    weaker = trace_liveness(model, replace(liveness, fair=fair))
-    found = violating_run(explored, weaker).violation
-    if found is None:
-        return "holds | "
-    asked = copy.copy(model)
-    asked.liveness = [weaker]
-    (example,) = counterexample.follow_all(asked, [found])
-    assert example.loop is not None
-    return f"{example.loop.start} | {example.depth - 1 - example.loop.start}"
-
-
-__all__ = ["SCENARIOS", "liveness_page", "section"]
+__all__ = ["liveness_page"]

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
 import pytest
 
+from checker import engines, scenarios
 from checker.docs import DOCS
-from checker.docs.liveness import SCENARIOS, section
+from checker.docs.livelocks import LIVELOCKS, Livelock
+from checker.docs.liveness_needs import SCENARIOS, run_with, section
+from checker.docs.liveness_standard import PROTOCOLS, line, names, row
+from checker.request import Overrides, Request
+from checker.search import SearchOptions
 from invariants.replication import LIVENESS
+from invariants.replication.controller import LIVENESS as CONTROLLER_LIVENESS
+from model.language import Model
+from model.replication import Replication
+
+QUICK = {"replication/live-zombie", "replication/controller/live-balanced"}
+QUICK_STANDARD = {"replication/recovery-first-phase-loss", "replication/controller/small"}
 
 
 @cache
@@ -17,20 +29,84 @@ def committed() -> str:
     return (DOCS / "liveness.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "name", ["replication/live-zombie", pytest.param("replication/live-crash", marks=pytest.mark.slow)]
-)
-def test_what_the_page_says_of_a_scenario_is_up_to_date(name):
-    """The other ones take longer; the page's own test looks at all."""
+def some_slow(chosen: Any, quick: set[str]) -> list[Any]:
+    return [pytest.param(n, marks=() if n in quick else (pytest.mark.slow,)) for n in chosen]
+
+
+@pytest.mark.parametrize("name", some_slow(SCENARIOS, QUICK))
+def test_what_the_page_says_of_a_scenario_is_up_to_date(name: str) -> None:
     assert "\n".join(section(name)) in committed()
 
 
-def test_every_assumption_is_needed_in_some_scenario():
+@pytest.mark.parametrize("name", some_slow([n for p in PROTOCOLS for n in names(p)], QUICK_STANDARD))
+def test_what_the_page_says_of_a_standard_scenario_is_up_to_date(name: str) -> None:
+    assert line(name, *row(name)) in committed().splitlines()
+
+
+def test_every_assumption_is_needed_in_some_scenario() -> None:
     """Each row of the page comes from a run that the interpreter has confirmed."""
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (\d+) \| \d+ \|$", committed(), re.M)
+    rows = re.findall(r"^\| `(\w+)` \| (?!nothing)(.*?) \| (\d+) \| \d+ \|$", committed(), re.M)
     needed = {(name, fairness) for name, fairness, _ in rows}
-    assert needed == {(p.name, str(f)) for p in LIVENESS for f in p.fair}
+    assert needed == {(p.name, str(f)) for p in (*LIVENESS, *CONTROLLER_LIVENESS) for f in p.fair}
 
 
-def test_every_scenario_of_liveness_is_on_the_page():
-    assert re.findall(r"^### (live-.*)$", committed(), re.M) == [n.partition("/")[2] for n in SCENARIOS]
+def test_every_property_holds_in_a_standard_scenario_in_which_it_could_fail() -> None:
+    tables = committed().split("## Standard scenarios")[1].split("\n## ")[0].split("\n### ")[1:]
+    for table, properties in zip(tables, (LIVENESS, CONTROLLER_LIVENESS), strict=True):
+        rows = [
+            re.findall(r"holds|–|\*\*\w\*\*", found)
+            for found in re.findall(r"^\| \S+ \| [\d,]+ \|.*$", table, re.M)
+        ]
+        columns = list(zip(*rows, strict=True))
+        assert len(columns) == len(properties)
+        assert all("holds" in column for column in columns)
+
+
+def test_every_scenario_of_liveness_is_on_the_page() -> None:
+    assert re.findall(r"^### ((?:controller/)?live-.*)$", committed(), re.M) == [
+        n.partition("/")[2] for n in SCENARIOS
+    ]
+
+
+@pytest.mark.parametrize("livelock", LIVELOCKS, ids=lambda found: found.title)
+def test_a_planted_livelock_is_found_with_a_loop_that_is_real(livelock: Livelock) -> None:
+    """The interpreter has taken the run, and has seen that the loop closes, is fair and misses the goal."""
+    run = livelock.run()
+    assert run.loop is not None
+    loop = run.steps[run.loop.start :]
+    assert len(loop) > 2
+    assert loop[0].state == loop[-1].state
+    assert all(step.changes for step in loop[1:])
+    assert "\n".join(livelock.section()) in committed()
+
+
+class AnswersInItsEpoch(Replication):
+    """The answer to an AlterPartition names its sender's leader epoch, also where the change ended it."""
+
+    def answer_to(self, sent: Any, error: Any, partition: Any) -> Any:
+        return super().answer_to(sent, error, partition.replace(leader_epoch=sent.leader_epoch))
+
+
+def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found() -> None:
+    request = Request.of(scenarios.find("replication/live-replacement"), Overrides())
+    planted = AnswersInItsEpoch(request.parameters, (name for name, on in request.rules.items() if on))
+    model = Model(planted, (), request.liveness)
+    explored = engines.explore("native")(model, SearchOptions(workers=1), None)
+    found = {p.name: run_with(model, explored, p.liveness, p.liveness.fair) for p in model.liveness}
+    assert found.pop("reassignments_complete") is None
+    assert all(found.values())
+    run = found["writes_are_answered"]
+    assert run is not None
+    assert run.loop is not None
+    assert [step.action for step in run.steps[run.loop.start + 1 :]] == ["send_fetch", "refuse_fetch"]
+
+
+def test_a_standard_scenario_checks_its_invariants_beside_what_must_happen() -> None:
+    properties = Request.of(scenarios.find("replication/standard-fencing"), Overrides()).properties
+    invariants = Request.of(scenarios.find("replication/standard-min-isr"), Overrides()).properties
+    assert set(properties) - set(invariants) == {p.name for p in LIVENESS} - NOT_SHOWN
+    assert set(invariants) <= set(properties)
+
+
+NOT_SHOWN = {"brokers_run", "reassignments_complete", "electable_replicas_lead"}
+"""Nobody is down, moved or without a leader there."""
