@@ -122,7 +122,7 @@ def add_trace(
             seen = dict.fromkeys(states)
         else:
             advance = carrier.advance(states, expected)
-            seen |= dict.fromkeys(state for _, state in advance.before)
+            seen |= dict.fromkeys(carrier.passed(states, expected))
             for name in {model.instances[n].action.name for n in expected.numbers} if advance.states else ():
                 coverage.observed[name] += 1
             states = advance.states

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -294,6 +295,34 @@ def test_a_trace_exercises_its_own_states(tmp_path: Path) -> None:
             and [s.name for s in coverage.sites if s.action == site.action].count(site.name) == 1
         ):
             assert counts == wanted[site.action, site.name]
+
+
+def test_states_that_nobody_saw_are_asked_too(tmp_path: Path) -> None:
+    """Of a walk every second state is recorded, whole: what may lie between two of them is asked as well."""
+    model = Request.of(find("truncation/kip-320"), Overrides()).model()
+    interpreter, walk = Interpreter(model), random_walk(model, 12, 3)
+    seen = [walk.initial]
+    for first, second in zip(walk.path[::2], walk.path[1::2], strict=False):
+        between = interpreter.step(seen[-1], first).state
+        assert between is not None
+        after = interpreter.step(between, second).state
+        assert after is not None
+        seen.append(after)
+    meta = {"format": "highwater-trace-1", "protocol": "truncation", "profile": "kip_320", "hidden_steps": 1}
+    lines = [{"meta": {**meta, "parameters": vars(model.protocol.p)}}]
+    lines += [{"step": number, "state": model.decode(state)} for number, state in enumerate(seen)]
+    file = tmp_path / "run.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = Coverage()
+    add_trace(found, file, rules=False)
+    assert found.notes == []
+    between = {
+        state
+        for before, after in itertools.pairwise(seen)
+        for state in interpreter.successors(before)
+        if after in interpreter.successors(state)
+    }
+    assert found.states == len(between | set(seen)) > len(set(seen))
 
 
 def coverage(*arguments: str) -> Result:

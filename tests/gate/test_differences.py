@@ -6,12 +6,14 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from checker import scenarios
 from checker.gate.differences import Comparison, lines
 from checker.gate.image import image
 from checker.gate.models import compare
+from checker.gate.states import _levels
 from checker.request import Overrides, Request
 from model.language import Int, Protocol, State, Struct, action, require
 from model.language.interpreter import Interpreter
@@ -105,6 +107,19 @@ def test_a_search_that_ended_early_says_how_deep_it_looked() -> None:
     new_so_deep = [s for s in after.keys() - before.keys() if after[s] <= found.depth]
     assert found.new_states == len(new_so_deep) > 0
     assert f"within depth {found.depth}" in "\n".join(lines(found))
+
+
+def test_a_level_is_whole_when_all_of_the_one_before_was_expanded() -> None:
+    """Levels begin with states 0, 1 and 4; 10 states were found."""
+
+    def levels(expanded: int, complete: bool = False) -> int:
+        found: Any = SimpleNamespace(
+            level_starts=np.array([0, 1, 4, 10]), expanded=expanded, complete=complete
+        )
+        return _levels(found)
+
+    assert [levels(n) for n in (0, 1, 3, 4, 9)] == [1, 2, 2, 3, 3]
+    assert levels(10, complete=True) == 3
 
 
 def test_the_guard_that_refused_is_named() -> None:

@@ -120,6 +120,15 @@ def test_a_renaming_and_a_moved_scenario_pass(project: Path) -> None:
     assert done.stdout.splitlines()[-1].endswith("1 same, 1 renamed")
 
 
+def test_a_scenario_in_the_place_of_one_that_is_gone_is_another_one_where_its_model_is(project: Path) -> None:
+    (project / "register.toml").rename(project / "waits.toml")
+    edit(project / "waits.toml", "writes = 2", "writes = 1")
+    done = gate("--explain", "0")
+    assert done.exit_code == 1, done.output
+    assert "register.toml: failed" in done.stdout
+    assert "selected, but not in the baseline (--update adds them): waits.toml" in done.stdout
+
+
 def test_a_scenario_that_is_gone_and_a_protocol_that_does_not_trace_fail(project: Path) -> None:
     (project / "register-hasty.toml").unlink()
     edit(project / "register.py", "s.next.acknowledged = last", "s.next.acknowleged = last")
@@ -142,12 +151,15 @@ def test_two_revisions_are_compared_without_a_baseline(project: Path) -> None:
     edit(project / "register.py", "s.stored[to] < s.stored[s.leader]", "s.stored[to] <= s.stored[s.leader]")
     git(project, "rm", "--quiet", "--cached", "-r", ".highwater")
     shutil.rmtree(project / ".highwater")
-    done = gate("--against", "HEAD", "register.toml", "--baseline", "none.toml")
+    done = gate("--against", "HEAD", "register.toml", "--baseline", "none.toml", "--github")
     assert done.exit_code == 1, done.output
-    assert "action copy: another condition in guard “it lacks a write”" in done.stdout
+    text = (project / "register.py").read_text(encoding="utf-8").splitlines()
+    place = f"register.py:{next(i for i, line in enumerate(text, 1) if 'it lacks a write' in line)}"
+    assert f"action copy: another condition in guard “it lacks a write” ({place})" in done.stdout
+    assert f"::error file={place.replace(':', ',line=')}," in done.stdout
     assert "can be taken where it could not" in done.stdout
     assert "both revisions reach the same 198 states" in done.stdout
-    assert done.stdout.splitlines()[-1] == "1 compared with HEAD: 1 different"
+    assert "1 compared with HEAD: 1 different" in done.stdout.splitlines()
     assert gate("--against", "HEAD~7", "register.toml", "--baseline", "none.toml").exit_code == 2
 
 

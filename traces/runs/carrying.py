@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from model.language.interpreter import BoundError
 from model.language.model import Scalars
@@ -55,17 +56,40 @@ class Carrier:
         found.states = list(after)
         return found
 
+    def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:
+        """The states before a line's own step that a run to one of its states can have passed through."""
+        cut: set[str] = set()
+
+        @cache
+        def leads(reached: Reached, hidden: int) -> bool:
+            basis, state = reached
+            if any(expected.fits(basis, later) for later in self._steps(state, expected.numbers, cut)):
+                return True
+            return hidden > 0 and any(leads(later, hidden - 1) for later in self._unseen(reached, cut))
+
+        found: dict[Reached, None] = {}
+        level = [(expected.basis(state), state) for state in states]
+        for hidden in range(self.hidden_steps, -1, -1):
+            level = [reached for reached in level if reached not in found and leads(reached, hidden)]
+            found |= dict.fromkeys(level)
+            level = [later for reached in level for later in self._unseen(reached, cut)] if hidden else []
+        return list(dict.fromkeys(state for _, state in found))
+
+    def _unseen(self, reached: Reached, cut: set[str]) -> Iterator[Reached]:
+        basis, state = reached
+        return ((basis, after) for after in self._steps(state, self.all_numbers, cut))
+
     def _after_hidden(self, states: Iterable[Scalars], expected: Expected, cut: set[str]) -> list[Reached]:
         """The states after up to ``hidden_steps`` unobserved steps, those after fewer first."""
         reached: dict[Reached, None] = dict.fromkeys((expected.basis(state), state) for state in states)
         level = list(reached)
         for _ in range(self.hidden_steps):
             later: list[Reached] = []
-            for basis, state in level:
-                for after in self._steps(state, self.all_numbers, cut):
-                    if (basis, after) not in reached:
-                        reached[basis, after] = None
-                        later.append((basis, after))
+            for one in level:
+                for after in self._unseen(one, cut):
+                    if after not in reached:
+                        reached[after] = None
+                        later.append(after)
                 self._check(len(reached), expected.line.place)
             level = later
             if not level:
