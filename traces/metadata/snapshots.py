@@ -48,6 +48,7 @@ def compare(image: Image, snapshot: Snapshot, across: Across | None) -> Iterator
     topics: dict[str, str] = {}
     seen: set[tuple[str, int]] = set()
     brokers: set[int] = set()
+    features: set[str] = set()
     configs: dict[tuple[int, str, str], str] = {}
     for record in _records(snapshot, across):
         data = record.data
@@ -69,6 +70,7 @@ def compare(image: Image, snapshot: Snapshot, across: Across | None) -> Iterator
                 if data["name"] in (MIN_ISR, UNCLEAN) and data["resourceType"] in (TOPIC, BROKER):
                     configs[(data["resourceType"], data["resourceName"], data["name"])] = data["value"]
             case "FEATURE_LEVEL_RECORD":
+                features.add(data["name"])
                 ours = image.features.get(data["name"])
                 if ours != data["featureLevel"]:
                     yield None, {f"feature {data['name']}": (ours, data["featureLevel"])}, True
@@ -77,6 +79,8 @@ def compare(image: Image, snapshot: Snapshot, across: Across | None) -> Iterator
             yield partition.name, {"partition": ("exists", "not in the snapshot")}, False
     for broker in sorted(set(image.brokers) - brokers):
         yield None, {f"broker {broker}": ("registered", "not in the snapshot")}, True
+    for name in sorted({name for name, level in image.features.items() if level} - features):
+        yield None, {f"feature {name}": (image.features[name], "not in the snapshot")}, True
     ours_all = {(*r, name): v for r, found in image.configs.items() for name, v in found.items()}
     for key in sorted({*ours_all, *configs}):
         if ours_all.get(key) != configs.get(key):
