@@ -1,4 +1,4 @@
-"""A broker that registers the incarnation that is registered: what of it is explained is what the model stores."""
+"""Registrations of brokers: the epoch of a new incarnation, and what the model stores of one that registers again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from traces.kafka.values import encode
 from traces.replay import replay
 from traces.report import Report
 
-INCARNATION = "AAAAAAAAAAAAAAAAAAAAAw"
+INCARNATION, ANOTHER = "AAAAAAAAAAAAAAAAAAAAAw", "AAAAAAAAAAAAAAAAAAAABA"
 
 
 def registration(**changed: Any) -> bytes:
@@ -48,6 +48,32 @@ def told(report: Report) -> list[tuple[int, str, dict[str, Any]]]:
         for entry in report.unexplained
         for near in entry.candidates[:1]
     ]
+
+
+NO_OP = encode("NO_OP_RECORD", 0, {})
+
+
+@pytest.mark.parametrize("epoch", [0, 2, -1])
+def test_the_epoch_is_where_the_decision_begins(tmp_path: Path, epoch: int) -> None:
+    assert told(replayed(tmp_path, NO_OP, registration(brokerEpoch=1))) == []
+    found = told(replayed(tmp_path, NO_OP, registration(brokerEpoch=epoch)))
+    assert found == [(1, "register", {"brokerEpoch": ("1", epoch)})]
+
+
+def test_the_epoch_of_another_incarnation_grows(tmp_path: Path) -> None:
+    another = registration(brokerEpoch=1, incarnationId=ANOTHER)
+    assert told(replayed(tmp_path, registration(), another)) == []
+    another = registration(brokerEpoch=0, incarnationId=ANOTHER)
+    found = told(replayed(tmp_path, registration(), another))
+    assert found == [(1, "register", {"brokerEpoch": ("1, and above 0", 0)})]
+
+
+def test_a_change_names_the_registered_epoch(tmp_path: Path) -> None:
+    changes = {"brokerId": 0, "brokerEpoch": 3, "fenced": -1}
+    change = encode("BROKER_REGISTRATION_CHANGE_RECORD", 0, changes, lenient=True)
+    assert told(replayed(tmp_path, registration(), unfenced())) == []
+    found = told(replayed(tmp_path, registration(), change))
+    assert found == [(1, "change a registration", {"brokerEpoch": (0, 3)})]
 
 
 def test_what_the_broker_had_is_explained(tmp_path: Path) -> None:
