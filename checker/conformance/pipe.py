@@ -36,6 +36,8 @@ class PipeAdapter(Adapter):
         self.timeout, self._last_id, self._buffer = timeout, 0, b""
         self._said: deque[str] = deque(maxlen=5)
         self._broken: str | None = None
+        if not command:
+            raise AdapterError("there is no command to start")
         try:
             self._process = subprocess.Popen(
                 list(command),

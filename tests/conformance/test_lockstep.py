@@ -122,3 +122,24 @@ def test_a_state_that_the_model_cannot_be_in_is_a_mismatch(model: Model, told: T
     told.outcome = True
     with pytest.raises(AdapterError, match="not an Outcome"):
         run.step(number(model, "write()"))
+
+
+def test_a_refusal_has_the_error_of_the_first_guard_that_refuses(model: Model, told: Told) -> None:
+    answers = {"the follower lives": "DEAD", "it lacks a write": "NOTHING_TO_COPY"}
+    run = lockstep(model, told, answers=answers)
+    run.step(number(model, "fail_over(to=1)"))
+    told.outcome = Outcome(False, "DEAD")
+    run.step(number(model, "copy(to=0)"))
+    told.outcome = Outcome(False, "NOTHING_TO_COPY")
+    run.step(number(model, "copy(to=2)"))
+    with pytest.raises(Mismatch, match="refused with NOTHING_TO_COPY"):
+        run.step(number(model, "copy(to=0)"))
+
+
+def test_too_many_states_that_fit_are_one_error(
+    model: Model, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = lockstep(model, told, hidden_steps=4)
+    monkeypatch.setattr("checker.conformance.lockstep.LIMIT", 3)
+    with pytest.raises(AdapterError, match="more than 3 states of the model fit what was observed"):
+        run.step(number(model, "write()"))

@@ -120,6 +120,8 @@ def test_a_process_that_reads_nothing_is_not_waited_for() -> None:
 def test_a_start_that_fails_is_one_error() -> None:
     with pytest.raises(AdapterError, match="no/such/program: No such file"):
         PipeAdapter(["no/such/program"])
+    with pytest.raises(AdapterError, match="there is no command"):
+        PipeAdapter([])
     with pytest.raises(AdapterError, match="hello: no answer in time"):
         PipeAdapter([sys.executable, "-c", "import time; time.sleep(60)"], start_timeout=0.5)
     with pytest.raises(AdapterError, match="it speaks version 2, not 1"):

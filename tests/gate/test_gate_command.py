@@ -70,6 +70,10 @@ def test_an_unchanged_tree_passes_and_the_baseline_is_as_it_would_be_written(pro
         0,
         f"2 of {baseline.relative_to(project)}: 2 unchanged",
     )
+    edit(baseline, 'engine = "', 'engine = "not ')
+    done = gate("--only-changed")
+    assert "the engine is not the one that the baseline was written with" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith(": 2 same"), "nothing is left out for another engine's facts"
     done = gate("--update")
     assert done.exit_code == 0
     assert baseline.read_text(encoding="utf-8") == before

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from checker.problems import InputError
 from checker.testing import ModelMachine, Violated, machine
 from checker.testing.shrinking import shrunk
+from model.language import Bool, Int, Protocol, State, Struct, action, invariant, require
 from tests.zoo import Counters
 from traces.replay import replay
 
@@ -134,6 +135,102 @@ def test_a_deadlock_is_a_violation_where_it_is_asked_for() -> None:
     assert failure.counterexample.name == "deadlock"
     assert len(failure.violation.path) == 2
     run(machine(Counters, parameters=counters), 50)
+
+
+class Falling(Protocol):
+    """It can wait for long before it goes to the edge and falls: then there is no step."""
+
+    name = "falling"
+
+    def define(self) -> Struct:
+        return Struct("State", place=Int(0, 2))
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"place": 0}]
+
+    @action()
+    def wait(self, s: State) -> None:
+        require("it has not fallen", s.place < 2)
+
+    @action()
+    def go(self, s: State) -> None:
+        require("it is not at the edge", s.place == 0)
+        s.next.place = 1
+
+    @action()
+    def fall(self, s: State) -> None:
+        require("it is at the edge", s.place == 1)
+        s.next.place = 2
+
+
+def test_a_run_to_a_deadlock_is_shrunk() -> None:
+    made, longest = machine(Falling, deadlock=True), 0
+
+    def look(self: ModelMachine) -> None:
+        nonlocal longest
+        longest = max(longest, len(self.path))
+
+    made.teardown = look  # type: ignore[method-assign]
+    failure = violated(made)
+    assert failure.counterexample.name == "deadlock"
+    assert len(failure.violation.path) == 2 < longest
+
+
+@invariant("test")
+def armed_first(m: Protocol, s: State) -> Bool:
+    return s.armed | ~s.gone
+
+
+@invariant("test")
+def not_armed(m: Protocol, s: State) -> Bool:
+    return ~(s.armed & s.gone)
+
+
+class Armed(Protocol):
+    """Without one of its two steps a run to the violation of one property is a run to that of the other."""
+
+    name = "armed"
+    invariants = (armed_first, not_armed)
+
+    def define(self) -> Struct:
+        return Struct("State", armed=Bool, gone=Bool)
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"armed": False, "gone": False}]
+
+    @action()
+    def arm(self, s: State) -> None:
+        s.next.armed = True
+
+    @action()
+    def go(self, s: State) -> None:
+        s.next.gone = True
+
+
+def test_a_run_is_not_shrunk_to_one_that_violates_something_else() -> None:
+    run = machine(Armed)()
+    run.initial = run.model.initial[0]
+    arm, go = (
+        next(n for n, i in enumerate(run.model.instances) if str(i) == f"{name}()") for name in ("arm", "go")
+    )
+    run.path = [arm, arm, go]
+    with pytest.raises(Violated) as caught:
+        run._fail("not_armed")
+    assert caught.value.violation.path == (arm, go)
+
+
+@pytest.mark.parametrize("swarm", [True, False])
+def test_without_swarm_there_is_one_taste(swarm: bool) -> None:
+    made, tastes = machine(REGISTER, swarm=swarm), set()
+    go = made.go
+
+    def look(self: ModelMachine, taste: int, orders: bytes) -> list[str]:
+        tastes.add(taste)
+        return go(self, taste, orders)
+
+    made.go = look  # type: ignore[method-assign]
+    run(made, 30)
+    assert (len(tastes) > 5) if swarm else (tastes == {0})
 
 
 def test_hypothesis_own_shrinking_can_be_on() -> None:
