@@ -155,8 +155,12 @@ def log_of(folder: Path, batches: Sequence[Sequence[bytes]]) -> Path:
     return folder
 
 
+def topic_id(topic: int) -> str:
+    return "AAAAAAAAAAAAAAAAAAAA" + "ABCDEFGHIJKLMNOP"[topic] + "w"
+
+
 def creation(topic: int, number: int = 0) -> tuple[bytes, bytes]:
-    identity = "AAAAAAAAAAAAAAAAAAAA" + "ABCDEFGHIJKLMNOP"[topic] + "w"
+    identity = topic_id(topic)
     data = {
         "partitionId": number, "topicId": identity, "replicas": BROKERS, "isr": BROKERS, "removingReplicas": [],
         "addingReplicas": [], "leader": 7, "leaderEpoch": 0, "partitionEpoch": 0,
@@ -165,6 +169,31 @@ def creation(topic: int, number: int = 0) -> tuple[bytes, bytes]:
         encode("TOPIC_RECORD", 0, {"name": f"t{topic}", "topicId": identity}),
         encode("PARTITION_RECORD", 0, data),
     )
+
+
+def test_changes_of_others_behind_a_record_about_the_cluster(tmp_path: Path) -> None:
+    """A registration's decision begins with changes of any share, also where others stood before the last topic."""
+    batches: list[list[bytes]] = [[value for topic in range(6) for value in creation(topic)]]
+    offset = len(batches[0])
+    for topic in range(6):
+        changed = {"partitionId": 0, "topicId": topic_id(topic)}
+        smaller, smallest = (
+            whole("PARTITION_CHANGE_RECORD", 0, changed | {"isr": isr}) for isr in ([7, 8], [7])
+        )
+        registration = {
+            "brokerId": topic, "isMigratingZkBroker": False, "incarnationId": topic_id(9), "brokerEpoch": offset + 2,
+            "endPoints": [], "features": [], "rack": None, "fenced": True, "inControlledShutdown": False, "logDirs": [],
+        }  # fmt: skip
+        registered = encode("REGISTER_BROKER_RECORD", 3, registration)
+        batches.append([smaller, creation(10 + topic)[0], smallest, registered])
+        offset += 4
+    log = log_of(tmp_path, batches)
+    expected = embedded(log)
+    assert isinstance(expected, dict)
+    epochs = [u for u in expected["unexplained"] if "brokerEpoch" in u["candidates"][0]["differences"]]
+    assert not [u for u in epochs if u["partition"] is None]
+    for count, size in SPLITS:
+        assert divided(log, count, size)[0] == expected
 
 
 def test_a_transaction_is_not_cut(tmp_path: Path) -> None:
