@@ -126,7 +126,7 @@ class Cluster(Protocol):
         self.some_epoch = Option(self.leader_epoch)
         self.some_isr = Option(t.brokers)
         self.record = Struct("Record", value=self.value, epoch=self.leader_epoch)
-        self.log = Seq(self.record, p.records)
+        self.log = Seq(self.record, p.records, bound="records")
         self.factor = min(p.replication_factor, p.brokers)
         self.targets = [
             t.replicas.lift(list(chosen))

@@ -137,8 +137,7 @@ class Fetching(Lifecycle):
             current = current & (answer.leader_epoch == broker.view.leader_epoch)
             current = current & (answer.offset == broker.log.length)
         end = logs.truncation_offset(broker.log, answer.epoch, answer.end)
-        room = broker.log.length < self.p.records
-        appended = where(answer.record.is_some & room, broker.log.append(answer.record.value), broker.log)
+        appended = where(answer.record.is_some, broker.log.append(answer.record.value), broker.log)
         log = where(answer.diverging, broker.log.truncate(end), appended)
         hwm = least(where(answer.diverging, broker.hwm, answer.hwm), log.length)
         after = broker.replace(log=log, hwm=hwm, flushed=least(broker.flushed, log.length))
