@@ -73,7 +73,8 @@ def summary(coverage: Coverage) -> str:
     ]
     if rules:
         parts.append(f"{sum(bool(r.decides) for r in rules)} of {len(rules)} rules decided something")
-    return f"{coverage.states:,} states of {len(coverage.sources)} sources: {', '.join(parts)}"
+    count = len(coverage.sources)
+    return f"{coverage.states:,} states of {count} source{'' if count == 1 else 's'}: {', '.join(parts)}"
 
 
 def _by_line(coverage: Coverage) -> Iterator[str]:

@@ -42,18 +42,13 @@ class Selection:
 
     def entries(self, root: Path) -> list[Entry]:
         """The entries that the selection names now."""
-        found: dict[str, None] = {}
-        titles = scenarios.titles()
-        for pattern in self.scenarios:
-            if pattern == STANDARD:
-                found |= dict.fromkeys(name for name, (_, standard) in titles.items() if standard)
-            elif pattern.endswith(".toml"):
-                paths = sorted(root.glob(pattern)) if re.search(r"[*?[]", pattern) else [root / pattern]
-                found |= dict.fromkeys(str(p.relative_to(root)) for p in paths)
-            else:
-                found |= dict.fromkeys(name for name in titles if fnmatchcase(name, pattern))
+        found = {name for pattern in self.scenarios for name in _matching(pattern, root)}
         chosen = [n for n in found if not any(fnmatchcase(n, pattern) for pattern in self.without)]
         return [*(Entry.of_scenario(n, root) for n in sorted(chosen)), *self._proofs(root)]
+
+    def unmatched(self, root: Path) -> str | None:
+        """A name or pattern that is selected and that no scenario has; None where there is none."""
+        return next((pattern for pattern in self.scenarios if not _matching(pattern, root)), None)
 
     def _proofs(self, root: Path) -> Iterator[Entry]:
         for name, table in sorted(self.proofs.items()):
@@ -66,6 +61,17 @@ class Selection:
                 table.get("rules", {}),
                 table.get("epochs") == "unbounded",
             )
+
+
+def _matching(pattern: str, root: Path) -> list[str]:
+    """The scenarios that a name, a glob or a path means."""
+    titles = scenarios.titles()
+    if pattern == STANDARD:
+        return [name for name, (_, standard) in titles.items() if standard]
+    if pattern.endswith(".toml"):
+        paths = root.glob(pattern) if re.search(r"[*?[]", pattern) else [root / pattern]
+        return [str(p.relative_to(root)) for p in paths]
+    return [name for name in titles if fnmatchcase(name, pattern)]
 
 
 @dataclass

@@ -77,7 +77,14 @@ class Gate:
 
 
 def with_baseline(baseline: Baseline, options: Options) -> Gate:
-    """Run what a baseline names, compare, and explain what differs by the revision that it was written in."""
+    """Run what a baseline names, compare, and explain what differs by the revision that it was written in.
+
+    Raises InputError where it promises nothing, which would pass whatever the protocol does.
+    """
+    if not baseline.facts:
+        raise InputError(
+            f"{baseline.path}: it promises nothing; `highwater gate --update` writes what is found"
+        )
     gate = Gate(baseline)
     all_entries = baseline.entries()
     known = {e.key for e in all_entries}
@@ -145,7 +152,13 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
 
 
 def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
-    """Run all that a baseline selects: the baseline that says what was found, and how it differs from this one."""
+    """Run all that a baseline selects: the baseline that says what was found, and how it differs from this one.
+
+    Raises InputError where something is selected that there is not: it would never be run, and nobody would know.
+    """
+    missing = baseline.select.unmatched(baseline.root)
+    if missing is not None:
+        raise InputError(f"{baseline.path}: select.scenarios: no scenario is called {missing}")
     new = Baseline(baseline.path, baseline.select, facts.engine())
     entries = baseline.select.entries(baseline.root)
     gate = Gate(baseline)

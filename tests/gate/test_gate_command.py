@@ -192,12 +192,16 @@ def test_update_writes_nothing_that_a_scenario_does_not_promise(project: Path) -
         (["--baseline", "nowhere.toml"], "there is no baseline"),
         (["--update", "--budget", "3"], "does not go with"),
         (["--update", "--baseline", "new.toml"], "nothing is selected"),
+        (["--update", "truncation/kip-32O"], "no scenario is called truncation/kip-32O"),
+        (["--update", "mine/*.toml"], "no scenario is called mine/*.toml"),
+        (["--baseline", "empty.toml"], "empty.toml: it promises nothing"),
         (["no-such-thing"], "the baseline has no such scenario or proof"),
         (["--against", "no-such-revision"], "git knows no such revision"),
         (["--junit", "no/such/place.xml"], "cannot be written"),
     ],
 )
 def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: str) -> None:
+    (project / "empty.toml").write_text('format = 1\n[select]\nscenarios = ["standard"]\n', encoding="utf-8")
     done = gate(*arguments)
     assert done.exit_code == 2
     assert wrong in done.stderr

@@ -111,6 +111,29 @@ def test_the_states_are_explored_once_for_a_file(
     assert searches == ["good.scenario.toml"]
 
 
+def test_a_worker_of_xdist_explores_with_one_thread(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from checker.plugin import runs
+
+    threads: list[int] = []
+    explore = runs.explore
+
+    def counted(request: object, engine: object, search: object, options: object, **rest: object) -> object:
+        threads.append(options.workers)  # type: ignore[attr-defined]
+        return explore(request, engine, search, options, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runs, "explore", counted)
+    scenario(project, "good", 'protocol = "register.py"\n')
+    for worker, arguments in ((None, ()), ("gw0", ()), ("gw0", ("--highwater-workers", "2"))):
+        with monkeypatch.context() as patch:
+            patch.delenv("PYTEST_XDIST_WORKER", raising=False)
+            if worker is not None:
+                patch.setenv("PYTEST_XDIST_WORKER", worker)
+            run(project, "--highwater", *arguments).assert_outcomes(passed=1)
+    assert threads == [0, 1, 2], "0: all cores"
+
+
 def test_x_stops_at_the_first_failure(project: pytest.Pytester) -> None:
     scenario(project, "a", 'protocol = "register.py"\n[expect]\ndistinct_states = 1\ndepth = 1\n')
     result = run(project, "--highwater", "-x")
