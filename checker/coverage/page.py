@@ -32,8 +32,8 @@ def page(coverage: Coverage, roots: list[Path]) -> str:
         f"<p>{escape(summary(coverage))}</p>",
         f"<p>{escape(', '.join(coverage.sources))}</p>",
         *(f"<p>{escape(note)}</p>" for note in coverage.notes),
-        "<p>Green: held and refused, the guard alone too; a branch went both ways. Yellow: not all of these. Red: "
-        "never.</p>",
+        "<p>Green: a guard held, refused, and was the only one to refuse; a branch went both ways. Yellow: a guard "
+        "was never the only one to refuse. Red: always the same way, or never reached.</p>",
     ]
     for heading, found in gaps(coverage):
         lines.append(f"<details><summary>{escape(heading)} ({len(found)})</summary><ul>")

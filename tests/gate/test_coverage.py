@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -335,10 +336,25 @@ def test_the_command_writes_a_page_and_json(project: Path) -> None:
     assert "rules that decided nothing (1):" in done.stdout
     page = (project / "page.html").read_text(encoding="utf-8")
     assert "count: held 4, refused 2, alone 1" in page
+    rows = re.findall(r'<tr class="(full|part|none)"><td class="n">(\d+)</td>', page)
+    colours = {int(number): kind for kind, number in rows}
+    assert colours[line_of('"there is room"')] == "full"
+    assert colours[line_of('"not four"')] == "none", "it never refused"
+    assert colours[line_of("s.next.count = where")] == "full"
     assert "src=" not in page, "nothing from elsewhere"
     assert "http" not in page
     result: dict[str, Any] = json.loads((project / "c.json").read_text(encoding="utf-8"))
-    assert {(g["guard"], g["refused"]) for g in result["guards"]} >= {("not four", 0), ("there is room", 2)}
+    guards = {g["guard"]: (g["held"], g["refused"], g["alone"]) for g in result["guards"]}
+    assert guards["not four"] == (6, 0, 0)
+    assert guards["there is room"] == (4, 2, 1)
+    (branch,) = result["branches"]
+    assert (branch["taken"], branch["not_taken"]) == (1, 5)
+    assert {r["rule"]: r["forbids"] for r in result["rules"]} == {"idle": 0, "stops": 1}
+    twice = coverage("branches.toml", "branches.toml", "--json", "c.json", "--quiet")
+    assert twice.stdout.startswith("12 states of 2 sources: 3 of 4 actions taken")
+    both = json.loads((project / "c.json").read_text(encoding="utf-8"))
+    assert {r["rule"]: r["forbids"] for r in both["rules"]} == {"idle": 0, "stops": 2}
+    assert {g["guard"]: g["held"] for g in both["guards"]}["not four"] == 12
     limited = coverage("branches.toml", "--limit-states", "1", "--no-rules")
     assert "not all states were seen" in limited.stdout
 

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from checker.engines import search
+from checker.search import SearchOptions
+from checker.subject import asked
 from tests.plugin.test_items import EXAMPLES, PLUGIN
 from tests.traces.recorded import made, write
+from traces.runs.writing import write_run
 
 pytest_plugins = ["pytester"]
 
@@ -72,6 +76,24 @@ def test_replay_fails_with_the_report(pytester: pytest.Pytester, tmp_path: Path)
     result = run(pytester, f"def test_recorded(replay): replay({str(path)!r})")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*1 line not explained*", "*refused by*broker epoch*"])
+
+
+def test_findings_fail_unless_they_are_expected(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    model = asked("truncation/truncate-to-hwm").model()
+    (found, *_) = search("native")(model, SearchOptions(workers=1), None).violations
+    path = tmp_path / "run.ndjson"
+    write_run(path, model, found.initial, found.path, profile="truncate_to_hwm")
+    result = run(
+        pytester,
+        f"""
+        def test_found(replay): replay({str(path)!r})
+        def test_one_is_expected(replay): replay({str(path)!r}, allow=["weak_isr"])
+        def test_both_are_expected(replay):
+            report = replay({str(path)!r}, allow=["weak_isr", "strong_isr"])
+            assert set(report.findings_count) == {{"weak_isr", "strong_isr"}}
+        """,
+    )
+    result.assert_outcomes(passed=1, failed=2)
 
 
 def test_a_file_that_is_no_trace_is_an_error_of_the_test(pytester: pytest.Pytester, tmp_path: Path) -> None:
