@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
@@ -117,11 +118,13 @@ def test_a_difference_is_told_in_every_form(project: Path) -> None:
 def test_a_renaming_and_a_moved_scenario_pass(project: Path) -> None:
     edit(project / "register.py", "def fail_over(", "def take_over(")
     (project / "register.toml").rename(project / "waits.toml")
-    done = gate()
+    done = gate("--github")
     assert done.exit_code == 0, done.output
+    assert done.stdout.count("::notice file=") == 1
+    assert "::error" not in done.stdout
     assert "action fail_over is take_over now" in done.stdout
     assert "scenario register.toml is waits.toml now" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("1 same, 1 renamed")
+    assert "2 of .highwater/gate.toml: 1 same, 1 renamed" in done.stdout.splitlines()
 
 
 def test_a_scenario_in_the_place_of_one_that_is_gone_is_another_one_where_its_model_is(project: Path) -> None:
@@ -136,16 +139,20 @@ def test_a_scenario_in_the_place_of_one_that_is_gone_is_another_one_where_its_mo
 def test_a_scenario_that_is_gone_and_a_protocol_that_does_not_trace_fail(project: Path) -> None:
     (project / "register-hasty.toml").unlink()
     edit(project / "register.py", "s.next.acknowledged = last", "s.next.acknowleged = last")
-    done = gate("--explain", "0")
+    done = gate("--explain", "0", "--junit", "j.xml", "--github")
     assert done.exit_code == 1
+    suite = xml.parse(project / "j.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "0", "2")
+    assert done.stdout.count("::error file=") == 2
     assert "register-hasty.toml: failed" in done.stdout
     assert "has no field 'acknowleged'" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("2 failed")
+    assert "2 of .highwater/gate.toml: 2 failed" in done.stdout.splitlines()
 
 
 def test_a_budget_that_is_used_up_is_inconclusive_and_names_what_was_left(project: Path) -> None:
     edit(project / "register.toml", "title", "# later\ntitle")
-    done = gate("--budget", "0.000001")
+    done = gate("--budget", "0.000001", "--github")
+    assert done.stdout.count("::warning file=") == 2
     assert done.exit_code == 3
     assert "register.toml: not run" in done.stdout
     assert "the budget was used up" in done.stdout
@@ -184,6 +191,30 @@ def test_update_writes_nothing_that_a_scenario_does_not_promise(project: Path) -
     assert done.exit_code == 0, done.output
     assert "verdict: holds → violated" in done.stdout
     assert baseline.read_text(encoding="utf-8") != before
+
+
+def test_a_proof_is_tried_again_and_its_verdicts_are_compared(project: Path) -> None:
+    """That no acknowledged write is lost is not inductive: a follower that lacks one can take over."""
+    baseline, name = project / "proofs.toml", "no_acknowledged_write_is_lost"
+    baseline.write_text(
+        'format = 1\n[select.proofs."one write"]\nscenario = "register.toml"\nparameters.writes = 1\n',
+        encoding="utf-8",
+    )
+    done = gate("--update", "--baseline", "proofs.toml")
+    assert done.exit_code == 0, done.output
+    written = tomllib.loads(baseline.read_text(encoding="utf-8"))["proofs"]["one write"]
+    assert written["properties"] == {name: "not kept by fail_over", "within_types": "kept"}
+    assert gate("--baseline", "proofs.toml", "--only-changed").stdout.splitlines()[-1].endswith("1 unchanged")
+    said = 'require("it is another replica", s.leader != to)'
+    edit(
+        project / "register.py",
+        said,
+        f'{said}\n        require("it has what was acknowledged", s.stored[to] >= s.acknowledged)',
+    )
+    done = gate("--baseline", "proofs.toml", "one*")
+    assert done.exit_code == 1
+    assert f"property {name}: not kept by fail_over → kept" in done.stdout
+    assert f"verdict: {written['verdict']} → holds" in done.stdout
 
 
 @pytest.mark.parametrize(
