@@ -113,3 +113,36 @@ def other_rule(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_rule_is_the_models(tmp_path: Path) -> None:
     ((offset, _, differences),) = told(replayed(tmp_path, registration(), registration()))
     assert (offset, list(differences)) == (1, ["brokerEpoch"])
+
+
+TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+@pytest.mark.parametrize("moved", [True, False], ids=["the leader moves", "the leader stays"])
+def test_a_broker_that_is_removed_is_fenced_first(tmp_path: Path, moved: bool) -> None:
+    """Its partitions change as by a fencing; that they stay as they are is not explained."""
+    brokers = []
+    for broker in (0, 1):
+        names = {"brokerId": broker, "brokerEpoch": 2 * broker}
+        brokers += [
+            registration(**names, incarnationId=(INCARNATION, ANOTHER)[broker]),
+            encode("BROKER_REGISTRATION_CHANGE_RECORD", 0, names | {"fenced": -1}, lenient=True),
+        ]
+    created = {
+        "partitionId": 0, "topicId": TOPIC, "replicas": [0, 1], "isr": [0, 1], "removingReplicas": [],
+        "addingReplicas": [], "leader": 0, "leaderEpoch": 0, "partitionEpoch": 0,
+    }  # fmt: skip
+    topic = [
+        encode("TOPIC_RECORD", 0, {"name": "t", "topicId": TOPIC}),
+        encode("PARTITION_RECORD", 0, created),
+    ]
+    change = {"partitionId": 0, "topicId": TOPIC, "isr": [1], "leader": 1}
+    removed = encode("UNREGISTER_BROKER_RECORD", 0, {"brokerId": 0, "brokerEpoch": 0})
+    last = [encode("PARTITION_CHANGE_RECORD", 0, change, lenient=True)] * moved + [removed]
+    data = b"".join(encode_batch(offset, 1, 1000, [value]) for offset, value in enumerate((*brokers, *topic)))
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(data + encode_batch(len(brokers) + len(topic), 1, 1000, last))
+    report = replay(path)
+    assert [(entry.partition, entry.candidates[0].action) for entry in report.unexplained] == (
+        [] if moved else [("t-0", "fence")]
+    )

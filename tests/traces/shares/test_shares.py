@@ -243,6 +243,15 @@ def test_a_torn_end_is_the_same_note(made: Path, tmp_path: Path) -> None:
         assert divided(tmp_path, count, size)[0] == expected
 
 
+def test_a_leader_epoch_that_falls_from_one_range_to_the_next(tmp_path: Path) -> None:
+    batches = [encode_batch(2 * n, epoch, 1000, creation(n)) for n, epoch in enumerate((3, 3, 2, 2))]
+    (tmp_path / f"{0:020}.log").write_bytes(b"".join(batches))
+    expected = embedded(tmp_path)
+    assert isinstance(expected, str)
+    for count, size in SPLITS:
+        assert divided(tmp_path, count, min(size, 1))[0] == expected
+
+
 @given(st.lists(st.lists(records, min_size=1, max_size=6), min_size=1, max_size=6), st.integers(2, 5))
 @settings(max_examples=25, deadline=None)
 def test_any_records(batches: list[list[Any]], count: int) -> None:
