@@ -19,10 +19,9 @@ from traces.lines import Source
 
 
 class Head(NamedTuple):
-    """What a batch's header says: the bytes that it takes, its offsets, its leader epoch, how many records it has."""
+    """What a batch's header says: its offsets, its leader epoch, how many records it has; and where it begins."""
 
     start: int
-    end: int
     base_offset: int
     last_offset: int
     epoch: int
@@ -43,7 +42,7 @@ def heads(path: Path) -> Iterator[Head]:
                     end = at + PREFIX + length
                     if magic != MAGIC or not LEAST <= length <= MAX_BATCH or end > size:
                         return
-                    yield Head(at, end, base, base + delta, epoch, count)
+                    yield Head(at, base, base + delta, epoch, count)
                     at = end
     except OSError as wrong:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
