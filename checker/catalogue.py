@@ -63,7 +63,9 @@ def scenario_file(name: str) -> Path:
     path = MODELS / place / "scenarios" / f"{stem}.toml"
     if place and ".." not in place and path.is_file():
         return path
-    raise InputError(unknown("scenario", name, scenario_files()))
+    if Path(name).exists():
+        raise InputError(f"{name}: not a scenario: the name of a scenario's file ends in .toml")
+    raise InputError(unknown("scenario", name, scenario_files(), "`highwater list` names them"))
 
 
 def load(name: str) -> Definition:

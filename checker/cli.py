@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
@@ -64,6 +65,16 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """As click does it, which shows the help here."""
+        with _telling_who_reads():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _telling_who_reads():
+            return super().invoke(ctx)
+
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Run a command and exit with its status. A bad request or input is one line on standard error."""
         extra["standalone_mode"] = False
@@ -82,10 +93,12 @@ class Commands(click.Group):
         except (click.Abort, KeyboardInterrupt):
             click.echo("highwater: interrupted", err=True)
             status = Status.INTERRUPTED
-        except BrokenPipeError:
-            # Whoever read the output went away. Nothing more can be said there, not even when Python exits.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (_ReaderLeftError, BrokenPipeError):
+            _say_no_more()
             status = 128 + 13
+        except OSError as wrong:
+            status = _refuse(f"{wrong.filename or 'cannot write'}: {wrong.strerror or wrong}")
+            _say_no_more()
         except Exception as wrong:
             from model.language.errors import LanguageError
 
@@ -95,8 +108,32 @@ class Commands(click.Group):
         sys.exit(int(status) if isinstance(status, int) else Status.AS_PROMISED)
 
 
+class _ReaderLeftError(Exception):
+    """Whoever read the output went away."""
+
+
+@contextmanager
+def _telling_who_reads() -> Iterator[None]:
+    """Hides from click that a pipe was closed: it would end with status 1, which says that something is violated."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise _ReaderLeftError from None
+
+
+def _say_no_more() -> None:
+    """Output that could not be written is not tried again when Python exits."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+            continue
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _refuse(message: str) -> Status:
-    click.echo(f"highwater: {' '.join(message.split())}", err=True)
+    with suppress(OSError):
+        click.echo(f"highwater: {' '.join(message.split())}", err=True)
     return Status.BAD_REQUEST
 
 
@@ -108,6 +145,9 @@ def cli() -> None:
 
 def main() -> None:
     """The console's entry."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed when this program began
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without the sign → still gets the rest

@@ -12,7 +12,7 @@ from checker.coverage import report
 from checker.coverage.gathering import Coverage, add_scenario, add_trace
 from checker.coverage.page import page
 from checker.options import json_option, limit_states_option, model_options, quiet_option, workers_option
-from checker.output import JsonOutput, refuse_unwritable
+from checker.output import JsonOutput, refuse_unwritable, write_text
 from checker.problems import InputError
 from checker.request import Overrides, Request
 from checker.search import SearchOptions
@@ -78,7 +78,7 @@ def coverage(
     for line in (report.summary(found),) if quiet else report.lines(found, full=verbose):
         output.say(line)
     if html is not None:
-        Path(html).write_text(page(found, [Path(), Path(checker.__file__).parents[1]]), encoding="utf-8")
+        write_text("--html", html, page(found, [Path(), Path(checker.__file__).parents[1]]))
     output.write(report.as_json(found))
     return Status.INTERRUPTED if found.interrupted else Status.AS_PROMISED
 

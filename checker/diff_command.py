@@ -141,7 +141,8 @@ def _written_for(profile: str, other: str | None) -> Scenario:
             return scenario
     names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenarios.titles())
     if profile not in names:
-        raise InputError(unknown("profile or scenario", profile, names))
+        see = "`highwater list` names scenarios, `highwater show PROTOCOL` its profiles"
+        raise InputError(unknown("profile or scenario", profile, names, see))
     raise InputError(f"no standard scenario is written for {profile}: name one with --in SCENARIO")
 
 

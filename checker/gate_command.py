@@ -12,8 +12,8 @@ from checker.gate import report
 from checker.gate.baseline import Baseline, Selection
 from checker.gate.comparison import State
 from checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from checker.options import json_option, quiet_option, workers_option
-from checker.output import JsonOutput, refuse_unwritable
+from checker.options import Positive, json_option, quiet_option, workers_option
+from checker.output import JsonOutput, refuse_unwritable, write_text
 from checker.problems import InputError
 from checker.status import Status
 
@@ -36,7 +36,7 @@ from checker.status import Status
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(0, min_open=True),
+    type=Positive(),
     metavar="SECONDS",
     help="Stop then; what the change touches comes first, and what was not run is named.",
 )
@@ -89,6 +89,8 @@ def gate(
             refuse_unwritable(option, target)
     options = Options(() if update else names, budget, only_changed, explain, workers, quiet)
     path = path or _nearest()
+    if path.exists() and not path.is_file():
+        raise InputError(f"--baseline {path}: is no file")
     if update:
         found, written = _update(path, names, options, quiet)
     else:
@@ -102,9 +104,9 @@ def gate(
     if github:
         for line in report.github(found):
             output.say(line)
-    for target, text in ((markdown, report.markdown), (junit, report.junit)):
+    for option, target, text in (("--markdown", markdown, report.markdown), ("--junit", junit, report.junit)):
         if target is not None:
-            Path(target).write_text(text(found), encoding="utf-8")
+            write_text(option, target, text(found))
     output.write(report.as_json(found))
     return found.status
 
@@ -133,11 +135,11 @@ def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -
     if bad or found.interrupted:
         return found, [f"{path} was not written" + "".join(f"\n  {v.entry.name}: {v.note}" for v in bad)]
     said = list(_written(before, new))
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path.write_text(new.text(), encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as wrong:
-        raise InputError(f"{path}: {wrong.strerror or wrong}") from None
+        raise InputError(f"--baseline {path}: {wrong.filename}: {wrong.strerror}") from None
+    write_text("--baseline", path, new.text())
     for verdict in found.verdicts:
         verdict.state = State.UPDATED if not verdict.passes else verdict.state
     return found, [*([] if quiet else said), f"{path} was written: {len(new.facts)} scenarios and proofs"]

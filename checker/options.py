@@ -7,6 +7,7 @@ scenario's file as ``overrides``, the engine as ``engine``, the bounds of a sear
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,24 @@ from checker.status import Status
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Function = Callable[..., Status]
+
+MOST_WORKERS = 1024
+"""More threads or processes than any one machine has use for."""
+
+
+class Positive(click.FloatRange):
+    """A number above zero, and not infinite."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; refuses infinity, and nan, which compares with nothing."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number above 0.", param, ctx)
+        return number
+
 
 rule_option = click.option(
     "--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule; may repeat."
@@ -36,20 +55,20 @@ spark_master_option = click.option(
 )
 workers_option = click.option(
     "--workers",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST_WORKERS),
     metavar="N",
     help="Threads, or processes, at a time.  [default: all cores]",
 )
 limit_seconds_option = click.option(
     "--limit-seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=Positive(),
     metavar="S",
     help="Stop after so many seconds.",
 )
 memory_option = click.option(
     "--memory",
     "memory_bytes",
-    type=click.FloatRange(0, min_open=True),
+    type=Positive(),
     metavar="GIB",
     callback=lambda context, option, value: None if value is None else int(value * 2**30),
     help="Memory that the engine may use.",
@@ -171,6 +190,7 @@ def _as_one(
 
 
 __all__ = [
+    "Positive",
     "engine_option",
     "first_option",
     "json_option",

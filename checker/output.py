@@ -13,12 +13,20 @@ import click
 from checker.problems import InputError
 
 
-def refuse_unwritable(option: str, target: str) -> None:
+def refuse_unwritable(option: str, target: str | Path) -> None:
     """InputError where the file that an option names cannot be written."""
     path = Path(target)
     writable = os.access(path if path.exists() else path.parent, os.W_OK)
     if path.is_dir() or not writable:
         raise InputError(f"{option} {target}: {'is a directory' if path.is_dir() else 'cannot be written'}")
+
+
+def write_text(option: str, target: str | Path, text: str) -> None:
+    """Write the file that an option names; InputError where it cannot be written after all."""
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as wrong:
+        raise InputError(f"{option} {target}: {wrong.strerror or wrong}") from None
 
 
 class JsonOutput:
@@ -41,10 +49,7 @@ class JsonOutput:
         if self.to_stdout:
             click.echo(text)
         else:
-            try:
-                Path(self.target).write_text(text + "\n", encoding="utf-8")
-            except OSError as wrong:
-                raise InputError(f"--json {self.target}: {wrong.strerror or wrong}") from None
+            write_text("--json", self.target, text + "\n")
 
     def say(self, line: str) -> None:
         """A line for people: on standard output, unless that is for JSON."""

@@ -12,8 +12,8 @@ class InputError(Exception):
         super().__init__(" ".join(message.split()))
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """What to say of a name that nothing has: the nearest known one, or all where they are few."""
+def unknown(kind: str, name: str, known: Iterable[str], see: str | None = None) -> str:
+    """What to say of a name that nothing has: the nearest known one, or all where they are few; else ``see``."""
     import difflib
 
     names = sorted(known)
@@ -22,5 +22,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
         return f"unknown {kind} {name!r}; did you mean {near[0]!r}?"
     if not names:
         return f"unknown {kind} {name!r}; there is none"
+    if see is not None and len(names) > 12:
+        return f"unknown {kind} {name!r}; {see}"
     listed = ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:12])}, …"
     return f"unknown {kind} {name!r}; known: {listed}"

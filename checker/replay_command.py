@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -14,8 +13,9 @@ from rich.console import Console
 from checker import engines
 from checker.interruption import interruption
 from checker.options import json_option, quiet_option, rule_option, spark_master_option
-from checker.output import JsonOutput
+from checker.output import JsonOutput, refuse_unwritable
 from checker.problems import InputError
+from checker.request import Overrides
 from checker.search import EngineError
 from checker.status import Status
 from model.language.errors import LanguageError
@@ -70,8 +70,9 @@ def replay(
     Exit status: 0 all is explained and nothing was found; 1 something was; 2 the request or an input is bad; 130
     interrupted.
     """
-    output, switched = JsonOutput(json_file), _switched(rules)
-    _check_page(page)
+    output, switched = JsonOutput(json_file), Overrides.parse(rules=rules).rules
+    if page is not None:
+        refuse_unwritable("--html", page)
     if engine != "spark" and (spark_master or out):
         raise InputError("--spark-master, --out: these are options of --engine spark")
     if engine == "spark" and page is not None:
@@ -134,24 +135,6 @@ def _on_spark(
 
 def _shown(text: str) -> None:
     click.echo(f"\r\x1b[K{printable(text, 110)}", nl=False, err=True)
-
-
-def _switched(rules: Iterable[str]) -> Mapping[str, bool]:
-    switched = {}
-    for rule in rules:
-        name, _, value = rule.partition("=")
-        if value not in ("on", "off"):
-            raise InputError(f"--rule {rule}: write NAME=on or NAME=off")
-        switched[name] = value == "on"
-    return switched
-
-
-def _check_page(page: Path | None) -> None:
-    """A long replay must not end with a page that cannot be written."""
-    if page is None:
-        return
-    if page.is_dir() or not os.access(page if page.exists() else page.parent, os.W_OK):
-        raise InputError(f"--html {page}: {'is a directory' if page.is_dir() else 'cannot be written'}")
 
 
 def _print(report: Report, output: JsonOutput) -> None:

@@ -25,7 +25,8 @@ def show(name: str, json_file: str | None) -> Status:
     output = JsonOutput(json_file)
     found = listing.find(name)
     if not found:
-        raise InputError(unknown("name", name, listing.names()))
+        see = "`highwater list --help` tells what can be listed"
+        raise InputError(unknown("name", name, listing.names(), see))
     for number, entry in enumerate(found):
         if number:
             output.say("")

@@ -27,7 +27,11 @@ from checker.trace_output import TraceOutput, trace_option
 @click.argument("name", metavar="SCENARIO")
 @click.option("--walks", type=click.IntRange(1), default=10_000, metavar="N", help="Walks.  [default: 10000]")
 @click.option(
-    "--depth", type=click.IntRange(1), default=100, metavar="N", help="States of a walk.  [default: 100]"
+    "--depth",
+    type=click.IntRange(1, 10_000_000),
+    default=100,
+    metavar="N",
+    help="States of a walk.  [default: 100]",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
 @model_options()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from checker.counterexample import Counterexample
+from checker.output import refuse_unwritable
 from checker.problems import InputError
 from checker.request import Request
 from checker.search import Violation
@@ -29,13 +29,8 @@ class TraceOutput:
 
     def __init__(self, target: str | None) -> None:
         self.target = target
-        if target is None:
-            return
-        path = Path(target)
-        writable = os.access(path if path.exists() else path.parent, os.W_OK)
-        if path.is_dir() or not writable:
-            why = "is a directory" if path.is_dir() else "cannot be written"
-            raise InputError(f"--trace-out {target}: {why}")
+        if target is not None:
+            refuse_unwritable("--trace-out", target)
 
     def write_violation(
         self, request: Request, model: Model, violations: Iterable[Violation], example: Counterexample

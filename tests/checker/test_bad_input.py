@@ -72,6 +72,9 @@ BAD_REQUESTS = {
         ["'truncation/kip-321'", "did you mean 'truncation/kip-"],
     ),
     "a scenario's path without its name": (["check", "kip-320"], ["did you mean 'truncation/kip-320'?"]),
+    "nothing like a scenario": (["check", "xyzzy"], ["'xyzzy'; `highwater list` names them"]),
+    "a file without .toml": (["check", "Makefile"], ["Makefile: not a scenario", ".toml"]),
+    "a directory without .toml": (["coverage", "docs"], ["docs: not a scenario", ".toml"]),
     "a path that goes up": (["check", "../model/truncation/kip-320"], ["unknown scenario"]),
     "no such file": (["check", "nowhere.toml"], ["nowhere.toml: No such file"]),
     "a directory": (["check", "docs/x.toml/../"], ["unknown scenario"]),
@@ -116,6 +119,20 @@ BAD_REQUESTS = {
     "--json into a directory": (["check", "--json", "docs"], ["--json docs: is a directory"]),
     "--limit-states 0": (["check", "--limit-states", "0"], ["--limit-states"]),
     "--spill to no directory": (["check", "--spill", "no/such"], ["--spill", "no/such"]),
+    "--memory without end": (["check", "--memory", "inf"], ["--memory", "finite number"]),
+    "--memory of no number": (["prove", "truncation/kip-320", "--memory", "nan"], ["--memory", "nan"]),
+    "--limit-seconds of no number": (["check", "--limit-seconds", "nan"], ["--limit-seconds", "nan"]),
+    "--budget of no number": (["gate", "--budget", "nan"], ["--budget", "nan"]),
+    "more --workers than there can be": (["check", "--workers", "100000000"], ["--workers", "1024"]),
+    "a --depth that no memory holds": (
+        ["simulate", "truncation/kip-320", "--depth", "99999999999"],
+        ["--depth", "99999999999"],
+    ),
+    "--baseline that is no file": (
+        ["gate", "--update", "truncation/kip-320", "--baseline", "/dev/full"],
+        ["--baseline /dev/full: is no file"],
+    ),
+    "replay with a rule that has no name": (["replay", "docs", "--rule", "=on"], ["NAME=on or NAME=off"]),
     "simulate nothing": (["simulate"], ["SCENARIO"]),
     "--walks of no number": (["simulate", "truncation/kip-320", "--walks", "many"], ["--walks", "many"]),
     "show nothing known": (["show", "strong_is"], ["did you mean 'strong_isr'?"]),
@@ -153,6 +170,32 @@ def test_protocol_files(highwater, counter, text, parts):
 @pytest.mark.parametrize(("arguments", "parts"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
 def test_requests(highwater, arguments, parts):
     refused(highwater(*arguments), parts)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ["coverage", "truncation/kip-320", "--limit-states", "10", "--html"],
+        ["gate", "--update", "truncation/truncate-to-hwm", "--baseline", "{}/gate.toml", "--junit"],
+        ["gate", "--update", "truncation/truncate-to-hwm", "--baseline", "{}/gate.toml", "--markdown"],
+        ["check", "truncation/truncate-to-hwm", "--trace-out"],
+        ["list", "--json"],
+    ],
+    ids=lambda request_: f"{request_[0]} {request_[-1]}",
+)
+def test_a_file_that_turns_out_not_to_be_writable(highwater, tmp_path, request_):
+    run = highwater(*(part.format(tmp_path) for part in request_), "/dev/full")
+    assert run.status == 2
+    assert run.err.endswith(f"highwater: {request_[-1]} /dev/full: No space left on device\n")
+
+
+def test_a_baseline_below_a_file(highwater, tmp_path):
+    (tmp_path / "file").touch()
+    run = highwater(
+        "gate", "--update", "truncation/truncate-to-hwm", "--baseline", tmp_path / "file" / "gate.toml"
+    )
+    assert run.status == 2
+    assert run.err.endswith(f"{tmp_path / 'file'}: File exists\n")
 
 
 def test_bytes_that_are_no_text(highwater, tmp_path):

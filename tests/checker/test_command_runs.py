@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -126,14 +127,58 @@ def test_a_terminal_without_our_signs():
     assert "acknowledged 0 ? 1" in done.stdout
 
 
-def test_whoever_reads_can_go_away():
-    process = start("list", "--kind", "actions")
-    process.stdout.close()
-    err = process.stderr.read()
-    process.stderr.close()
-    process.wait(timeout=60)
+ANSWERS = [
+    ["list", "--kind", "actions"],
+    ["show", "replication", "--json", "-"],
+    ["check", "truncation/truncate-to-hwm"],
+    ["check", "truncation/truncate-to-hwm", "--json", "-"],
+    ["prove", "truncation/kip-320", "--depth", "2"],
+    ["check", "--help"],
+    ["--help"],
+]
+
+
+def into(redirection, arguments):
+    """Run with a redirection of the shell; (exit status, standard error)."""
+    words = shlex.join([*COMMAND, *arguments])
+    done = subprocess.run(
+        ["bash", "-c", f"{words} {redirection}"],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
+def test_nobody_reads(arguments):
+    """141, what a shell says of a program that a closed pipe ended; 1 would say that something is violated."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], cwd=ROOT, env=ENVIRONMENT, stdout=write_end, stderr=subprocess.PIPE, text=True
+    )
+    os.close(write_end)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in err, "Exception ignored" in err) == (141, False, False)
+
+
+@pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
+def test_a_full_disk_behind_standard_output(arguments):
+    status, err = into("> /dev/full", arguments)
+    assert status == 2
+    assert err.endswith("highwater: cannot write: No space left on device\n")
     assert "Traceback" not in err
-    assert "Exception ignored" not in err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("arguments", [ANSWERS[0], ANSWERS[3], ANSWERS[4]], ids=" ".join)
+def test_standard_streams_that_are_closed(arguments, closed):
+    status, err = into(closed, arguments)
+    assert status == 0
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize(
