@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from traces.kafka.metadata_log import MetadataLog
-from traces.metadata.across import Across, Run
+from traces.metadata.across import Run
 from traces.report import Report, Unexplained
-from traces.shares.follow import Found, ShareFollower
+from traces.shares.follow import Found
 from traces.shares.join import ends, first_error, join
 from traces.shares.plan import Range
-from traces.shares.route import Head, route
+from traces.shares.route import Head
 
 Ends = Mapping[Run, int]
 RunShares = Callable[[Sequence[Range], Ends], tuple[list[Head], list[Found]]]
@@ -52,26 +52,4 @@ def _joined(parts: Sequence[Range], heads: Sequence[Head]) -> list[Range]:
     return found
 
 
-def in_this_process(
-    log: MetadataLog,
-    count: int,
-    profile: str | None = None,
-    switched: Mapping[str, bool] | None = None,
-) -> RunShares:
-    """Runs so many shares one after the other: what an engine has to do, without one."""
-
-    def run(parts: Sequence[Range], known: Ends) -> tuple[list[Head], list[Found]]:
-        routed = [route(log, part, count) for part in parts]
-        last_time = max(head.last_time for head, _ in routed)
-        found = []
-        for number in range(count):
-            follower = ShareFollower(log, Across(number, count, dict(known)), profile, switched)
-            for part, (_, blocks) in enumerate(routed):
-                follower.block(part, blocks[number])
-            found.append(follower.end(last_time))
-        return [head for head, _ in routed], found
-
-    return run
-
-
-__all__ = ["Ends", "RunShares", "Unreadable", "in_this_process", "replay_shares"]
+__all__ = ["Ends", "RunShares", "Unreadable", "replay_shares"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -21,15 +21,16 @@ from tests.traces.metadata.test_any_log import records, whole
 from traces.errors import TraceError
 from traces.generation import write_log
 from traces.kafka.batches import encode_batch
-from traces.kafka.metadata_log import open_metadata_log
+from traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from traces.kafka.pieces import can_be_divided
 from traces.kafka.values import encode
+from traces.metadata.across import Across
 from traces.metadata.replay import replay_metadata
 from traces.report import Report
-from traces.shares.follow import Found, from_json, to_json
+from traces.shares.follow import Found, ShareFollower, from_json, to_json
 from traces.shares.plan import Range, ranges
-from traces.shares.replay import Ends, Unreadable, in_this_process, replay_shares
-from traces.shares.route import Head
+from traces.shares.replay import Ends, RunShares, Unreadable, replay_shares
+from traces.shares.route import Head, route
 
 WORK = ("beliefs", "steps explained")
 """Figures of how much was explained: each share explains for itself."""
@@ -52,6 +53,23 @@ def embedded(path: Path, **rules: Any) -> dict[str, Any] | str:
     except TraceError as wrong:
         return str(wrong)
     return plain(report)
+
+
+def in_this_process(log: MetadataLog, count: int, switched: Mapping[str, bool] | None = None) -> RunShares:
+    """Runs so many shares one after the other: what an engine has to do, without one."""
+
+    def run(parts: Sequence[Range], known: Ends) -> tuple[list[Head], list[Found]]:
+        routed = [route(log, part, count) for part in parts]
+        last_time = max(head.last_time for head, _ in routed)
+        found = []
+        for number in range(count):
+            follower = ShareFollower(log, Across(number, count, dict(known)), None, switched)
+            for part, (_, blocks) in enumerate(routed):
+                follower.block(part, blocks[number])
+            found.append(follower.end(last_time))
+        return [head for head, _ in routed], found
+
+    return run
 
 
 def divided(path: Path, count: int, size: int, **rules: Any) -> tuple[dict[str, Any] | str, list[Ends]]:
