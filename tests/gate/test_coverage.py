@@ -15,9 +15,10 @@ from click.testing import CliRunner, Result
 
 from checker.cli import cli
 from checker.coverage.gathering import Coverage, add_scenario, add_trace
+from checker.coverage.page import page
 from checker.coverage.report import gaps, lines
 from checker.coverage.rules import uses
-from checker.coverage.sites import BRANCH, GUARD
+from checker.coverage.sites import BRANCH, GUARD, Site
 from checker.native.layout import Layout
 from checker.request import Overrides, Request
 from checker.scenarios import find
@@ -334,15 +335,15 @@ def test_the_command_writes_a_page_and_json(project: Path) -> None:
     done = coverage("branches.toml", "--html", "page.html", "--json", "c.json", "--verbose")
     assert done.exit_code == 0, done.output
     assert "rules that decided nothing (1):" in done.stdout
-    page = (project / "page.html").read_text(encoding="utf-8")
-    assert "count: held 4, refused 2, alone 1" in page
-    rows = re.findall(r'<tr class="(full|part|none)"><td class="n">(\d+)</td>', page)
+    html = (project / "page.html").read_text(encoding="utf-8")
+    assert "count: held 4, refused 2, alone 1" in html
+    rows = re.findall(r'<tr class="(full|part|none)"><td class="n">(\d+)</td>', html)
     colours = {int(number): kind for kind, number in rows}
     assert colours[line_of('"there is room"')] == "full"
     assert colours[line_of('"not four"')] == "none", "it never refused"
     assert colours[line_of("s.next.count = where")] == "full"
-    assert "src=" not in page, "nothing from elsewhere"
-    assert "http" not in page
+    assert "src=" not in html, "nothing from elsewhere"
+    assert "http" not in html
     result: dict[str, Any] = json.loads((project / "c.json").read_text(encoding="utf-8"))
     guards = {g["guard"]: (g["held"], g["refused"], g["alone"]) for g in result["guards"]}
     assert guards["not four"] == (6, 0, 0)
@@ -357,6 +358,21 @@ def test_the_command_writes_a_page_and_json(project: Path) -> None:
     assert {g["guard"]: g["held"] for g in both["guards"]}["not four"] == 12
     limited = coverage("branches.toml", "--limit-states", "1", "--no-rules")
     assert "not all states were seen" in limited.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts", "colour"),
+    [
+        (GUARD, [3, 2, 1], "full"),
+        (GUARD, [3, 2, 0], "part"),
+        (GUARD, [3, 0, 0], "none"),
+        (BRANCH, [3, 2, 0], "full"),
+        (BRANCH, [0, 2, 0], "none"),
+    ],
+)
+def test_a_line_of_the_page_has_the_colour_of_its_counts(kind: str, counts: list[int], colour: str) -> None:
+    found = Coverage(sites={Site(kind, "nowhere.py:1", "a name", "act"): counts})
+    assert f'<tr class="{colour}">' in page(found, [])
 
 
 @pytest.mark.parametrize(
