@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from invariants.replication.histories import begins_with, electable, is_whole, kept_by_answer, takes_answer
+from invariants.replication.histories import (
+    begins_with,
+    electable,
+    is_whole,
+    kept_by_answer,
+    nothing_is_lost,
+    takes_answer,
+)
 from invariants.replication.knowledge import helper, reached
 from model.language import State, all_of, any_of, implies, size
 from model.language.step_properties import step_property
@@ -134,8 +141,9 @@ def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Bool:
                 continue
             own = s.brokers[b].log
             later = m.leads(b, s.brokers[b]) & _has_passed(m, s, quorum, b)
-            elected = electable(m, s, b) & is_whole(s, b)
             for o in m.offsets:
+                copies = nothing_is_lost(m, s) & _fetched(m, s, quorum.leader, b, o)
+                elected = (electable(m, s, b) | copies) & is_whole(m, s, b)
                 able = can_commit(m, s, quorum, o, without=b)
                 held.append(implies(able & (later | elected), same_record(own, log, o)))
                 truncates = takes_answer(m, s, b) & s.fetch_responses[b].value.diverging
@@ -148,7 +156,7 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Bool:
     """Who can be elected holds every committed record, and keeps it when it truncates; what it has lost excepted."""
     held = []
     for b in m.broker:
-        there = electable(m, s, b) & is_whole(s, b)
+        there = electable(m, s, b) & is_whole(m, s, b)
         held.append(implies(there, _holds_committed(m, s, b)))
         truncates = takes_answer(m, s, b) & s.fetch_responses[b].value.diverging
         held.append(implies(there & truncates, kept_by_answer(m, s, b) >= s.committed.length))
@@ -176,7 +184,7 @@ def leaders_hold_what_is_committed(m: Replication, s: State) -> Bool:
         broker = s.brokers[b]
         leads = m.leads(b, broker)
         behind = any_of(
-            electable(m, s, x) & is_whole(s, x) & (reached(m, s, x) <= _epoch(s, b)) for x in m.broker
+            electable(m, s, x) & is_whole(m, s, x) & (reached(m, s, x) <= _epoch(s, b)) for x in m.broker
         )
         held.append(implies(leads & behind, _holds_committed(m, s, b)))
         for o in m.offsets:
@@ -199,6 +207,35 @@ def hwms_are_of_what_is_committed(m: Replication, s: State) -> Bool:
             appends = below & (broker.log.length == o) & answer.record.is_some
             same = (s.committed.length > o) & (s.committed.at(o) == answer.record.value)
             held.append(implies(appends, same))
+    return all_of(held)
+
+
+@helper("B4, B6")
+def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Bool:
+    """As long as no log is lost, all that a leader waits for hold what is below its HWM, and keep it.
+
+    Whoever they truncate by holds it too: the leader of a later epoch, and one of an earlier epoch as long as somebody
+    who is waited for has not gone on from it.
+    """
+    held, whole = [], nothing_is_lost(m, s)
+    for leader in m.broker:
+        broker = s.brokers[leader]
+        for b in m.broker:
+            if int(b) == int(leader):
+                continue
+            own, waits = s.brokers[b].log, m.maximal_isr(broker).has(b)
+            later = m.leads(b, s.brokers[b]) & (_epoch(s, b) > _epoch(s, leader))
+            earlier = m.leads(b, s.brokers[b]) & any_of(
+                m.maximal_isr(broker).has(f) & (reached(m, s, f) <= _epoch(s, b))
+                for f in m.broker
+                if int(f) != int(leader)
+            )
+            truncates = takes_answer(m, s, b) & s.fetch_responses[b].value.diverging
+            for o in m.offsets:
+                below = whole & m.leads(leader, broker) & (broker.hwm > o)
+                copies = below & (waits | _fetched(m, s, leader, b, o))
+                held.append(implies(copies | (below & (later | earlier)), same_record(own, broker.log, o)))
+                held.append(implies(copies & truncates, kept_by_answer(m, s, b) > o))
     return all_of(held)
 
 
@@ -240,6 +277,7 @@ COMMITS = (
     the_electable_hold_what_is_committed,
     leaders_hold_what_is_committed,
     hwms_are_of_what_is_committed,
+    replicas_that_are_waited_for_hold_what_is_committed,
     acknowledged_is_committed,
 )
 """The helper invariants about what is, and what can be, committed."""

@@ -44,9 +44,14 @@ def electable(m: Replication, s: State, b: Int) -> Bool:
     return (s.partition.isr | s.partition.elr).has(b) | joins
 
 
-def is_whole(s: State, b: Int) -> Bool:
-    """Whether a broker's log is known to be whole: it runs, or has stopped after a flush."""
-    return s.brokers[b].status != "CRASHED"
+def nothing_is_lost(m: Replication, s: State) -> Bool:
+    """Whether no crash has taken records from a log yet."""
+    return all_of(getattr(s.budgets, name) == getattr(m.p, name) for name in ("lossy_crashes", "disk_losses"))
+
+
+def is_whole(m: Replication, s: State, b: Int) -> Bool:
+    """Whether a broker's log is known to be whole: it runs, or has stopped after a flush, or no log was ever lost."""
+    return (s.brokers[b].status != "CRASHED") | nothing_is_lost(m, s)
 
 
 def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Int) -> Bool:
@@ -136,11 +141,11 @@ def fetches_tell_the_log(m: Replication, s: State) -> Bool:
     told = []
     for f in m.broker:
         broker, fetch = s.brokers[f], s.fetch_requests[f].value
-        same = (fetch.broker_epoch == broker.epoch) | electable(m, s, f)
+        same = (fetch.broker_epoch == broker.epoch) | electable(m, s, f) | nothing_is_lost(m, s)
         log, there = broker.log, s.fetch_requests[f].is_some & same
         last = (fetch.offset == 0) | (log_rules.epoch_before(log, fetch.offset) == fetch.last_epoch.value)
-        told.append(implies(there & is_whole(s, f), (fetch.offset <= log.length) & last))
-        here = is_whole(s, f) & (fetch.leader_epoch == reached(m, s, f))
+        told.append(implies(there & is_whole(m, s, f), (fetch.offset <= log.length) & last))
+        here = is_whole(m, s, f) & (fetch.leader_epoch == reached(m, s, f))
         told.append(implies(there & here, fetch.offset == log.length))
         for x in m.broker:
             leader = s.brokers[x]
@@ -170,9 +175,9 @@ def a_follower_has_what_it_fetched(m: Replication, s: State) -> Bool:
                 continue
             state, log = broker.followers[f], history(m, s, f)
             epoch = broker.view.leader_epoch
-            here = m.leads(leader, broker) & is_whole(s, f) & (reached(m, s, f) == epoch)
+            here = m.leads(leader, broker) & is_whole(m, s, f) & (reached(m, s, f) == epoch)
             same = (state.broker_epoch == s.registrations[f].epoch) | electable(m, s, f)
-            fetched = here & state.leo.is_some & same
+            fetched = here & state.leo.is_some & (same | nothing_is_lost(m, s))
             held.append(implies(state.leo.is_some, state.leo.value <= broker.log.length))
             held.append(
                 implies(
@@ -199,5 +204,5 @@ HISTORIES = (
 """The helper invariants about logs."""
 
 __all__ = [
-    "HISTORIES", "begins_with", "electable", "history", "is_whole", "kept_by_answer", "takes_answer",
+    "HISTORIES", "begins_with", "electable", "history", "is_whole", "kept_by_answer", "nothing_is_lost", "takes_answer",
 ]  # fmt: skip

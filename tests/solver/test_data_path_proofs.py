@@ -7,9 +7,112 @@ import pytest
 from checker.native.search import search
 from checker.search import SearchOptions, SearchResult
 from model.language import Model, graph
+from tests.solver.controllers import broken
 from tests.solver.data_paths import CRASHES, DEFINITION, HELPERS, KIP_966, NOT_PROVED, data_path, prove
 
 COMPLETENESS = {"leader_completeness", "electable_completeness", "consumers_read_consistently"}
+INVARIANTS = {i.name for i in DEFINITION.invariants}
+SERVES = {"electable_completeness", "logs_match_below_hwm", "consumers_read_consistently"}
+
+HOLES: dict[str, tuple[str, set[str]]] = {
+    # --- records -------------------------------------------------------------------------------------------
+    # A follower that has become one truncates to its own HWM, which can be behind.
+    "divergence_check": ("answer_fetch", SERVES | {"leader_completeness"}),
+    # A fetch of another epoch counts for the HWM.
+    "fetch_epoch_check": ("answer_fetch", {"logs_match_below_hwm", "consumers_read_consistently"}),
+    # A record of another leader is appended, or one in another place.
+    "fetch_response_check": (
+        "take_fetch_answer",
+        {
+            "leader_completeness",
+            "electable_completeness",
+            "logs_match_below_hwm",
+            "acknowledgement_means_min_isr_copies",
+        },
+    ),
+    # --- the high watermark --------------------------------------------------------------------------------
+    "hwm_needs_min_isr": ("answer_fetch", SERVES | {"leader_completeness"}),
+    "hwm_gate_is_committed_isr": (
+        "propose_expand",
+        SERVES | {"leader_completeness", "acknowledgement_means_min_isr_copies"},
+    ),
+    # Alone in the ISR a leader acknowledges what it alone holds.
+    "acks_all_needs_min_isr": ("take_fetch_answer", {"acknowledgement_means_min_isr_copies"}),
+    # What followers fetched in another epoch counts.
+    "fetch_state_per_epoch": ("replay_metadata", {"electable_completeness"}),
+    "re_election_forgets_fetches": ("replay_metadata", {"electable_completeness"}),
+    # --- the ISR: what a member lacks can be a loss only later, so a helper invariant is what breaks ---------
+    "join_at_hwm": (
+        "propose_expand",
+        {"acknowledgement_means_min_isr_copies", "the_electable_hold_what_is_committed"},
+    ),
+    "join_at_epoch_start": ("propose_expand", {"the_electable_hold_what_is_committed"}),
+    "proposal_outlives_known_metadata": ("replay_metadata", {"proposals_are_the_leaders"}),
+    "member_epoch_check": ("handle_alter_partition", {"electable_completeness"}),
+    "partition_epoch_check": ("handle_alter_partition", {"electable_completeness"}),
+    "ineligible_replica_check": ("handle_alter_partition", {"isr_members_are_eligible"}),
+    # --- who is eligible -----------------------------------------------------------------------------------
+    "unclean_registration": ("start_broker", {"electable_completeness"}),
+    # Unclean elections, of the last known leader, in place of recovery.
+    "unclean_recovery": ("unfence_broker", {"electable_completeness", "leader_completeness"}),
+    "isr_may_become_empty": ("fence_broker", {"elr_only_under_min_isr", "isr_and_elr_are_disjoint"}),
+    "eligible_leader_replicas": ("fence_broker", {"recovery_quorum_has_min_isr_members"}),
+    "last_known_elr": ("start_broker", {"recovery_quorum_has_min_isr_members"}),
+    "fenced_before_registration": ("start_broker", {"recovery_quorum_has_min_isr_members"}),
+    "clean_registration": ("start_broker", {"enough_are_electable"}),
+}
+"""Rules off to an action that does not keep everything then, and to the protocol's invariants that it does not keep.
+
+Two brokers, one record, min ISR 2. Helper invariants are named only where they have to be.
+"""
+
+ELSEWHERE = {
+    # With min ISR 1 a leader from the ELR is an ISR that is large enough.
+    "elr_follows_election": (2, 1, ["unfence_broker"], "elr_only_under_min_isr"),
+    # With two brokers and min ISR 2 nobody can be proposed while records are committed.
+    "hwm_over_maximal_isr": (3, 2, ["answer_fetch"], "leader_completeness"),
+}
+"""Rules that matter with other sizes: brokers and min ISR, and an action that does not keep an invariant then."""
+
+HARMLESS = {
+    # The controller looks again: who is eligible, and by which broker epoch; a partition epoch has one leader epoch.
+    "leader_eligible_check", "leader_epoch_match", "stale_fetch_check",
+    "leader_epoch_check", "sender_is_leader_check", "sender_epoch_check", "valid_isr_check",
+    # Whether somebody is elected soon, and who of several.
+    "election_on_unfencing", "leader_stays", "replica_order",
+    # Operators and unclean recovery are not granted; with unclean recovery nobody is elected uncleanly otherwise.
+    "reassignment_needs_min_isr", "reassignment_bumps_leader_epoch", "elr_within_replicas", "recovery_state_check",
+    "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check", "unclean_election_recovers",
+    "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced",
+    # Sessions are not in this protocol.
+    "live_session_check",
+}  # fmt: skip
+"""Rules that no proof here rests on, as others do the same, or what they are about is not granted."""
+
+NEEDED: dict[str, tuple[int, int, str]] = {
+    "registrations_are_the_brokers": (2, 1, "unfence_broker"),
+    "isr_has_its_leader": (2, 1, "fence_broker"),
+    "enough_are_remembered": (2, 1, "start_broker"),
+    "views_are_former_states": (2, 1, "handle_alter_partition"),
+    "only_leaders_have_followers": (2, 1, "take_alter_answer"),
+    "fetches_are_not_from_the_future": (2, 1, "write_acks_one"),
+    "proposals_are_the_leaders": (2, 1, "take_alter_answer"),
+    "a_proposal_waits_for_its_answer": (2, 1, "retry_alter_partition"),
+    "epochs_in_logs_ascend": (2, 1, "fence_broker"),
+    "logs_match": (2, 2, "answer_fetch"),
+    "records_are_their_leaders": (2, 1, "send_fetch"),
+    "a_leaders_epoch_starts_at_its_start_offset": (2, 1, "answer_fetch"),
+    "fetches_tell_the_log": (2, 1, "write_acks_one"),
+    "a_follower_has_what_it_fetched": (2, 1, "write_acks_one"),
+    "leaders_wait_for_the_electable": (3, 1, "write_acks_all"),
+    "the_electable_hold_what_can_be_committed": (2, 1, "answer_fetch"),
+    "the_electable_hold_what_is_committed": (2, 1, "take_fetch_answer"),
+    "leaders_hold_what_is_committed": (2, 1, "write_acks_one"),
+    "hwms_are_of_what_is_committed": (2, 1, "replay_metadata"),
+    "replicas_that_are_waited_for_hold_what_is_committed": (2, 1, "propose_expand"),
+    "acknowledged_is_committed": (2, 1, "replay_metadata"),
+}
+"""Helper invariants to brokers, records, and an action that does not keep the rest without them."""
 
 
 def test_a_leader_that_takes_an_answer_keeps_all_that_is_proved() -> None:
@@ -42,6 +145,45 @@ def test_budgets_do_not_matter() -> None:
         inputs = [n.value for n in graph.reachable([prop.node]) if n.op == "input"]
         read = {model.leaves[i].path for i in inputs if model.leaves[i].path.startswith("budgets.")}
         assert read <= allowed, prop.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEEDED)
+def test_every_helper_invariant_is_needed(name: str) -> None:
+    brokers, records, action = NEEDED[name]
+    result = prove(data_path(brokers, records, without=[name]), [action])
+    assert result.stopped_by is None
+    assert broken(result)
+
+
+def test_every_rule_and_helper_invariant_is_in_a_table() -> None:
+    assert set(NEEDED) == {i.name for i in HELPERS.invariants}
+    assert set(HOLES) | set(ELSEWHERE) | HARMLESS == KIP_966
+    assert len(HOLES) + len(ELSEWHERE) + len(HARMLESS) == len(KIP_966)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", HOLES)
+def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
+    action, properties = HOLES[rule]
+    result = prove(data_path(2, 1, off=[rule]), [action])
+    found = set(broken(result))
+    assert result.stopped_by is None
+    assert found & INVARIANTS == properties & INVARIANTS
+    assert properties <= found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ELSEWHERE)
+def test_a_hole_that_needs_another_size(rule: str) -> None:
+    brokers, min_isr, actions, name = ELSEWHERE[rule]
+    assert set(actions) <= broken(prove(data_path(brokers, 1, min_isr, off=[rule]), actions))[name]
+
+
+@pytest.mark.slow
+def test_other_rules_break_no_proof() -> None:
+    """Not even where all of them are off at once."""
+    assert prove(data_path(2, 1, off=HARMLESS)).proved
 
 
 def explored(**parameters: int) -> SearchResult:
