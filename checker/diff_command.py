@@ -81,7 +81,7 @@ def diff(
                 output.say(line)
             statuses.append(status)
             results.append(result)
-            if status in (Status.INTERRUPTED, Status.INCONCLUSIVE):
+            if result["stopped_by"]:
                 break
     finally:
         output.write(results)
@@ -192,9 +192,12 @@ def _compare(
             yield f"{name}: equal in {what} ({found.seconds:.1f} s): {', '.join(equal)}"
 
     status = {
-        None: Status.VIOLATED if different or apart else Status.AS_PROMISED,
-        "interrupted": Status.INTERRUPTED,
-    }.get(found.stopped_by, Status.INCONCLUSIVE)
+        "different": Status.VIOLATED,
+        "equal": Status.AS_PROMISED,
+        "inconclusive": Status.INCONCLUSIVE,
+    }[verdict]
+    if found.stopped_by == "interrupted":
+        status = Status.INTERRUPTED
     result = {
         "scenario": first.scenario.name,
         "protocol": first.scenario.definition.name,

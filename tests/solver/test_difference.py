@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from checker import docs, scenarios
 from checker.request import Overrides, Request
-from checker.solver.difference import differences
+from checker.solver import difference
+from checker.solver.difference import Differences, differences
 from checker.solver.limits import Limits
 from model.language import LanguageError, Model
 from model.language.interpreter import Interpreter
@@ -107,6 +110,19 @@ def test_the_command(highwater) -> None:  # type: ignore[no-untyped-def]
     assert [r["rule"] for r in run.results] == ["unclean_recovery"]
     run = highwater("diff", CONTROLLER, "--profile", "kafka_trunk_2024_10", "--limit-seconds", "0.01")
     assert run.status == 3
+
+
+def test_a_difference_counts_however_the_comparison_ended(highwater, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """A limit that is reached later takes nothing away from it."""
+
+    def stopped(*models: Model, **options: Any) -> Differences:
+        found = differences(*models, **{**options, "actions": ["alter_partition"]})
+        return replace(found, stopped_by="seconds")
+
+    monkeypatch.setattr(difference, "differences", stopped)
+    run = highwater("diff", CONTROLLER, "--rule", "member_epoch_check=off")
+    assert run.status == 1
+    assert "stopped (seconds) after 1 actions" in run.out
 
 
 def test_two_profiles_or_scenarios(highwater) -> None:  # type: ignore[no-untyped-def]
