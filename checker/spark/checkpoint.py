@@ -123,7 +123,7 @@ class Checkpoint:
             if version != FORMAT:
                 raise InputError(f"--checkpoint {self.directory}: written by another version ({version})")
             run = Run(**plain)
-            if not (isinstance(run.shift, int) and 0 < run.shift < 32 and isinstance(run.words, int)):
+            if not (isinstance(run.shift, int) and 0 < run.shift <= 16 and isinstance(run.words, int)):
                 raise ValueError("numbers")
             return run
         except OSError as wrong:
