@@ -101,6 +101,8 @@ def gate(
         output.say(line)
     for line in written:
         output.say(line)
+    if found.interrupted:
+        click.echo("highwater: interrupted", err=True)
     if github:
         for line in report.github(found):
             output.say(line)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from model.language import graph
 from model.language.graph import Node
-from model.language.model import Instance, Model, trace_instance
+from model.language.model import Instance, Model, parameter_values, trace_instance
 from model.language.tracing import guards_so_far
-from model.language.types import Type
 from model.language.values import watching
 
 GUARD, BRANCH = "guard", "branch"
@@ -65,10 +64,12 @@ def _branches(model: Model, instance: Instance) -> Iterator[Question]:
         nodes = (graph.and_(before, condition), graph.and_(before, graph.not_(condition)), graph.FALSE)
         found[where, condition.id] = Question(Site(BRANCH, where, "where", name), nodes)
 
-    choice = {}
-    for parameter, value in instance.parameters.items():
-        domain = getattr(model.protocol, instance.action.domains[parameter])
-        choice[parameter] = (domain.lift(value) if isinstance(domain, Type) else value, value)
+    choice = {
+        parameter: next(
+            v for v in parameter_values(model.protocol, instance.action, parameter) if v[1] == value
+        )
+        for parameter, value in instance.parameters.items()
+    }
     with watching(watch):
         trace_instance(model.protocol, model.leaves, model.inputs, instance.action, choice)
     yield from found.values()

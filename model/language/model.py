@@ -123,17 +123,9 @@ class Model:
         raise LanguageError(f"{self.protocol.name} has no property {name!r} here; it has {known}")
 
     def _trace_action(self, action: Action) -> Iterable[Instance]:
-        domains = []
-        for name, attribute in action.domains.items():
-            domain = getattr(self.protocol, attribute, None)
-            if domain is None:
-                raise LanguageError(
-                    f"{action.name}: parameter {name!r} ranges over {attribute!r}, which define() does not set"
-                )
-            domains.append(
-                [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
-            )
-        for choice in itertools.product(*domains):
+        for choice in itertools.product(
+            *(parameter_values(self.protocol, action, p) for p in action.domains)
+        ):
             instance = trace_instance(
                 self.protocol,
                 self.leaves,
@@ -193,6 +185,20 @@ def _input(number: int, leaf: Leaf) -> Node:
     if leaf.low == leaf.high:
         return graph.const(leaf.low, leaf.sort)
     return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
+
+
+def parameter_values(protocol: Protocol, action: Action, parameter: str) -> list[tuple[Any, Any]]:
+    """The values of an action's parameter, each as a symbolic value and as a plain one.
+
+    LanguageError where ``define`` sets nothing that it ranges over.
+    """
+    attribute = action.domains[parameter]
+    domain = getattr(protocol, attribute, None)
+    if domain is None:
+        raise LanguageError(
+            f"{action.name}: parameter {parameter!r} ranges over {attribute!r}, which define() does not set"
+        )
+    return [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
 
 
 def _parameter(value: Any) -> tuple[Any, Any]:

@@ -402,3 +402,12 @@ def test_lines_are_in_the_order_of_the_source(project: Path) -> None:
     numbers = [int(line.split()[0]) for line in lines(found, full=True) if line[:8].strip().isdigit()]
     assert numbers == sorted(numbers)
     assert len(numbers) >= 6
+
+
+def test_a_parameter_that_ranges_over_some_sets() -> None:
+    """Not over all values of a type, but over those that ``define`` lists, as a reassignment's targets."""
+    found = Coverage()
+    request = Request.of(find("replication/reassign-fencing"), Overrides())
+    add_scenario(found, request, SearchOptions(limit_states=50), rules=False, quiet=True)
+    asked = {site.name for site in found.sites if site.action == "reassign"}
+    assert {"every replica of the target is registered", "where"} <= asked
