@@ -137,7 +137,8 @@ class ModelMachine(RuleBasedStateMachine):
         __tracebackhide__ = True
         best = self.best.get(name)
         if best is None or len(self.path) <= len(best.path):
-            path = shrunk(self.path, lambda path: self._again(path, name))
+            straight = self._again(self.path, name) or self.path
+            path = shrunk(straight, lambda path: self._again(path, name))
             best = self.best[name] = Violation(name, self.initial, tuple(path))
         example = counterexample.follow(self.model, self.interpreter, best)
         told = "\n".join(counterexample.plain(self.model, example))
@@ -146,17 +147,26 @@ class ModelMachine(RuleBasedStateMachine):
         raise self.failures[name](told, example, best)
 
     def _again(self, path: Sequence[int], name: str) -> list[int] | None:
-        """Take those of these steps that can be taken, up to a violation; None where they come to none."""
-        state, taken = self.initial, []
+        """Take those of these steps that can be taken, up to a violation; None where they come to none.
+
+        Steps that lead back to a state where the run has been are left out.
+        """
+        states, taken = [self.initial], list[int]()
         for number in path:
-            if number in self.interpreter.enabled(state):
-                after = self.interpreter.step(state, number).state
-                if after is not None:
-                    taken.append(number)
-                    state = after
-                    if name in self.interpreter.violated(state):
-                        return taken
-        if name == DEADLOCK and not self.interpreter.enabled(state):
+            after = None
+            if number in self.interpreter.enabled(states[-1]):
+                after = self.interpreter.step(states[-1], number).state
+            if after is None:
+                continue
+            if after in states:
+                been = states.index(after)
+                del states[been + 1 :], taken[been:]
+                continue
+            taken.append(number)
+            states.append(after)
+            if name in self.interpreter.violated(after):
+                return taken
+        if name == DEADLOCK and not self.interpreter.enabled(states[-1]):
             return taken
         return None
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from checker.problems import InputError
 from checker.testing import ModelMachine, Violated, machine
 from checker.testing.shrinking import shrunk
-from model.language import Bool, Int, Protocol, State, Struct, action, invariant, require
+from model.language import Bool, Int, Protocol, State, Struct, action, invariant, require, where
 from tests.zoo import Counters
 from traces.replay import replay
 
@@ -174,6 +174,43 @@ def test_a_run_to_a_deadlock_is_shrunk() -> None:
     failure = violated(made)
     assert failure.counterexample.name == "deadlock"
     assert len(failure.violation.path) == 2 < longest
+
+
+class Turning(Protocol):
+    """A wheel of three places, each of which leads to the next only; it can break at the first one."""
+
+    name = "turning"
+
+    def define(self) -> Struct:
+        return Struct("State", place=Int(0, 2), broken=Bool)
+
+    def initial(self) -> list[dict[str, object]]:
+        return [{"place": 0, "broken": False}]
+
+    @action()
+    def turn(self, s: State) -> None:
+        require("it is not broken", ~s.broken)
+        s.next.place = where(s.place == 2, 0, s.place + 1)
+
+    @action()
+    def smash(self, s: State) -> None:
+        require("it is at the first place", s.place == 0)
+        require("it is not broken", ~s.broken)
+        s.next.broken = True
+
+
+def test_a_run_that_comes_back_to_a_state_is_cut_there() -> None:
+    """No piece of it can be left out but a whole turn."""
+    run = machine(Turning, deadlock=True)()
+    run.initial = run.model.initial[0]
+    turn, smash = (
+        next(n for n, i in enumerate(run.model.instances) if str(i) == f"{name}()")
+        for name in ("turn", "smash")
+    )
+    run.path = [*[turn] * 21, smash]
+    with pytest.raises(Violated) as caught:
+        run._fail("deadlock")
+    assert caught.value.violation.path == (smash,)
 
 
 @invariant("test")
