@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from checker.interruption import interruption
 from checker.problems import InputError
 from checker.spark.package import package
 from checker.spark.partition import partition_keys
@@ -88,20 +89,28 @@ class Session:
         conf = SparkConf(loadDefaults=False).setMaster(self.master)
         for key, value in {**_CONFIGURATION, **(_LOCAL if self.master.startswith("local[") else {})}.items():
             conf.set(key, value)
-        before = signal.getsignal(signal.SIGINT)
-        try:
-            gateway = launch_gateway(conf=conf, popen_kwargs={"stdout": self._log, "stderr": self._log})
-            context = SparkContext(gateway=gateway, conf=conf)
-            context.setLogLevel("ERROR")
-            if not local:
-                context.addPyFile(str(package(Path(self._directory.name))))
-            return SparkSession(context)
-        except Exception as wrong:
-            raise InputError(f"--spark-master {self.master}: Spark does not start: {cause(wrong)}") from None
-        finally:
-            # Spark sets a handler that cancels jobs; what Ctrl-C does is decided by the search.
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, before)
+        interrupted = threading.Event()
+        # Ctrl-C waits for the start to end: in the middle of it Spark would log tracebacks of its own.
+        with interruption(interrupted.set):
+            ours = signal.getsignal(signal.SIGINT)
+            try:
+                gateway = launch_gateway(conf=conf, popen_kwargs={"stdout": self._log, "stderr": self._log})
+                context = SparkContext(gateway=gateway, conf=conf)
+                # Spark has set a handler that cancels jobs; what Ctrl-C does is decided here, and by the search.
+                if threading.current_thread() is threading.main_thread():
+                    signal.signal(signal.SIGINT, ours)
+                context.setLogLevel("ERROR")
+                if not local:
+                    context.addPyFile(str(package(Path(self._directory.name))))
+                started = SparkSession(context)
+            except Exception as wrong:
+                raise InputError(
+                    f"--spark-master {self.master}: Spark does not start: {cause(wrong)}"
+                ) from None
+        if interrupted.is_set():
+            started.stop()
+            raise KeyboardInterrupt
+        return started
 
     def _await_executors(self) -> None:
         """Wait until there is something to run on, and for those that come right after the first.
