@@ -131,7 +131,8 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Bool:
 def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Bool:
     """What a leader can commit without a further fetch of somebody who can be elected, that one holds.
 
-    So does the leader of a later epoch. And a follower that truncates keeps it.
+    So does the leader of a later epoch; and, as long as no log is lost, everybody who has fetched it. A follower that
+    truncates keeps it.
     """
     held = []
     for quorum in quorums(m, s):

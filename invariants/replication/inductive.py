@@ -1,7 +1,8 @@
 """What makes the invariants inductive: helper invariants, and properties of steps, by protocol.
 
 An invariant can hold in every reachable state and yet not be kept from one that is not reachable. A helper
-invariant excludes such states. It is proved together with the others, so nothing is assumed.
+invariant excludes such states. It is proved together with the others, so nothing is assumed. Those of the protocol
+of messages are in ``knowledge``, ``histories`` and ``commits``.
 """
 
 from __future__ import annotations

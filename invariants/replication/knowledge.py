@@ -276,8 +276,8 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Bool:
             & (sent.broker_epoch == broker.epoch)
         )
         answered = answer.leader_epoch == view.leader_epoch
-        known_newer = (answer.partition_epoch >= view.partition_epoch) & (answer.isr <= m.maximal_isr(broker))
-        answered &= implies(answer.outcome == "COMMITTED", known_newer)
+        fits = (answer.partition_epoch >= view.partition_epoch) & (answer.isr <= m.maximal_isr(broker))
+        answered &= implies(answer.outcome == "COMMITTED", fits)
         outdated = view.partition_epoch < s.partition.partition_epoch
         stands = where(
             request.is_some,
