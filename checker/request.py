@@ -126,6 +126,10 @@ class Request:
         """The same without reduction by symmetry; where that changes it, counts are no longer promised."""
         return replace(self, symmetry=False, counts_promised=False) if self.symmetry else self
 
+    def with_rules(self, rules: Mapping[str, bool]) -> Request:
+        """The same with some rules switched, to be compared with another: of its states nothing is asked."""
+        return replace(self, rules={**self.rules, **rules}, invariants=(), as_written=False)
+
     def invariants_only(self, why: str) -> Request:
         """The same without liveness properties; InputError, with the reason, where nothing else was named."""
         if self.liveness and not (self.invariants or self.deadlock):

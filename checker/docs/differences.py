@@ -8,7 +8,6 @@ from functools import cache
 
 from checker import scenarios
 from checker.counterexample import Counterexample, follow_all
-from checker.diff_command import with_rules
 from checker.docs import defects, trunk_findings
 from checker.native import search
 from checker.request import Overrides, Request
@@ -112,7 +111,7 @@ def _place(rule: str) -> tuple[str, dict[str, int]]:
 def compared(rule: str, base: str = TEXT) -> Compared:
     """Ask Z3 about a rule that is taken over alone."""
     first = _request(_place(rule), base)
-    second = with_rules(first, {rule: not first.rules[rule]})
+    second = first.with_rules({rule: not first.rules[rule]})
     one, two = with_helpers(first).model(), second.model()
     found = None if only_in_one(one, two) else differences(one, two)
     return Compared(rule, base, one, two, found)

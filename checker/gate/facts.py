@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import checker
-from checker import check_command, counterexample, engines
+from checker import counterexample, engines, exploration
 from checker.gate.entries import PROOF, Entry
 from checker.gate.fingerprints import Fingerprints
 from checker.gate.restored import RestoredModel, UnknownImageError
@@ -114,7 +114,7 @@ def _scenario(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes:
         symmetry=request.symmetry,
         deadlock=request.deadlock,
     )
-    model, outcome = check_command.explore(request, "native", engines.search("native"), options, quiet=True)
+    model, outcome = exploration.explore(request, "native", engines.search("native"), options, quiet=True)
     if model is not None and outcome.result.stopped_by in (None, "violation"):
         ran.broken = outcome.broken
         ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.examples}

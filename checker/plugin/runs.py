@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from checker import counterexample, engines, report
-from checker.check_command import explore
+from checker.exploration import explore
 from checker.problems import InputError
 from checker.request import Overrides, Request
 from checker.results import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checker import check_command
+from checker import exploration
 from checker.counterexample import Counterexample, Step
 from checker.request import Overrides, Request
 from checker.results import Outcome
@@ -69,6 +69,6 @@ def test_an_interrupt_outside_the_search_is_an_outcome_too(monkeypatch, where):
 
     if where == "tracing":
         monkeypatch.setattr(Request, "model", interrupt)
-    _, ended = check_command.explore(request, "native", interrupt, SearchOptions(), quiet=True)
+    _, ended = exploration.explore(request, "native", interrupt, SearchOptions(), quiet=True)
     assert (ended.verdict, ended.status) == ("inconclusive", Status.INTERRUPTED)
     assert ended.as_json()["distinct_states"] == 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from checker import bench, bench_proofs
-from checker.bench_figures import Run, measure
-from checker.bench_proofs import Proof
+from checker.bench import page, proofs
+from checker.bench.figures import Run, measure
+from checker.bench.proofs import Proof
 
 
 @pytest.mark.slow
 def test_each_case_is_a_request_that_can_be_made() -> None:
-    for proof in (bench_proofs.BOUNDED, *bench_proofs.INDUCTIONS, *bench_proofs.DIFFERENCES):
+    for proof in (proofs.BOUNDED, *proofs.INDUCTIONS, *proofs.DIFFERENCES):
         command, *rest = proof.arguments
         with pytest.raises(RuntimeError, match="ended with status 3"):  # a limit was reached: it was accepted
             measure((command, *rest, "--limit-seconds", "0.001"))
@@ -22,10 +22,10 @@ def test_a_measured_row_says_what_was_found() -> None:
     run = measure(asked.arguments)
     assert run.processor > 0
     assert run.wall > 0
-    row = bench_proofs._row(asked, [run])
+    row = proofs._row(asked, [run])
     assert row.startswith("| small | holds; to depth 5 0.")
     assert row.endswith("| soon |")
-    sums = bench_proofs._sums(
+    sums = proofs._sums(
         [[Run(1.0, 2.0, 9, []), Run(3.0, 4.0, 9, [])], [Run(5.0, 6.0, 8, []), Run(7.0, 8.0, 10, [])]]
     )
     assert sums == [Run(6.0, 8.0, 9, []), Run(10.0, 12.0, 10, [])]
@@ -33,6 +33,6 @@ def test_a_measured_row_says_what_was_found() -> None:
 
 def test_a_part_that_is_measured_alone_replaces_itself() -> None:
     text = "# Benchmarks\n\nwords\n\n## One\n\nold\n\n## Two\n\nkept\n"
-    assert bench.with_section(text, "## One", "## One\n\nnew\n") == text.replace("old", "new")
-    assert bench.with_section(text, "## Two", "## Two\n\nnew\n") == text.replace("kept", "new")
-    assert bench.with_section(text, "## Three", "## Three\n\nmore\n") == text + "\n## Three\n\nmore\n"
+    assert page.with_section(text, "## One", "## One\n\nnew\n") == text.replace("old", "new")
+    assert page.with_section(text, "## Two", "## Two\n\nnew\n") == text.replace("kept", "new")
+    assert page.with_section(text, "## Three", "## Three\n\nmore\n") == text + "\n## Three\n\nmore\n"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from checker import replay_command
 from checker.cli import cli
+from checker.commands import replay as replay_command
 from tests.traces.recorded import made, write
 from traces.inputs import Input
 

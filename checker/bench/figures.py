@@ -37,7 +37,7 @@ def measure(arguments: Sequence[str], status: int = 0) -> Run:
         options = [*arguments, "--quiet", "--json", str(output)]
         started = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-m", "checker.bench_figures", str(memory), *options], stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "checker.bench.figures", str(memory), *options], stdout=subprocess.DEVNULL
         )
         _, ended, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started

@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from checker.bench_figures import spread
+from checker.bench.figures import spread
 from checker.memory import peak_memory
 from traces.generation import write_log
 from traces.kafka.metadata_log import open_metadata_log
@@ -47,7 +47,7 @@ def replay_log(directory: Path) -> dict[str, Any]:
 
 def measure_replay(directory: Path) -> dict[str, Any]:
     """Replay a log in a process started afresh; RuntimeError where it fails or something is not explained."""
-    command = [sys.executable, "-m", "checker.bench_replay", str(directory)]
+    command = [sys.executable, "-m", "checker.bench.replay", str(directory)]
     found = subprocess.run(command, check=False, stdout=subprocess.PIPE)
     if found.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with status {found.returncode}")

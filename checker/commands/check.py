@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import click
 
-from checker import counterexample, engines, report, scenarios
+from checker import report, scenarios
 from checker.engines import Engine
+from checker.exploration import explore
 from checker.options import (
     first_option,
     json_option,
@@ -19,13 +20,11 @@ from checker.options import (
 )
 from checker.output import JsonOutput
 from checker.problems import InputError
-from checker.progress import Reporter
-from checker.request import Overrides, Request
+from checker.request import Overrides
 from checker.results import Outcome
-from checker.search import SearchOptions, SearchResult
+from checker.search import SearchOptions
 from checker.status import Status, worst
 from checker.trace_output import TraceOutput, trace_option
-from model.language.model import Model
 
 
 @click.command(short_help="Explore scenarios exhaustively.")
@@ -93,24 +92,3 @@ def check(
         if outcomes:
             report.finish(outcomes, output, quiet=quiet)
     return worst(outcome.status for outcome in outcomes)
-
-
-def explore(
-    request: Request, engine: str, search: engines.Search, options: SearchOptions, *, quiet: bool
-) -> tuple[Model | None, Outcome]:
-    """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
-    model: Model | None = None
-    result = SearchResult(stopped_by="interrupted")
-    try:
-        model = request.model()
-        with Reporter(request.scenario.name, quiet=quiet) as progress:
-            result = search(model, options, progress)
-            if model.liveness:
-                from checker.liveness import decide
-
-                decide(model, engines.explore(engine), options, result, progress)
-    except KeyboardInterrupt:
-        pass
-    examples = () if model is None else counterexample.follow_all(model, result.violations)
-    ruled_out = () if model is None else tuple(model.ruled_out)
-    return model, Outcome(request, engine, result, examples, options.stop_at_first, ruled_out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -68,7 +68,7 @@ def diff(
     pairs = [("", second)]
     if each_rule:
         changed = [rule for rule, on in second.rules.items() if first.rules[rule] != on]
-        pairs = [(rule, with_rules(first, {rule: second.rules[rule]})) for rule in changed]
+        pairs = [(rule, first.with_rules({rule: second.rules[rule]})) for rule in changed]
     results: list[dict[str, Any]] = []
     statuses: list[Status] = []
     from checker.solver.limits import Limits
@@ -119,14 +119,9 @@ def _requests(
             )
         second = Request.of(scenario, switched)
         values = other.rule_values(other.profile, other.rules)
-        return first, replace(with_rules(second, {**values, **switched.rules}), profile=other.profile)
+        return first, replace(second.with_rules({**values, **switched.rules}), profile=other.profile)
     second = Request.of(scenario, Overrides.parse(settings, rules, b or profile or base))
-    return first, with_rules(second, {})
-
-
-def with_rules(request: Request, rules: Mapping[str, bool]) -> Request:
-    """The request with some rules switched, to be compared with another: of its states nothing is asked."""
-    return replace(request, rules={**request.rules, **rules}, invariants=(), as_written=False)
+    return first, second.with_rules({})
 
 
 def _is_scenario(name: str) -> bool:

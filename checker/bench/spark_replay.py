@@ -1,4 +1,4 @@
-"""What the replay of a large log takes on Spark: ``python -m checker.bench --only-spark-replay``."""
+"""What the replay of a large log takes on Spark: ``python -m checker.bench --only spark-replay``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from checker.bench_figures import spread
+from checker.bench.figures import spread
 from checker.spark.replay import SparkReplay
 from checker.spark.session import close, session
 from traces.generation import write_log
@@ -45,7 +45,7 @@ def lines(repeat: int = REPEAT, master: str = MASTER) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         write_log(Path(folder), records=RECORDS)
         for _ in range(repeat):
-            command = [sys.executable, "-m", "checker.bench_spark_replay", folder, master]
+            command = [sys.executable, "-m", "checker.bench.spark_replay", folder, master]
             runs.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
     if any(run["unexplained"] for run in runs):
         raise RuntimeError("records of a generated log are not explained")

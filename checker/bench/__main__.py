@@ -1,0 +1,40 @@
+"""``python -m checker.bench``: measure, and write what was measured into docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import click
+
+from checker.bench import exploration, liveness, proofs, replay
+from checker.bench.page import PAGE, machine, write_section
+
+PARTS = {"exploration": exploration, "replay": replay, "liveness": liveness, "proofs": proofs}
+ON_SPARK = "spark-replay"
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="One run of each, and nothing written.")
+@click.option(
+    "--only",
+    type=click.Choice([*PARTS, ON_SPARK]),
+    help=f"One part; {ON_SPARK} is printed only, and measured only where it is asked for.",
+)
+def main(quick: bool, only: str | None) -> None:
+    """Measure, show the rows as they come, and write each part that is done."""
+    if only == ON_SPARK:
+        from checker.bench import spark_replay  # its packages are an extra
+
+        for line in spark_replay.lines(1 if quick else spark_replay.REPEAT):
+            click.echo(line)
+        return
+    for part in [PARTS[only]] if only else PARTS.values():
+        rows = []
+        for row in part.rows(1 if quick else part.REPEAT):
+            rows.append(row)
+            click.echo(row)
+        if not quick:
+            write_section(part.HEADING, part.section(rows, machine()))
+            click.echo(f"wrote docs/{PAGE.name}: {part.HEADING.removeprefix('## ')}")
+
+
+if __name__ == "__main__":
+    main()

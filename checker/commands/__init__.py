@@ -1,0 +1,1 @@
+"""The commands of ``highwater``, a module each. Nothing imports them but ``checker.cli``."""

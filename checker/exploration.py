@@ -1,0 +1,34 @@
+"""A request explored: traced, searched, and its runs to violations followed."""
+
+from __future__ import annotations
+
+from checker import counterexample, engines
+from checker.progress import Reporter
+from checker.request import Request
+from checker.results import Outcome
+from checker.search import SearchOptions, SearchResult
+from model.language.model import Model
+
+
+def explore(
+    request: Request, engine: str, search: engines.Search, options: SearchOptions, *, quiet: bool
+) -> tuple[Model | None, Outcome]:
+    """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
+    model: Model | None = None
+    result = SearchResult(stopped_by="interrupted")
+    try:
+        model = request.model()
+        with Reporter(request.scenario.name, quiet=quiet) as progress:
+            result = search(model, options, progress)
+            if model.liveness:
+                from checker.liveness import decide
+
+                decide(model, engines.explore(engine), options, result, progress)
+    except KeyboardInterrupt:
+        pass
+    examples = () if model is None else counterexample.follow_all(model, result.violations)
+    ruled_out = () if model is None else tuple(model.ruled_out)
+    return model, Outcome(request, engine, result, examples, options.stop_at_first, ruled_out)
+
+
+__all__ = ["explore"]
