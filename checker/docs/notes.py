@@ -64,6 +64,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "AlterPartition and its epochs",
         (
             "stale-partition-epoch",
+            "resent-epochs",
             "stale-epochs",
             "stale-leader-epoch",
             "former-leader",
@@ -225,8 +226,15 @@ _NOTES: dict[str, str] = {
         "ISR already; so the HWM must wait for it."
     ),
     "stale-partition-epoch": (
-        "B8. An AlterPartition was lost for the leader but reaches the controller late, after the partition "
-        "has changed. Only the partition epoch tells, as the leader epoch is the same."
+        "B8. The answer to an AlterPartition is lost, and the leader sends it again. Until that arrives the "
+        "partition has changed, and the leader has replayed it and commits without the replica. Only the partition "
+        "epoch tells, as the leader epoch is the same."
+    ),
+    "resent-epochs": (
+        "903.3 says that an AlterPartition gives each member's broker epoch, not which one when it is sent again. "
+        "Since broker 2 was proposed it has lost its log, registered anew and fetched from the start. With the epoch "
+        "of that fetch the controller takes it, although the HWM has passed what it has now. Kafka's leader sends again "
+        "what it sent at first."
     ),
     "stale-epochs": (
         "B8. The leader was fenced and elected again while its request was under way; meanwhile it has "

@@ -137,6 +137,8 @@ class Cluster(Protocol):
         self.min_isr_config = Int(low, max(low, high))
         self.min_isr_values = range(low, high + 1)
         partition_epoch = Int(0, p.max_partition_epoch)
+        self.broker_epoch = Int(0, p.max_broker_epoch)
+        self.member_epochs = Array(self.broker, Option(self.broker_epoch))
 
         # What a broker knows of the metadata log: a prefix of it, of which only the result counts.
         self.view = Struct(
@@ -148,19 +150,19 @@ class Cluster(Protocol):
             replicas=t.brokers,
             min_isr=self.min_isr_config,
             active=t.brokers,
-            epochs=Array(self.broker, Int(0, p.max_broker_epoch)),
+            epochs=Array(self.broker, self.broker_epoch),
         )
         # What a leader knows of a follower since its leader epoch began.
         self.fetch_state = Struct(
             "FetchState",
             leo=Option(self.offset),
-            broker_epoch=Int(0, p.max_broker_epoch),
+            broker_epoch=self.broker_epoch,
             **self._only({"in_epoch": Bool, "caught_up": Bool}),
         )
         self.broker_type = Struct(
             "Broker",
             status=Status,
-            epoch=Int(0, p.max_broker_epoch),
+            epoch=self.broker_epoch,
             log=self.log,
             flushed=self.offset,
             hwm=self.offset,
@@ -169,7 +171,7 @@ class Cluster(Protocol):
             leso=self.offset,
             proposed=self.some_isr,
             followers=Array(self.broker, self.fetch_state),
-            **self._only({"ahead": Bool}),
+            **self._only({"ahead": Bool, "proposed_epochs": self.member_epochs}),
         )
         self.fetch_request = Struct(
             "FetchRequest",
@@ -177,7 +179,7 @@ class Cluster(Protocol):
             leader_epoch=self.leader_epoch,
             offset=self.offset,
             last_epoch=self.some_epoch,
-            broker_epoch=Int(0, p.max_broker_epoch),
+            broker_epoch=self.broker_epoch,
         )
         # Either a record (none at the leader's log end), or where the logs diverge.
         self.fetch_response = Struct(
@@ -194,9 +196,9 @@ class Cluster(Protocol):
             "AlterPartition",
             leader_epoch=self.leader_epoch,
             partition_epoch=partition_epoch,
-            broker_epoch=Int(0, p.max_broker_epoch),
+            broker_epoch=self.broker_epoch,
             isr=t.brokers,
-            epochs=Array(self.broker, Option(Int(0, p.max_broker_epoch))),
+            epochs=self.member_epochs,
         )
         self.alter_response = Struct(
             "AlterPartitionAnswer",
@@ -232,11 +234,14 @@ class Cluster(Protocol):
 
         ``in_epoch``: the follower has fetched in the leader epoch. ``caught_up``: it was at the leader's log end.
         ``ahead``: the view has an answer to an AlterPartition that the broker has not replayed as metadata.
+        ``proposed_epochs``: the broker epochs given with the proposed ISR. Only what was lost can be sent again and
+        accepted.
         """
         wanted = {
             "in_epoch": not self.on("re_election_forgets_fetches"),
             "caught_up": self.on("hwm_waits_for_caught_up"),
             "ahead": not self.on("proposal_outlives_known_metadata"),
+            "proposed_epochs": self.on("proposal_keeps_its_epochs") and self.p.losses > 0,
         }
         return {name: value for name, value in fields.items() if wanted[name]}
 
@@ -268,7 +273,7 @@ class Cluster(Protocol):
                 {"leo": None, "broker_epoch": 0, **self._only({"in_epoch": False, "caught_up": b in isr})}
                 for b in range(p.brokers)
             ],
-            **self._only({"ahead": False}),
+            **self._only({"ahead": False, "proposed_epochs": [None] * p.brokers}),
         }
         state = {
             "registrations": [registration] * p.brokers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, least, require, spend, where
+from model.language import Option, State, action, least, require, spend, where
 from model.language.values import Bool as Truth
 from model.language.values import Int as Number
 from model.language.values import StructValue
@@ -146,26 +146,31 @@ class Fetching(Lifecycle):
 
     # --- the ISR ----------------------------------------------------------------------------------
 
-    def propose(self, s: State, leader: Number, isr: Any) -> None:
-        """B7, 903.3. Send an AlterPartition; one at a time."""
+    def member_epochs_in(self, leader: Number, broker: StructValue, isr: Any) -> Any:
+        """903.3. The broker epoch that an AlterPartition gives each ISR member: that of its last fetch."""
+        option = Option(self.broker_epoch)
+        return self.member_epochs.lift(
+            [
+                where(
+                    leader == b,
+                    option.some(broker.epoch),
+                    where(
+                        isr.has(b) & broker.followers[b].leo.is_some,
+                        option.some(broker.followers[b].broker_epoch),
+                        option.none(),
+                    ),
+                )
+                for b in self.broker
+            ]
+        )
+
+    def propose(self, s: State, leader: Number, isr: Any, epochs: Any) -> None:
+        """B7. Send an AlterPartition; one at a time."""
         broker = s.brokers[leader]
         require(
             "no AlterPartition is under way",
             s.alter_requests[leader].is_none & s.alter_responses[leader].is_none,
         )
-        option = self.alter_request.fields["epochs"].element  # type: ignore[attr-defined]
-        epochs = [
-            where(
-                leader == b,
-                option.some(broker.epoch),
-                where(
-                    isr.has(b) & broker.followers[b].leo.is_some,
-                    option.some(broker.followers[b].broker_epoch),
-                    option.none(),
-                ),
-            )
-            for b in self.broker
-        ]
         s.next.alter_requests[leader] = self.alter_request(
             leader_epoch=broker.view.leader_epoch,
             partition_epoch=broker.view.partition_epoch,
@@ -189,8 +194,9 @@ class Fetching(Lifecycle):
         require("the follower is a replica", broker.view.replicas.has(f))
         require("the follower is eligible", self.is_eligible(leader, broker, f))
         isr = broker.view.isr.with_(f)
-        self.propose(s, leader, isr)
-        self.settle(s, leader, broker.replace(proposed=isr))
+        epochs = self.member_epochs_in(leader, broker, isr)
+        self.propose(s, leader, isr, epochs)
+        self.settle(s, leader, broker.replace(proposed=isr, **self._only({"proposed_epochs": epochs})))
 
     @action(
         "B7", says="leader {leader} proposes to take broker {f} out of the ISR", leader="broker", f="broker"
@@ -205,19 +211,24 @@ class Fetching(Lifecycle):
         require("the follower lags", leo.is_none | (leo.value < broker.log.length))
         spend(s, "shrinks")
         isr = broker.view.isr.without(f)
-        self.propose(s, leader, isr)
+        epochs = self.member_epochs_in(leader, broker, isr)
+        self.propose(s, leader, isr, epochs)
         followers = broker.followers
         if self.on("hwm_waits_for_caught_up"):
             followers = followers.set(f, followers[f].replace(caught_up=False))
-        self.settle(s, leader, broker.replace(proposed=isr, followers=followers))
+        kept = self._only({"proposed_epochs": epochs})
+        self.settle(s, leader, broker.replace(proposed=isr, followers=followers, **kept))
 
-    @action("841.3", says="leader {leader} sends its AlterPartition again", leader="broker")
+    @action("841.3, 903.3", says="leader {leader} sends its AlterPartition again", leader="broker")
     def retry_alter_partition(self, s: State, leader: Number) -> None:
         """A proposal without an answer, or with one that says nothing against it, is sent again."""
         broker = s.brokers[leader]
         require("the broker takes itself for the leader", self.leads(leader, broker))
         require("something is proposed", broker.proposed.is_some)
-        self.propose(s, leader, broker.proposed.value)
+        isr = broker.proposed.value
+        kept = "proposed_epochs" in self.broker_type.fields
+        epochs = broker.proposed_epochs if kept else self.member_epochs_in(leader, broker, isr)
+        self.propose(s, leader, isr, epochs)
 
     @action("841.3", says="leader {leader} takes the answer to its AlterPartition", leader="broker")
     def take_alter_answer(self, s: State, leader: Number) -> None:
@@ -246,7 +257,7 @@ class Fetching(Lifecycle):
             leader,
             broker.replace(
                 view=where(takes, view, broker.view),
-                proposed=where(takes | reverts, None, broker.proposed),
+                **self.proposal(broker, takes | reverts),
                 **extra,
             ),
         )

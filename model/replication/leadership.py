@@ -86,10 +86,18 @@ class Leadership(Cluster):
             log=log,
             flushed=least(broker.flushed, log.length),
             leso=where(leads, where(starts, log.length, broker.leso), 0),
-            proposed=where(forgets_proposal, None, broker.proposed),
+            **self.proposal(broker, forgets_proposal),
             followers=followers,
             **extra,
         )
+
+    def proposal(self, broker: StructValue, ends: Truth) -> dict[str, Any]:
+        """What a leader has proposed and waits for, unless that ends."""
+        kept = {"proposed": where(ends, None, broker.proposed)}
+        if "proposed_epochs" in self.broker_type.fields:
+            epochs = broker.proposed_epochs
+            kept["proposed_epochs"] = where(ends, epochs.type.zero(), epochs)
+        return kept
 
     def _followers_of(
         self,

@@ -65,6 +65,11 @@ RULES = {
         "903.2",
         "A leader proposes a replica only when its fetch carried the broker epoch of the leader's view.",
     ),
+    "proposal_keeps_its_epochs": Rule(
+        "903.3",
+        "A proposal that is sent again gives each member the broker epoch that it gave at first. Off: that of the "
+        "member's last fetch.",
+    ),
     # Clients.
     "acks_all_needs_min_isr": Rule(
         "B6",

@@ -54,14 +54,15 @@ def test_the_rate_is_told_and_no_scenario_is_trivial(results: list[dict[str, Any
             assert r["seconds"] > 0
 
 
-def test_the_open_gap_of_the_proposal_is_shown() -> None:
-    """A raised min.insync.replicas that the leader has not heard of: no rule of the profile closes it."""
+@pytest.mark.parametrize("gap", ["gap-min-isr-raised", "gap-second-copy"])
+def test_open_gaps_of_the_proposals_are_shown(gap: str) -> None:
+    """Of a raised min.insync.replicas the leader has not heard; a second copy is accepted. No rule closes them."""
     command = [
         sys.executable,
         "-m",
         "checker",
         "check",
-        "replication/gap-min-isr-raised",
+        f"replication/{gap}",
         "--quiet",
         "--json",
         "-",
