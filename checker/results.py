@@ -72,9 +72,8 @@ class Outcome:
         said = [f"{name} is violated, but was promised to hold" for name in sorted(found - promise.violated)]
         decided = result.complete or (result.stopped_by == "violation" and not self.stop_at_first)
         if decided:
-            said += [
-                f"{name} holds, but was promised to be violated" for name in sorted(promise.violated - found)
-            ]
+            missed = promise.violated & set(self.request.properties) - found
+            said += [f"{name} holds, but was promised to be violated" for name in sorted(missed)]
         if result.complete and self.request.counts_promised:
             for key in ("distinct_states", "depth"):
                 expected, actual = getattr(promise, key), getattr(result, key)

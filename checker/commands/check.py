@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import click
@@ -20,7 +21,7 @@ from checker.options import (
 )
 from checker.output import JsonOutput
 from checker.problems import InputError
-from checker.request import Overrides
+from checker.request import Overrides, Request
 from checker.results import Outcome
 from checker.search import SearchOptions
 from checker.status import Status, worst
@@ -64,10 +65,9 @@ def check(
     trace = TraceOutput(trace_out)
     chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
     requests = [engine.request(scenario, overrides) for scenario in chosen]
-    if engine.name == "spark" and (live := [r for r in requests if r.liveness]):
-        raise InputError(
-            f"--engine spark: {live[0].scenario.name} has liveness properties "
-            f"({', '.join(p.name for p in live[0].liveness)}), which need the graph on one machine; use --engine native"
+    if engine.name == "spark":
+        requests = list(
+            _for_spark(requests, named=bool(names), say=(lambda _: None) if quiet else output.say)
         )
     outcomes: list[Outcome] = []
     try:
@@ -92,3 +92,19 @@ def check(
         if outcomes:
             report.finish(outcomes, output, quiet=quiet)
     return worst(outcome.status for outcome in outcomes)
+
+
+def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:
+    """What Spark can be asked: invariants, as liveness needs the graph on one machine; what is left out is said.
+
+    InputError where a scenario that was named asks for nothing else.
+    """
+    for request in requests:
+        live = ", ".join(p.name for p in request.liveness)
+        if live and not (request.invariants or request.deadlock or named):
+            say(f"{request.scenario.name}: left out on Spark, as it asks for liveness only ({live})")
+            continue
+        asked = request.invariants_only("liveness needs the graph on one machine; use --engine native")
+        if live:
+            say(f"{request.scenario.name}: on Spark its invariants only; not asked: {live}")
+        yield asked

@@ -40,8 +40,8 @@ broker that is down, and says nothing of one that runs.
   cuts.
 * A search that a limit stopped is inconclusive, unless it found a run: only states with all of their steps known
   take part.
-* Symmetry is refused: it takes the steps of one broker for those of another, and fairness tells them apart. Spark
-  is refused: the graph must be on one machine. Random walks and Z3 look at the invariants only.
+* Symmetry is refused: it takes the steps of one broker for those of another, and fairness tells them apart.
+* Spark, random walks and Z3 look at the invariants only: the graph must be on one machine.
 * A step that changes nothing is none: it is neither taken nor can it be, as in TLA+.
 
 How it is searched: the explored graph without the states in which the goal holds is cut into strongly connected

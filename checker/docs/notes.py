@@ -233,8 +233,8 @@ _NOTES: dict[str, str] = {
     "resent-epochs": (
         "903.3 says that an AlterPartition gives each member's broker epoch, not which one when it is sent again. "
         "Since broker 2 was proposed it has lost its log, registered anew and fetched from the start. With the epoch "
-        "of that fetch the controller takes it, although the HWM has passed what it has now. Kafka's leader sends again "
-        "what it sent at first."
+        "of that fetch the controller takes it, although the HWM has passed what it has now. Kafka's leader sends "
+        "again what it sent at first."
     ),
     "stale-epochs": (
         "B8. The leader was fenced and elected again while its request was under way; meanwhile it has "

@@ -1,0 +1,60 @@
+"""Scenarios that ask for liveness on Spark: their invariants are searched, and what is not asked is said."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from click.testing import CliRunner, Result
+
+from checker import native, scenarios
+from checker.cli import cli
+from checker.engines import Engine
+from checker.scenarios import Scenario
+
+LOSS, LIVE = "replication/recovery-first-phase-loss", "replication/live-recovery"
+
+
+def check(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["check", *arguments, "--engine", "spark", "--limit-states", "200000"])
+
+
+@pytest.fixture
+def _native(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search is the native one: what is asked is looked at here, not the engine."""
+    monkeypatch.setattr(Engine, "search", lambda self, count: functools.partial(_search, self))
+
+
+def _search(engine: Engine, model, options, progress):  # type: ignore[no-untyped-def]
+    assert engine.name == "spark"
+    assert not model.liveness
+    return native.search(model, options, progress)
+
+
+@pytest.mark.usefixtures("_native")
+def test_a_promise_that_is_not_asked_is_not_broken() -> None:
+    run = check(LOSS)
+    assert run.exit_code == 0, run.output
+    (said,) = (
+        line for line in run.output.splitlines() if "on Spark its invariants only; not asked: " in line
+    )
+    assert said.startswith(f"{LOSS}: ")
+    assert "acknowledged_writes_reach_all_replicas" in said
+    assert "as promised" in run.output
+
+
+@pytest.mark.usefixtures("_native")
+def test_standard_scenarios_that_ask_for_nothing_else_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[Scenario] = [scenarios.find(name) for name in (LOSS, LIVE)]
+    monkeypatch.setattr(scenarios, "standard", lambda: chosen)
+    run = check()
+    assert run.exit_code == 0, run.output
+    assert f"{LIVE}: left out on Spark, as it asks for liveness only" in run.output
+    assert run.output.count("as promised") == 1
+
+
+@pytest.mark.usefixtures("_native")
+def test_one_that_is_named_is_refused() -> None:
+    run = check(LIVE)
+    assert run.exit_code == 2
+    assert "liveness needs the graph on one machine; use --engine native" in run.output
