@@ -147,6 +147,19 @@ def bare_python(tmp_path: Path) -> Path:
     return python
 
 
+def answers(port: int, seconds: float = 120) -> None:
+    """Wait until somebody listens."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
 @contextmanager
 def standalone_cluster(directory: Path, workers: int) -> Iterator[str]:
     """A master and some workers of one core each."""
@@ -177,7 +190,8 @@ def standalone_cluster(directory: Path, workers: int) -> Iterator[str]:
                         start_new_session=True,
                     )
                 )
-                time.sleep(3)
+                if len(running) == 1:
+                    answers(port)
             yield master
         finally:
             for process in reversed(running):
