@@ -217,7 +217,7 @@ def test_a_limit_makes_it_inconclusive(highwater, scenario):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("check", "--engine", "spark"), "--engine spark"),
+        (("check", "--engine", "spark"), "liveness needs the graph on one machine"),
         (("check", "--symmetry"), "cannot be checked with symmetry"),
         (("simulate",), "random walks come to no end"),
         (("prove",), "Z3 is asked of invariants only"),
