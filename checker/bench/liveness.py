@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from datetime import date
 
 from checker import engines, scenarios
 from checker.liveness import violating_run
@@ -43,8 +44,9 @@ def section(measured: list[str], machine: str) -> str:
         [
             HEADING,
             "",
-            f"Measured on {machine}. The graph of a standard scenario is explored once, and each property is searched",
-            "for on all of it; a property that holds costs more than one that is violated.",
+            f"Measured on {date.today().isoformat()}: {machine}.",
+            "In one process the graph of a standard scenario is explored once, and each property is searched for on all",
+            f"of it, {REPEAT} times; a property that holds costs more than one that is violated.",
             "",
             "| work | states | transitions | measured | figure to reach |",
             "| --- | ---: | ---: | ---: | --- |",

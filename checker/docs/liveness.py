@@ -26,9 +26,8 @@ highwater list --kind liveness                                          # all of
 A run may stay where it is for ever, unless the property assumes that some steps are fair. Weakly fair: what can be
 done from some time on without a break is done. Strongly fair: what can be done again and again is done. Each
 property names the fewest steps that it needs. Faults are bounded by budgets and are in no assumption, so "faults
-have stopped" needs no word. An action that is a duty in some
-states and a fault in others is fair in those only: `weak fence_broker where broker is down` is about the session of a
-broker that is down, and says nothing of one that runs.
+have stopped" needs no word. An action that is a duty in some states and a fault in others is fair in those only: `weak
+fence_broker where broker is down` is about the session of a broker that is down, and says nothing of one that runs.
 
 ## What a verdict says
 
