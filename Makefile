@@ -58,11 +58,11 @@ test-all: lint ## lint, then every test
 	@$(BIN)/python -m pytest -m ""
 
 bench: setup ## run the benchmarks
-	@$(BIN)/python -m checker.bench
+	@$(BIN)/python -m highwater.checker.bench
 
 docs: setup ## write the generated pages of docs/ again
-	@$(BIN)/python -m checker.docs
+	@$(BIN)/python -m highwater.checker.docs
 
 clean: ## remove .venv, the caches and the build output
-	@rm -rf $(VENV) build dist highwater.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	@find model invariants checker traces tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find highwater model invariants checker traces tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

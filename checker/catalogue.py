@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import model
-from checker.problems import InputError, unknown
-from model.language.errors import LanguageError
-from model.language.liveness import Liveness
-from model.language.protocol import Invariant, Protocol
+from highwater import model
+from highwater.checker.problems import InputError, unknown
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Invariant, Protocol
 
 MODELS = Path(model.__file__).parent
 """The directory of the protocols that come with the checker."""
@@ -72,11 +72,11 @@ def load(name: str) -> Definition:
     """The protocol of this name; InputError where there is none."""
     if not all(part.isidentifier() for part in name.split(".")) or name.split(".")[0] == "language":
         raise InputError(unknown("protocol", name, protocol_names()))
-    module = _module(f"model.{name}")
+    module = _module(f"highwater.model.{name}")
     protocol = getattr(module, "PROTOCOL", None)
     if protocol is None:
         raise InputError(unknown("protocol", name, protocol_names()))
-    stated = _module(f"invariants.{name}")
+    stated = _module(f"highwater.invariants.{name}")
     return Definition(
         name,
         protocol,

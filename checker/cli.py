@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from checker import __version__
-from checker.problems import InputError
-from checker.status import Status
+from highwater.checker import __version__
+from highwater.checker.problems import InputError
+from highwater.checker.status import Status
 
 _COMMANDS = {
     "check": "Explore scenarios exhaustively.",
@@ -41,7 +41,7 @@ class Commands(click.Group):
         """A command, imported now."""
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f"checker.commands.{cmd_name}")
+        module = import_module(f"highwater.checker.commands.{cmd_name}")
         found: click.Command = getattr(module, cmd_name.replace("list", "list_"))
         return found
 
@@ -50,7 +50,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first argument names."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from checker.problems import unknown
+            from highwater.checker.problems import unknown
 
             raise InputError(unknown("command", args[0], _COMMANDS))
         return super().resolve_command(ctx, args)
@@ -95,7 +95,7 @@ class Commands(click.Group):
             status = _refuse(f"{wrong.filename or 'cannot write'}: {wrong.strerror or wrong}")
             _say_no_more()
         except Exception as wrong:
-            from model.language.errors import LanguageError
+            from highwater.model.language.errors import LanguageError
 
             if not isinstance(wrong, LanguageError):
                 raise

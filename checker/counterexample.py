@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-from checker import words
-from checker.search import DEADLOCK, Violation
-from model.language.interpreter import Interpreter
-from model.language.model import Model, Scalars
+from highwater.checker import words
+from highwater.checker.search import DEADLOCK, Violation
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
 
 DEADLOCK_MEANING = "In every state some step can be taken."
 
@@ -110,7 +110,7 @@ def _follow_loop(
     states: list[Scalars],
     steps: list[Step],
 ) -> Counterexample:
-    from checker.liveness.confirm import NotViolatedError, confirm
+    from highwater.checker.liveness.confirm import NotViolatedError, confirm
 
     prop = next(p for p in model.liveness if p.name == violation.property)
     try:

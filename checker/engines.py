@@ -9,23 +9,27 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from checker.problems import InputError
-from checker.request import Overrides, Request
-from checker.scenarios import Scenario
-from checker.search import ProgressCallback, SearchOptions, SearchResult
-from model.language.model import Model
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import Scenario
+from highwater.checker.search import ProgressCallback, SearchOptions, SearchResult
+from highwater.model.language.model import Model
 
 if TYPE_CHECKING:
-    from checker.explored import Explored
-    from checker.simulation import Simulate
-    from checker.spark.options import SparkOptions
+    from highwater.checker.explored import Explored
+    from highwater.checker.simulation import Simulate
+    from highwater.checker.spark.options import SparkOptions
 
 NAMES = ("native", "interpreter", "spark")
 DEFAULT = "native"
 
-_MODULES = {"native": "checker.native", "interpreter": "checker.reference", "spark": "checker.spark"}
-_GRAPHS = {"native": "checker.native.explored", "interpreter": "checker.reference_graph"}
-_WALKS = {"native": "checker.native", "interpreter": "checker.simulation"}
+_MODULES = {
+    "native": "highwater.checker.native",
+    "interpreter": "highwater.checker.reference",
+    "spark": "highwater.checker.spark",
+}
+_GRAPHS = {"native": "highwater.checker.native.explored", "interpreter": "highwater.checker.reference_graph"}
+_WALKS = {"native": "highwater.checker.native", "interpreter": "highwater.checker.simulation"}
 
 Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]
 Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
@@ -91,10 +95,10 @@ def spark_options(master: str | None, checkpoint: str | None, resume: bool, scen
         raise InputError("--resume: name the --checkpoint to go on from")
     try:
         _load("spark", _MODULES, "search")
-        options = importlib.import_module("checker.spark.options")
+        options = importlib.import_module("highwater.checker.spark.options")
     except ModuleNotFoundError as missing:
         raise InputError(
-            f"--engine spark needs the package {missing.name}: pip install 'highwater[spark]'"
+            f"--engine spark needs the package {missing.name}: pip install 'highwater-checker[spark]'"
         ) from None
     chosen: SparkOptions = options.SparkOptions(master or options.LOCAL, checkpoint, resume)
     return chosen

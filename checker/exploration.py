@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from checker import counterexample, engines
-from checker.progress import Reporter
-from checker.request import Request
-from checker.results import Outcome
-from checker.search import SearchOptions, SearchResult
-from model.language.model import Model
+from highwater.checker import counterexample, engines
+from highwater.checker.progress import Reporter
+from highwater.checker.request import Request
+from highwater.checker.results import Outcome
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language.model import Model
 
 
 def explore(
@@ -21,7 +21,7 @@ def explore(
         with Reporter(request.scenario.name, quiet=quiet) as progress:
             result = search(model, options, progress)
             if model.liveness:
-                from checker.liveness import decide
+                from highwater.checker.liveness import decide
 
                 decide(model, engines.explore(engine), options, result, progress)
     except KeyboardInterrupt:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.native.layout import Layout, Words
-from model.language.graph import Node
-from model.language.model import Model, Scalars
+from highwater.checker.native.layout import Layout, Words
+from highwater.model.language.graph import Node
+from highwater.model.language.model import Model, Scalars
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,6 @@ class Explored:
 
     def evaluate_all(self, nodes: Sequence[Node]) -> list[NDArray[Any]]:
         """The values of several expressions, compiled together; EngineError where one may need over 62 bits."""
-        from checker.native.evaluation import Evaluation
+        from highwater.checker.native.evaluation import Evaluation
 
         return Evaluation(self.layout, nodes)(self.states)

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from checker import catalogue, scenarios
-from checker.catalogue import Definition
-from checker.request import Overrides, Request
-from model.language.liveness import Liveness
-from model.language.model import Model
-from model.language.protocol import Action, Invariant, Protocol
+from highwater.checker import catalogue, scenarios
+from highwater.checker.catalogue import Definition
+from highwater.checker.request import Overrides, Request
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import Action, Invariant, Protocol
 
 KINDS = ("scenarios", "protocols", "rules", "invariants", "liveness", "actions")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from checker.explored import Explored
-from checker.problems import InputError
+from highwater.checker.explored import Explored
+from highwater.checker.problems import InputError
 
 if TYPE_CHECKING:
     import networkx
@@ -31,7 +31,7 @@ def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) 
         import networkx
     except ModuleNotFoundError:
         raise InputError(
-            "an explored graph for networkx needs the package networkx: pip install 'highwater[tables]'"
+            "an explored graph for networkx needs the package networkx: pip install 'highwater-checker[tables]'"
         ) from None
     model = explored.model
     graph = networkx.MultiDiGraph(protocol=model.protocol.name)

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import click
 
-from checker import engines
-from checker.engines import Engine
-from checker.request import Overrides
-from checker.search import SearchOptions
-from checker.status import Status
+from highwater.checker import engines
+from highwater.checker.engines import Engine
+from highwater.checker.request import Overrides
+from highwater.checker.search import SearchOptions
+from highwater.checker.status import Status
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Function = Callable[..., Status]

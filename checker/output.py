@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from checker.problems import InputError
+from highwater.checker.problems import InputError
 
 
 def refuse_unwritable(option: str, target: str | Path) -> None:

@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from checker.search import Progress
+from highwater.checker.search import Progress
 
 _FIRST_SECONDS = 0.4
 """A search that ends sooner says nothing in a terminal."""

@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Load the rest where it is asked for."""
     if config.getoption("--highwater") or config.getini("highwater"):
-        from checker.plugin import fixtures, items
+        from highwater.checker.plugin import fixtures, items
 
         config.pluginmanager.register(items, "highwater-items")
         config.pluginmanager.register(fixtures, "highwater-fixtures")

@@ -9,8 +9,8 @@ import threading
 import time
 from collections import Counter
 
-from checker.interruption import interruption
-from checker.search import (
+from highwater.checker.interruption import interruption
+from highwater.checker.search import (
     DEADLOCK,
     Progress,
     ProgressCallback,
@@ -19,8 +19,8 @@ from checker.search import (
     Violation,
     missing_verdicts,
 )
-from model.language.interpreter import Interpreter
-from model.language.model import Model, Scalars
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:

@@ -8,12 +8,12 @@ import time
 
 import numpy as np
 
-from checker.explored import Explored
-from checker.interruption import interruption
-from checker.native.layout import Layout
-from checker.search import Progress, ProgressCallback, SearchOptions
-from model.language.interpreter import Interpreter
-from model.language.model import Model
+from highwater.checker.explored import Explored
+from highwater.checker.interruption import interruption
+from highwater.checker.native.layout import Layout
+from highwater.checker.search import Progress, ProgressCallback, SearchOptions
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
-from checker import counterexample
-from checker.output import JsonOutput
-from checker.results import Outcome
-from model.language.model import Model
+from highwater.checker import counterexample
+from highwater.checker.output import JsonOutput
+from highwater.checker.results import Outcome
+from highwater.model.language.model import Model
 
 Echo = Callable[[str], None]
 

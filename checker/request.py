@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from checker import catalogue
-from checker.problems import InputError
-from checker.scenarios import (
+from highwater.checker import catalogue
+from highwater.checker.problems import InputError
+from highwater.checker.scenarios import (
     Scenario,
     chosen_liveness,
     chosen_properties,
@@ -15,10 +15,10 @@ from checker.scenarios import (
     known_profile,
     known_rule,
 )
-from checker.search import DEADLOCK
-from model.language.liveness import Liveness
-from model.language.model import Model
-from model.language.protocol import Invariant
+from highwater.checker.search import DEADLOCK
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import Invariant
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import checker
-from checker.counterexample import Counterexample, Step
-from checker.request import Request
-from checker.search import SearchResult
-from checker.status import Status
+from highwater import checker
+from highwater.checker.counterexample import Counterexample, Step
+from highwater.checker.request import Request
+from highwater.checker.search import SearchResult
+from highwater.checker.status import Status
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from checker import catalogue
-from checker.catalogue import Definition
-from checker.problems import InputError, unknown
-from checker.search import DEADLOCK
-from model.language.liveness import Liveness
-from model.language.protocol import Invariant, Parameter, Profile, Protocol, Rule
+from highwater.checker import catalogue
+from highwater.checker.catalogue import Definition
+from highwater.checker.problems import InputError, unknown
+from highwater.checker.search import DEADLOCK
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Invariant, Parameter, Profile, Protocol, Rule
 
 KEYS: dict[str, type[Any]] = {
     "title": str,

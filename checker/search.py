@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from model.language.errors import LanguageError
-from model.language.model import Scalars
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Scalars
 
 DEADLOCK = "deadlock"
 """Name of the property that a state without any step violates; asked for by SearchOptions.deadlock."""

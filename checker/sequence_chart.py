@@ -1,8 +1,8 @@
 """A counterexample as a sequence chart, in Mermaid's text: lanes, notes for what happens, arrows for messages.
 
 It is drawn from the run alone: sentences say where a step happens, changes of the state say what was sent and what
-became different. What a protocol declares of its drawing (``model.language.drawing``) names lanes and messages;
-without it there is one lane.
+became different. What a protocol declares of its drawing (``highwater.model.language.drawing``) names lanes and
+messages; without it there is one lane.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from checker import words
-from checker.counterexample import Counterexample, Step
-from model.language.drawing import Drawing, Lane, Message
-from model.language.protocol import Protocol
-from model.language.types import Array, Index, Option, Seq, Struct, Type
+from highwater.checker import words
+from highwater.checker.counterexample import Counterexample, Step
+from highwater.model.language.drawing import Drawing, Lane, Message
+from highwater.model.language.protocol import Protocol
+from highwater.model.language.types import Array, Index, Option, Seq, Struct, Type
 
 _WIDTH = 44
 _NOWHERE = Drawing((Lane("the system", ()),))

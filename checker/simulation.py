@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from checker.search import DEADLOCK, Progress, ProgressCallback, SearchResult, Violation
-from model.language.interpreter import Interpreter
-from model.language.model import Model, Scalars
+from highwater.checker.search import DEADLOCK, Progress, ProgressCallback, SearchResult, Violation
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 
-from checker import catalogue, scenarios
-from checker.catalogue import Definition
-from checker.problems import InputError
-from checker.request import Overrides, Request
-from checker.scenarios import Promise, Scenario
-from model.language.protocol import Protocol
+from highwater.checker import catalogue, scenarios
+from highwater.checker.catalogue import Definition
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import Promise, Scenario
+from highwater.model.language.protocol import Protocol
 
 Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
 

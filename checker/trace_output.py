@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import click
 
-from checker.counterexample import Counterexample
-from checker.output import refuse_unwritable
-from checker.problems import InputError
-from checker.request import Request
-from checker.search import Violation
-from model.language.model import Model, Scalars
-from traces.runs.writing import random_walk, write_run
+from highwater.checker.counterexample import Counterexample
+from highwater.checker.output import refuse_unwritable
+from highwater.checker.problems import InputError
+from highwater.checker.request import Request
+from highwater.checker.search import Violation
+from highwater.model.language.model import Model, Scalars
+from highwater.traces.runs.writing import random_walk, write_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

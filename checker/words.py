@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model.language.types import Array, Option, Seq, Set, Struct, Type
+from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
 
 
 def at(type: Type, path: str) -> Type:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from model.language import State, all_of, always_eventually, any_of, either, implies, invariant, weak
-from model.language.values import Bool, Int, as_bool
-from model.zookeeper import ZooKeeperMode
+from highwater.model.language import (
+    State,
+    all_of,
+    always_eventually,
+    any_of,
+    either,
+    implies,
+    invariant,
+    weak,
+)
+from highwater.model.language.values import Bool, Int, as_bool
+from highwater.model.zookeeper import ZooKeeperMode
 
 
 @invariant("380.2")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from checker import catalogue, request, scenarios
-from model.language import Model
-from model.language.interpreter import BoundError, Interpreter
-from model.language.model import Scalars
+from highwater.checker import catalogue, request, scenarios
+from highwater.model.language import Model
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Scalars
 from tests import zoo
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from model.language import Model
-from model.language.interpreter import Interpreter
+from highwater.model.language import Model
+from highwater.model.language.interpreter import Interpreter
 
 
 class Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import (
+from highwater.model.language import (
     Array,
     Bool,
     Enum,

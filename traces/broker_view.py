@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from traces.kafka.broker_events import (
+from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,

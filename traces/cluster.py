@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from traces.kafka.broker_log import read_broker_log
-from traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from traces.metadata.findings import kip
-from traces.metadata.replay import replay_metadata
-from traces.observed import PartitionChange
-from traces.report import LIMIT_CHANGES, Report, Timeline
-from traces.watermarks import Watermarks
+from highwater.traces.kafka.broker_log import read_broker_log
+from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from highwater.traces.metadata.findings import kip
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.observed import PartitionChange
+from highwater.traces.report import LIMIT_CHANGES, Report, Timeline
+from highwater.traces.watermarks import Watermarks
 
 SMALL = 16 << 20
 """Of a log of so many bytes the timelines of all partitions are kept at once; a larger one is read twice."""

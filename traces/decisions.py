@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
-from model.language import Bool, Int
-from model.language.function import Function
-from model.language.types import Type
-from model.language.values import StructValue
-from model.replication.controller import (
+from highwater.model.language import Bool, Int
+from highwater.model.language.function import Function
+from highwater.model.language.types import Type
+from highwater.model.language.values import StructValue
+from highwater.model.replication.controller import (
     alter_partition,
     brokers,
     election_tasks,
@@ -24,7 +24,7 @@ from model.replication.controller import (
     reassignment,
     sessions,
 )
-from model.replication.controller.types import MAX_INT, MAX_LONG, BrokerState, ElectionType, Terms
+from highwater.model.replication.controller.types import MAX_INT, MAX_LONG, BrokerState, ElectionType, Terms
 
 
 class Decisions:

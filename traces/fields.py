@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from traces.errors import TraceError, printable
+from highwater.traces.errors import TraceError, printable
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 MAX_TEXT = 1000

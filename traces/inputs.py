@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from traces.errors import TraceError
-from traces.kafka.broker_log import is_broker_log
-from traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
-from traces.lines import Source
-from traces.runs.format import is_run_trace
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.broker_log import is_broker_log
+from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
+from highwater.traces.lines import Source
+from highwater.traces.runs.format import is_run_trace
 
 METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
 OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traces.broker_view import BrokerView, Position
+from highwater.traces.broker_view import BrokerView, Position
 
 MAX_SEGMENTS = 64
 """So many leader epochs of a log are kept: the last ones. Before them, logs are taken to agree."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from traces.errors import TraceError, printable
+from highwater.traces.errors import TraceError, printable
 
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK = 1 << 16

@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from traces.observed import PartitionChange, PartitionState
-from traces.report import LIMIT_CHANGES, Report, Timeline
-from traces.summary import summary
+from highwater.traces.observed import PartitionChange, PartitionState
+from highwater.traces.report import LIMIT_CHANGES, Report, Timeline
+from highwater.traces.summary import summary
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _EXACT = 2**53
@@ -56,8 +56,8 @@ def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str
 
 def known_promises() -> dict[str, str]:
     """What each property promises, by its name, as the invariants on replication and the watermarks say it."""
-    from invariants.replication import cluster, controller, observed
-    from traces.watermarks import PROMISES
+    from highwater.invariants.replication import cluster, controller, observed
+    from highwater.traces.watermarks import PROMISES
 
     stated = (*cluster.INVARIANTS, *controller.INVARIANTS, *observed.CONDITIONS, *observed.FINDINGS)
     return PROMISES | {invariant.name: invariant.meaning for invariant in stated}

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from traces.cluster import replay_cluster
-from traces.errors import TraceError
-from traces.inputs import OPERATIONS, RUN, Input, inputs
-from traces.operations.recording import replay_recording
-from traces.report import Report
-from traces.runs.replay import replay_run
+from highwater.traces.cluster import replay_cluster
+from highwater.traces.errors import TraceError
+from highwater.traces.inputs import OPERATIONS, RUN, Input, inputs
+from highwater.traces.operations.recording import replay_recording
+from highwater.traces.report import Report
+from highwater.traces.runs.replay import replay_run
 
 ProgressCallback = Callable[[Report], None]
 
@@ -47,7 +47,7 @@ def replay_input(
     progress: ProgressCallback | None = None,
     timelines: bool = False,
 ) -> Report:
-    """Replay one of the inputs that ``traces.inputs.inputs`` found; otherwise as ``replay``."""
+    """Replay one of the inputs that ``highwater.traces.inputs.inputs`` found; otherwise as ``replay``."""
     if found.kind == OPERATIONS:
         return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from traces.errors import printable
-from traces.observed import PartitionChange
+from highwater.traces.errors import printable
+from highwater.traces.observed import PartitionChange
 
 LIMIT = 100
 """So many unexplained lines, and findings of a property, are reported in full; the rest are counted."""

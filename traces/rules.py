@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from model.language.errors import LanguageError
-from model.replication.controller.rules import PROFILES, RULES
+from highwater.model.language.errors import LanguageError
+from highwater.model.replication.controller.rules import PROFILES, RULES
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from traces.errors import printable
-from traces.report import LIMIT, Candidate, Finding, Report, Unexplained
+from highwater.traces.errors import printable
+from highwater.traces.report import LIMIT, Candidate, Finding, Report, Unexplained
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -28,8 +28,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from traces.broker_view import LIMIT_SEEN, BrokerView, Seen, Stint
-from traces.kafka.broker_events import (
+from highwater.traces.broker_view import LIMIT_SEEN, BrokerView, Seen, Stint
+from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
@@ -38,10 +38,10 @@ from traces.kafka.broker_events import (
     StillLeader,
     TopicConfigured,
 )
-from traces.kafka.broker_log import UtcOffset
-from traces.lineage import Lineage, first_difference
-from traces.observed import PartitionChange, PartitionState
-from traces.report import Finding
+from highwater.traces.kafka.broker_log import UtcOffset
+from highwater.traces.lineage import Lineage, first_difference
+from highwater.traces.observed import PartitionChange, PartitionState
+from highwater.traces.report import Finding
 
 MAX_VIEWS = 100_000
 """More pairs of a broker and a partition than this are not followed."""

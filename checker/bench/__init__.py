@@ -1,1 +1,1 @@
-"""Benchmarks: ``python -m checker.bench`` measures and writes docs/benchmarks.md, a module a part."""
+"""Benchmarks: ``python -m highwater.checker.bench`` measures and writes docs/benchmarks.md, a module a part."""

@@ -1,11 +1,11 @@
-"""``python -m checker.bench``: measure, and write what was measured into docs/benchmarks.md."""
+"""``python -m highwater.checker.bench``: measure, and write what was measured into docs/benchmarks.md."""
 
 from __future__ import annotations
 
 import click
 
-from checker.bench import exploration, liveness, proofs, replay
-from checker.bench.page import PAGE, machine, write_section
+from highwater.checker.bench import exploration, liveness, proofs, replay
+from highwater.checker.bench.page import PAGE, machine, write_section
 
 PARTS = {"exploration": exploration, "replay": replay, "liveness": liveness, "proofs": proofs}
 ON_SPARK = "spark-replay"
@@ -21,7 +21,7 @@ ON_SPARK = "spark-replay"
 def main(quick: bool, only: str | None) -> None:
     """Measure, show the rows as they come, and write each part that is done."""
     if only == ON_SPARK:
-        from checker.bench import spark_replay  # its packages are an extra
+        from highwater.checker.bench import spark_replay  # its packages are an extra
 
         for line in spark_replay.lines(1 if quick else spark_replay.REPEAT):
             click.echo(line)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from checker.bench.figures import Run, measure, spread
+from highwater.checker.bench.figures import Run, measure, spread
 
 HEADING = "## Exploration"
 REPEAT = 7

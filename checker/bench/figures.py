@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checker.memory import peak_memory
+from highwater.checker.memory import peak_memory
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ def measure(arguments: Sequence[str], status: int = 0) -> Run:
         options = [*arguments, "--quiet", "--json", str(output)]
         started = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-m", "checker.bench.figures", str(memory), *options], stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "highwater.checker.bench.figures", str(memory), *options],
+            stdout=subprocess.DEVNULL,
         )
         _, ended, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
@@ -59,7 +60,7 @@ def spread(values: Sequence[float], form: str) -> str:
 
 
 def _main(memory: str, *arguments: str) -> None:
-    from checker.cli import cli
+    from highwater.checker.cli import cli
 
     try:
         cli(arguments, prog_name="highwater")

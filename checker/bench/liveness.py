@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from datetime import date
 
-from checker import engines, scenarios
-from checker.liveness import violating_run
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
+from highwater.checker import engines, scenarios
+from highwater.checker.liveness import violating_run
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
 
 HEADING = "## Liveness"
 REPEAT = 3

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from checker.bench.figures import Run, measure, spread
+from highwater.checker.bench.figures import Run, measure, spread
 
 HEADING = "## Proofs"
 REPEAT = 3

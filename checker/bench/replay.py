@@ -15,12 +15,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from checker.bench.figures import spread
-from checker.memory import peak_memory
-from traces.generation import write_log
-from traces.kafka.metadata_log import open_metadata_log
-from traces.metadata.replay import replay_metadata
-from traces.report import Report
+from highwater.checker.bench.figures import spread
+from highwater.checker.memory import peak_memory
+from highwater.traces.generation import write_log
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.report import Report
 
 HEADING = "## Replay of a metadata log"
 REPLAYED = (1_000_000, 5_000_000)
@@ -47,7 +47,7 @@ def replay_log(directory: Path) -> dict[str, Any]:
 
 def measure_replay(directory: Path) -> dict[str, Any]:
     """Replay a log in a process started afresh; RuntimeError where it fails or something is not explained."""
-    command = [sys.executable, "-m", "checker.bench.replay", str(directory)]
+    command = [sys.executable, "-m", "highwater.checker.bench.replay", str(directory)]
     found = subprocess.run(command, check=False, stdout=subprocess.PIPE)
     if found.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with status {found.returncode}")
@@ -80,9 +80,10 @@ def section(rows: list[str], machine: str) -> str:
             HEADING,
             "",
             f"Measured on {date.today().isoformat()}: {machine}.",
-            "The log is a generated one (`traces.generation.write_log`): 10,000 partitions on 12 brokers, ELR on,",
-            "restarts, crashes, slow followers, reassignments. It is replayed by one process started afresh for each",
-            "run; the time is that of `replay_metadata`, without the start of Python. Everything in it is explained.",
+            "The log is a generated one (`highwater.traces.generation.write_log`): 10,000 partitions on 12 brokers,",
+            "ELR on, restarts, crashes, slow followers, reassignments. It is replayed by one process started",
+            "afresh for each run; the time is that of `replay_metadata`, without the start of Python.",
+            "Everything in it is explained.",
             "",
             "To reach: 200,000 records a second, and memory below 1 GiB that does not grow with the log's length.",
             "",

@@ -1,4 +1,4 @@
-"""What the replay of a large log takes on Spark: ``python -m checker.bench --only spark-replay``."""
+"""What the replay of a large log takes on Spark: ``python -m highwater.checker.bench --only spark-replay``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from checker.bench.figures import spread
-from checker.spark.replay import SparkReplay
-from checker.spark.session import close, session
-from traces.generation import write_log
-from traces.inputs import inputs
+from highwater.checker.bench.figures import spread
+from highwater.checker.spark.replay import SparkReplay
+from highwater.checker.spark.session import close, session
+from highwater.traces.generation import write_log
+from highwater.traces.inputs import inputs
 
 RECORDS = 5_000_000
 MASTER = "local[2]"
@@ -45,7 +45,7 @@ def lines(repeat: int = REPEAT, master: str = MASTER) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         write_log(Path(folder), records=RECORDS)
         for _ in range(repeat):
-            command = [sys.executable, "-m", "checker.bench.spark_replay", folder, master]
+            command = [sys.executable, "-m", "highwater.checker.bench.spark_replay", folder, master]
             runs.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
     if any(run["unexplained"] for run in runs):
         raise RuntimeError("records of a generated log are not explained")

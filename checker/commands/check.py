@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import click
 
-from checker import report, scenarios
-from checker.engines import Engine
-from checker.exploration import explore
-from checker.options import (
+from highwater.checker import report, scenarios
+from highwater.checker.engines import Engine
+from highwater.checker.exploration import explore
+from highwater.checker.options import (
     first_option,
     json_option,
     model_options,
@@ -19,13 +19,13 @@ from checker.options import (
     search_options,
     verbose_option,
 )
-from checker.output import JsonOutput
-from checker.problems import InputError
-from checker.request import Overrides, Request
-from checker.results import Outcome
-from checker.search import SearchOptions
-from checker.status import Status, worst
-from checker.trace_output import TraceOutput, trace_option
+from highwater.checker.output import JsonOutput
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides, Request
+from highwater.checker.results import Outcome
+from highwater.checker.search import SearchOptions
+from highwater.checker.status import Status, worst
+from highwater.checker.trace_output import TraceOutput, trace_option
 
 
 @click.command(short_help="Explore scenarios exhaustively.")

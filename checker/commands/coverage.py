@@ -6,19 +6,25 @@ from pathlib import Path
 
 import click
 
-import checker
-from checker import scenarios
-from checker.coverage import report
-from checker.coverage.gathering import Coverage, add_scenario, add_trace
-from checker.coverage.page import page
-from checker.options import json_option, limit_states_option, model_options, quiet_option, workers_option
-from checker.output import JsonOutput, refuse_unwritable, write_text
-from checker.problems import InputError
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
-from checker.status import Status
-from traces.errors import TraceError
-from traces.inputs import RUN, kind_of
+import highwater
+from highwater.checker import scenarios
+from highwater.checker.coverage import report
+from highwater.checker.coverage.gathering import Coverage, add_scenario, add_trace
+from highwater.checker.coverage.page import page
+from highwater.checker.options import (
+    json_option,
+    limit_states_option,
+    model_options,
+    quiet_option,
+    workers_option,
+)
+from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.checker.status import Status
+from highwater.traces.errors import TraceError
+from highwater.traces.inputs import RUN, kind_of
 
 
 @click.command(short_help="Which guards, branches and rules states or traces exercised.")
@@ -78,7 +84,7 @@ def coverage(
     for line in (report.summary(found),) if quiet else report.lines(found, full=verbose):
         output.say(line)
     if html is not None:
-        write_text("--html", html, page(found, [Path(), Path(checker.__file__).parents[1]]))
+        write_text("--html", html, page(found, [Path(), Path(highwater.__file__).parents[1]]))
     output.write(report.as_json(found))
     return Status.INTERRUPTED if found.interrupted else Status.AS_PROMISED
 

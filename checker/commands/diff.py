@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from checker import scenarios
-from checker.options import json_option, limit_seconds_option, quiet_option
-from checker.output import JsonOutput
-from checker.problems import InputError, unknown
-from checker.request import Overrides, Request
-from checker.results import versions
-from checker.scenarios import Scenario
-from checker.status import Status, worst
+from highwater.checker import scenarios
+from highwater.checker.options import json_option, limit_seconds_option, quiet_option
+from highwater.checker.output import JsonOutput
+from highwater.checker.problems import InputError, unknown
+from highwater.checker.request import Overrides, Request
+from highwater.checker.results import versions
+from highwater.checker.scenarios import Scenario
+from highwater.checker.status import Status, worst
 
 
 @click.command(short_help="Where two sets of rules decide differently.")
@@ -71,7 +71,7 @@ def diff(
         pairs = [(rule, first.with_rules({rule: second.rules[rule]})) for rule in changed]
     results: list[dict[str, Any]] = []
     statuses: list[Status] = []
-    from checker.solver.limits import Limits
+    from highwater.checker.solver.limits import Limits
 
     limits = Limits(limit_seconds)
     try:
@@ -150,8 +150,8 @@ def _compare(
     limits: Any,
     quiet: bool,
 ) -> tuple[Status, Iterator[str], dict[str, Any]]:
-    from checker.solver.difference import Differences, differences, only_in_one, told
-    from checker.solver.helpers import with_helpers
+    from highwater.checker.solver.difference import Differences, differences, only_in_one, told
+    from highwater.checker.solver.helpers import with_helpers
 
     def progress(action: str, seconds: float) -> None:
         if not quiet:

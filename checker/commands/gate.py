@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from checker.gate import baseline as baselines
-from checker.gate import report
-from checker.gate.baseline import Baseline, Selection
-from checker.gate.comparison import State
-from checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from checker.options import Positive, json_option, quiet_option, workers_option
-from checker.output import JsonOutput, refuse_unwritable, write_text
-from checker.problems import InputError
-from checker.status import Status
+from highwater.checker.gate import baseline as baselines
+from highwater.checker.gate import report
+from highwater.checker.gate.baseline import Baseline, Selection
+from highwater.checker.gate.comparison import State
+from highwater.checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
+from highwater.checker.options import Positive, json_option, quiet_option, workers_option
+from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.problems import InputError
+from highwater.checker.status import Status
 
 
 @click.command(short_help="Whether the protocol does what the committed baseline says.")

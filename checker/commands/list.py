@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from checker import listing
-from checker.listing import Entry
-from checker.options import json_option
-from checker.output import JsonOutput
-from checker.status import Status
+from highwater.checker import listing
+from highwater.checker.listing import Entry
+from highwater.checker.options import json_option
+from highwater.checker.output import JsonOutput
+from highwater.checker.status import Status
 
 
 @click.command("list", short_help="Scenarios, protocols, rules, invariants, actions.")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from checker import counterexample, report, scenarios
-from checker.options import (
+from highwater.checker import counterexample, report, scenarios
+from highwater.checker.options import (
     first_option,
     json_option,
     limit_seconds_option,
@@ -19,13 +19,13 @@ from checker.options import (
     verbose_option,
     workers_option,
 )
-from checker.output import JsonOutput
-from checker.problems import InputError
-from checker.request import Overrides, Request
-from checker.status import Status
+from highwater.checker.output import JsonOutput
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides, Request
+from highwater.checker.status import Status
 
 if TYPE_CHECKING:
-    from checker.solver.limits import Limits
+    from highwater.checker.solver.limits import Limits
 
 DEPTH = 10
 
@@ -103,8 +103,8 @@ def prove(
     if epochs == "unbounded":
         request = _unbounded(request)
     if induction:
-        from checker.solver.limits import Limits
-        from checker.solver.workers import cores
+        from highwater.checker.solver.limits import Limits
+        from highwater.checker.solver.workers import cores
 
         limits = Limits(limit_seconds, memory_bytes)
         workers = 1 if memory_bytes else workers or cores()
@@ -114,7 +114,7 @@ def prove(
 
 def _unbounded(request: Request) -> Request:
     """The request with the parameters that bound its numbers set beyond any field of a real system."""
-    from checker.solver.unbounded import unbounded
+    from highwater.checker.solver.unbounded import unbounded
 
     scenario = request.scenario
     rules = [name for name, on in request.rules.items() if on]
@@ -134,9 +134,9 @@ def _induction(
     verbose: bool,
     quiet: bool,
 ) -> Status:
-    from checker.solver import induction
-    from checker.solver.helpers import helpers, with_helpers
-    from checker.solver.induction_results import InductionOutcome
+    from highwater.checker.solver import induction
+    from highwater.checker.solver.helpers import helpers, with_helpers
+    from highwater.checker.solver.induction_results import InductionOutcome
 
     def progress(action: str, seconds: float) -> None:
         if not quiet:
@@ -166,9 +166,9 @@ def _bounded(
     verbose: bool,
     quiet: bool,
 ) -> Status:
-    from checker.solver import bounded
-    from checker.solver.limits import Limits
-    from checker.solver.results import ENGINE, BoundedOutcome
+    from highwater.checker.solver import bounded
+    from highwater.checker.solver.limits import Limits
+    from highwater.checker.solver.results import ENGINE, BoundedOutcome
 
     def progress(done: bounded.DepthDone) -> None:
         if not quiet:

@@ -10,21 +10,21 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from checker import engines
-from checker.interruption import interruption
-from checker.options import json_option, quiet_option, rule_option, spark_master_option
-from checker.output import JsonOutput, refuse_unwritable
-from checker.problems import InputError
-from checker.request import Overrides
-from checker.search import EngineError
-from checker.status import Status
-from model.language.errors import LanguageError
-from traces.errors import TraceError, printable
-from traces.inputs import Input, inputs
-from traces.page import write_page
-from traces.replay import replay_input
-from traces.report import Report
-from traces.summary import rich_summary, summary
+from highwater.checker import engines
+from highwater.checker.interruption import interruption
+from highwater.checker.options import json_option, quiet_option, rule_option, spark_master_option
+from highwater.checker.output import JsonOutput, refuse_unwritable
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides
+from highwater.checker.search import EngineError
+from highwater.checker.status import Status
+from highwater.model.language.errors import LanguageError
+from highwater.traces.errors import TraceError, printable
+from highwater.traces.inputs import Input, inputs
+from highwater.traces.page import write_page
+from highwater.traces.replay import replay_input
+from highwater.traces.report import Report
+from highwater.traces.summary import rich_summary, summary
 
 
 @click.command(short_help="Whether the protocol explains what a system did.")
@@ -116,8 +116,8 @@ def _on_spark(
 ) -> Iterator[Report]:
     """The reports of the Spark engine. The first Ctrl-C ends its jobs. Raises KeyboardInterrupt then."""
     asked = engines.spark_options(master, None, False, 1)
-    from checker.spark.replay import Interrupted, SparkReplay
-    from checker.spark.session import session
+    from highwater.checker.spark.replay import Interrupted, SparkReplay
+    from highwater.checker.spark.session import session
 
     if out is not None and out.exists() and any(out.iterdir()):
         raise InputError(f"--out {out}: is not empty")

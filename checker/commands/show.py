@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from checker import listing
-from checker.listing import Entry
-from checker.options import json_option
-from checker.output import JsonOutput
-from checker.problems import InputError, unknown
-from checker.status import Status
+from highwater.checker import listing
+from highwater.checker.listing import Entry
+from highwater.checker.options import json_option
+from highwater.checker.output import JsonOutput
+from highwater.checker.problems import InputError, unknown
+from highwater.checker.status import Status
 
 
 @click.command(short_help="One of these in full.")

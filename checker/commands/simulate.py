@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from checker import counterexample, engines, report, scenarios
-from checker.options import (
+from highwater.checker import counterexample, engines, report, scenarios
+from highwater.checker.options import (
     engine_option,
     json_option,
     limit_seconds_option,
@@ -14,13 +14,13 @@ from checker.options import (
     verbose_option,
     workers_option,
 )
-from checker.output import JsonOutput
-from checker.progress import Reporter
-from checker.request import Overrides, Request
-from checker.results import Outcome
-from checker.simulation import SimulationOptions, SimulationResult
-from checker.status import Status
-from checker.trace_output import TraceOutput, trace_option
+from highwater.checker.output import JsonOutput
+from highwater.checker.progress import Reporter
+from highwater.checker.request import Overrides, Request
+from highwater.checker.results import Outcome
+from highwater.checker.simulation import SimulationOptions, SimulationResult
+from highwater.checker.status import Status
+from highwater.checker.trace_output import TraceOutput, trace_option
 
 
 @click.command(short_help="Random walks, for what is too large to explore.")

@@ -11,22 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checker import engines, scenarios
-from checker.engines import Engine
-from checker.options import json_option, model_options, quiet_option, search_engine_options, search_options
-from checker.output import JsonOutput
-from checker.problems import InputError
-from checker.progress import Reporter, size
-from checker.report import STOPPED
-from checker.request import Overrides, Request
-from checker.results import versions
-from checker.search import SearchOptions
-from checker.status import Status
-from checker.tables.directory import TableDirectory, Written
-from model.language.model import Model
+from highwater.checker import engines, scenarios
+from highwater.checker.engines import Engine
+from highwater.checker.options import (
+    json_option,
+    model_options,
+    quiet_option,
+    search_engine_options,
+    search_options,
+)
+from highwater.checker.output import JsonOutput
+from highwater.checker.problems import InputError
+from highwater.checker.progress import Reporter, size
+from highwater.checker.report import STOPPED
+from highwater.checker.request import Overrides, Request
+from highwater.checker.results import versions
+from highwater.checker.search import SearchOptions
+from highwater.checker.status import Status
+from highwater.checker.tables.directory import TableDirectory, Written
+from highwater.model.language.model import Model
 
 if TYPE_CHECKING:
-    from checker.spark.options import SparkOptions
+    from highwater.checker.spark.options import SparkOptions
 
 Write = Callable[[Model, SearchOptions, TableDirectory, Reporter], Written]
 
@@ -92,14 +98,14 @@ def states(
 def _writer(engine: Engine, workers: int) -> Write:
     """What explores and writes; InputError where the packages for it are not there."""
     if find_spec("pyarrow") is None:
-        raise InputError("states needs the package pyarrow: pip install 'highwater[tables]'")
+        raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
     if (spark := engine.on_spark(1)) is not None:
         return _on_spark(spark)
     explore = engines.explore(engine.name)
     threads = 1 if engine.name == "interpreter" else workers or len(os.sched_getaffinity(0))
 
     def write(model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter) -> Written:
-        from checker.tables.writing import write as write_graph
+        from highwater.checker.tables.writing import write as write_graph
 
         explored = explore(model, options, progress)
         if explored.stopped_by == "interrupted":
@@ -112,7 +118,7 @@ def _writer(engine: Engine, workers: int) -> Write:
 
 def _on_spark(spark: SparkOptions) -> Write:
     def write(model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter) -> Written:
-        from checker.tables.spark import write as write_on_spark
+        from highwater.checker.tables.spark import write as write_on_spark
 
         return write_on_spark(model, options, spark, tables.begin(), progress)
 

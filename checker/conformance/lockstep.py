@@ -12,15 +12,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from checker import words
-from checker.conformance.adapter import Adapter, AdapterError, Contract, Outcome
-from checker.problems import InputError, unknown
-from model.language.interpreter import Interpreter, differences
-from model.language.model import Instance, Model, Scalars
-from traces.errors import TraceError
-from traces.fields import Place
-from traces.runs.compiled import Compiled
-from traces.runs.observation import Seen, read_value
+from highwater.checker import words
+from highwater.checker.conformance.adapter import Adapter, AdapterError, Contract, Outcome
+from highwater.checker.problems import InputError, unknown
+from highwater.model.language.interpreter import Interpreter, differences
+from highwater.model.language.model import Instance, Model, Scalars
+from highwater.traces.errors import TraceError
+from highwater.traces.fields import Place
+from highwater.traces.runs.compiled import Compiled
+from highwater.traces.runs.observation import Seen, read_value
 
 LIMIT = 10_000
 """So many states are carried at a time."""

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any
 
-from checker.conformance.adapter import Adapter, AdapterError, Outcome
-from traces.errors import printable
+from highwater.checker.conformance.adapter import Adapter, AdapterError, Outcome
+from highwater.traces.errors import printable
 
 VERSION = 1
 MAX_LINE = 1 << 20

@@ -6,7 +6,7 @@ try:
     import hypothesis as _needed  # noqa: F401
 except ModuleNotFoundError:
     raise ImportError(
-        "checker.conformance.stateful needs the package hypothesis: pip install 'highwater[test]'"
+        "highwater.checker.conformance.stateful needs the package hypothesis: pip install 'highwater-checker[test]'"
     ) from None
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from checker.conformance.adapter import Adapter, Contract
-from checker.conformance.lockstep import Lockstep, Mismatch, check_contract
-from checker.subject import Subject, asked
-from checker.testing.shrinking import shrunk
-from checker.testing.stateful import SETTINGS, Burst
-from checker.testing.swarm import Preferences, bursts
-from model.language.model import Model
-from traces.runs.compiled import Compiled
+from highwater.checker.conformance.adapter import Adapter, Contract
+from highwater.checker.conformance.lockstep import Lockstep, Mismatch, check_contract
+from highwater.checker.subject import Subject, asked
+from highwater.checker.testing.shrinking import shrunk
+from highwater.checker.testing.stateful import SETTINGS, Burst
+from highwater.checker.testing.swarm import Preferences, bursts
+from highwater.model.language.model import Model
+from highwater.traces.runs.compiled import Compiled
 
 REFUSED_ONE_IN = 4
 """One operation in so many is one that the model refuses, where there is one."""
@@ -118,7 +118,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 def conformance_machine(
     subject: Subject, adapter: Adapter, contract: Contract | None = None, **overrides: Any
 ) -> type[ConformanceMachine]:
-    """A state machine class that holds an implementation against a protocol: see ``checker.subject.asked``.
+    """A state machine class that holds an implementation against a protocol: see ``highwater.checker.subject.asked``.
 
     A mismatch raises ``Mismatch``, shrunk. Every run resets the adapter; closing it is for who made it.
     Raises InputError where the contract names what the protocol has not.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checker.native.evaluation import Evaluation
-from checker.native.layout import Layout, Words
-from checker.native.machine import Effort
-from model.language.graph import Node
+from highwater.checker.native.evaluation import Evaluation
+from highwater.checker.native.layout import Layout, Words
+from highwater.checker.native.machine import Effort
+from highwater.model.language.graph import Node
 
 TOGETHER = 128
 """So many expressions are compiled at a time."""

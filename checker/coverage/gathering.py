@@ -9,19 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
-from checker.coverage.counting import count
-from checker.coverage.rules import RuleUse, uses
-from checker.coverage.sites import Site, questions
-from checker.native.layout import Layout, Words
-from checker.progress import Reporter
-from checker.request import Request
-from checker.search import SearchOptions
-from model.language.model import Model, Scalars
-from traces.runs.carrying import Carrier
-from traces.runs.format import read_run
-from traces.runs.protocols import model_for
-from traces.runs.replay import LIMIT_STATES
-from traces.runs.steps import Reader
+from highwater.checker.coverage.counting import count
+from highwater.checker.coverage.rules import RuleUse, uses
+from highwater.checker.coverage.sites import Site, questions
+from highwater.checker.native.layout import Layout, Words
+from highwater.checker.progress import Reporter
+from highwater.checker.request import Request
+from highwater.checker.search import SearchOptions
+from highwater.model.language.model import Model, Scalars
+from highwater.traces.runs.carrying import Carrier
+from highwater.traces.runs.format import read_run
+from highwater.traces.runs.protocols import model_for
+from highwater.traces.runs.replay import LIMIT_STATES
+from highwater.traces.runs.steps import Reader
 
 
 @dataclass
@@ -86,7 +86,7 @@ def add_scenario(
     coverage: Coverage, request: Request, options: SearchOptions, *, rules: bool, quiet: bool
 ) -> None:
     """Explore a scenario, up to the limits, and ask everything in its states."""
-    from checker.native.explored import explore
+    from highwater.checker.native.explored import explore
 
     model = request.model()
     with Reporter(request.scenario.name, quiet=quiet) as progress:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from checker.coverage.gathering import Coverage
-from checker.coverage.report import gaps, summary
-from checker.coverage.sites import GUARD, Site
+from highwater.checker.coverage.gathering import Coverage
+from highwater.checker.coverage.report import gaps, summary
+from highwater.checker.coverage.sites import GUARD, Site
 
 _STYLE = """\
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2em; color: #1a1a1a; background: #fff }

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from checker.coverage.gathering import Coverage
-from checker.coverage.sites import BRANCH, GUARD, Site
-from checker.results import versions
+from highwater.checker.coverage.gathering import Coverage
+from highwater.checker.coverage.sites import BRANCH, GUARD, Site
+from highwater.checker.results import versions
 
 
 def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from checker.coverage.counting import count
-from checker.gate.fingerprints import Fingerprints, by_action
-from checker.gate.states import instances_of_both, leads_elsewhere
-from checker.native.evaluation import Evaluation
-from checker.native.layout import Layout, Words
-from checker.native.machine import Effort
-from model.language import graph
-from model.language.errors import LanguageError
-from model.language.model import Instance, Model
+from highwater.checker.coverage.counting import count
+from highwater.checker.gate.fingerprints import Fingerprints, by_action
+from highwater.checker.gate.states import instances_of_both, leads_elsewhere
+from highwater.checker.native.evaluation import Evaluation
+from highwater.checker.native.layout import Layout, Words
+from highwater.checker.native.machine import Effort
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Instance, Model
 
 
 @dataclass

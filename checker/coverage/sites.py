@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from model.language import graph
-from model.language.graph import Node
-from model.language.model import Instance, Model, parameter_values, trace_instance
-from model.language.tracing import guards_so_far
-from model.language.values import watching
+from highwater.model.language import graph
+from highwater.model.language.graph import Node
+from highwater.model.language.model import Instance, Model, parameter_values, trace_instance
+from highwater.model.language.tracing import guards_so_far
+from highwater.model.language.values import watching
 
 GUARD, BRANCH = "guard", "branch"
 

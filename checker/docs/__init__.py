@@ -1,4 +1,4 @@
-"""Generated pages: ``python -m checker.docs`` writes them, ``--check`` says which are out of date.
+"""Generated pages: ``python -m highwater.checker.docs`` writes them, ``--check`` says which are out of date.
 
 A page is a function that computes its text from the model and the engines. Tests hold the committed pages
 against what is generated.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from checker.docs import notes, quorum_notes, zookeeper_notes
-from checker.docs.differences import differences_page
-from checker.docs.kafka_trunk import kafka_trunk
-from checker.docs.liveness import liveness_page
-from checker.docs.quorum import quorum_page
-from checker.docs.replication_rules import replication_rules
-from checker.docs.truncation_rules import truncation_rules
-from checker.docs.zookeeper import zookeeper_page
+from highwater.checker.docs import notes, quorum_notes, zookeeper_notes
+from highwater.checker.docs.differences import differences_page
+from highwater.checker.docs.kafka_trunk import kafka_trunk
+from highwater.checker.docs.liveness import liveness_page
+from highwater.checker.docs.quorum import quorum_page
+from highwater.checker.docs.replication_rules import replication_rules
+from highwater.checker.docs.truncation_rules import truncation_rules
+from highwater.checker.docs.zookeeper import zookeeper_page
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 

@@ -1,7 +1,7 @@
-"""``python -m checker.docs``."""
+"""``python -m highwater.checker.docs``."""
 
 import sys
 
-from checker.docs import main
+from highwater.checker.docs import main
 
 sys.exit(main(sys.argv[1:]))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from checker import scenarios
-from checker.counterexample import Counterexample, follow_all
-from checker.liveness import decide
-from checker.native import search
-from checker.native.explored import explore
-from checker.request import Overrides, Request
-from checker.scenarios import Scenario
-from checker.search import SearchOptions, SearchResult
-from model.language.model import Model
+from highwater.checker import scenarios
+from highwater.checker.counterexample import Counterexample, follow_all
+from highwater.checker.liveness import decide
+from highwater.checker.native import search
+from highwater.checker.native.explored import explore
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import Scenario
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language.model import Model
 
 PLACE = "replication/defect-"
 

@@ -6,16 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from checker import scenarios
-from checker.counterexample import Counterexample, follow_all
-from checker.docs import defects, trunk_findings
-from checker.native import search
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
-from checker.solver.difference import Differences, Witness, differences, only_in_one, outcome, special
-from checker.solver.helpers import with_helpers
-from checker.words import settings
-from model.language.model import Model
+from highwater.checker import scenarios
+from highwater.checker.counterexample import Counterexample, follow_all
+from highwater.checker.docs import defects, trunk_findings
+from highwater.checker.native import search
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.checker.solver.difference import (
+    Differences,
+    Witness,
+    differences,
+    only_in_one,
+    outcome,
+    special,
+)
+from highwater.checker.solver.helpers import with_helpers
+from highwater.checker.words import settings
+from highwater.model.language.model import Model
 
 TEXT, TRUNK, FIRST_PHASE = "kip_966", "kafka_trunk_2024_10", "kip_966_first_phase"
 CONTROLLER = (

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from checker import engines, scenarios
-from checker.counterexample import Counterexample
-from checker.docs.liveness_needs import run_with
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
-from model.language import State
-from model.language.liveness import Fairness
-from model.language.values import Bool, Int
-from model.replication import Replication
+from highwater.checker import engines, scenarios
+from highwater.checker.counterexample import Counterexample
+from highwater.checker.docs.liveness_needs import run_with
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.model.language import State
+from highwater.model.language.liveness import Fairness
+from highwater.model.language.values import Bool, Int
+from highwater.model.replication import Replication
 
 
 def broker_does_not_lead(m: Replication, s: State, b: Int) -> Bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checker.docs import livelocks, liveness_needs, liveness_standard
+from highwater.checker.docs import livelocks, liveness_needs, liveness_standard
 
 _TEXT = """# Liveness
 

@@ -6,14 +6,14 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from checker import catalogue, counterexample, engines, scenarios
-from checker.counterexample import Counterexample
-from checker.explored import Explored
-from checker.liveness import violating_run
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
-from model.language.liveness import Fairness, Liveness, trace_liveness
-from model.language.model import Model
+from highwater.checker import catalogue, counterexample, engines, scenarios
+from highwater.checker.counterexample import Counterexample
+from highwater.checker.explored import Explored
+from highwater.checker.liveness import violating_run
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.model.language.liveness import Fairness, Liveness, trace_liveness
+from highwater.model.language.model import Model
 
 _PLACES = ("replication/live-", "replication/controller/live-")
 SCENARIOS = tuple(name for place in _PLACES for name in catalogue.scenario_files() if name.startswith(place))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checker import engines, scenarios
-from checker.docs.liveness_needs import SCENARIOS, run_with
-from checker.liveness import violating_run
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
-from model.language.liveness import TracedLiveness
+from highwater.checker import engines, scenarios
+from highwater.checker.docs.liveness_needs import SCENARIOS, run_with
+from highwater.checker.liveness import violating_run
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.model.language.liveness import TracedLiveness
 
 PROTOCOLS = ("replication", "replication.controller")
 """The protocols of the table."""

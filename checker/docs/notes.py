@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from checker.docs.defects import PLACE
-from checker.docs.gallery import Gallery
+from highwater.checker.docs.defects import PLACE
+from highwater.checker.docs.gallery import Gallery
 
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (

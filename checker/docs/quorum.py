@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from checker import scenarios
-from checker.docs.quorum_latency import latency_table
-from checker.docs.quorum_notes import GALLERY
-from checker.liveness import decide
-from checker.native import search
-from checker.native.explored import explore
-from checker.search import SearchOptions
-from checker.words import settings
-from invariants.quorum import INVARIANTS, LIVENESS
-from model.language.model import Model
-from model.quorum import Quorum
+from highwater.checker import scenarios
+from highwater.checker.docs.quorum_latency import latency_table
+from highwater.checker.docs.quorum_notes import GALLERY
+from highwater.checker.liveness import decide
+from highwater.checker.native import search
+from highwater.checker.native.explored import explore
+from highwater.checker.search import SearchOptions
+from highwater.checker.words import settings
+from highwater.invariants.quorum import INVARIANTS, LIVENESS
+from highwater.model.language.model import Model
+from highwater.model.quorum import Quorum
 
 PROFILE = "kip_1166"
 

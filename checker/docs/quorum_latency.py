@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from checker.docs.quorum_delays import Delays, Kinds, Time
-from checker.native.explored import explore
-from checker.search import SearchOptions
-from model.language.model import Model
-from model.quorum import Quorum
+from highwater.checker.docs.quorum_delays import Delays, Kinds, Time
+from highwater.checker.native.explored import explore
+from highwater.checker.search import SearchOptions
+from highwater.model.language.model import Model
+from highwater.model.quorum import Quorum
 
 KINDS = Kinds(messages=("receive_fetch", "take_answer"), at_once=("send_fetch",), timers=("park_timer",))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checker.docs.gallery import Gallery
+from highwater.checker.docs.gallery import Gallery
 
 _GROUPS = (
     (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from checker import scenarios
-from checker.docs import defects
-from checker.native import search
-from checker.search import SearchOptions
-from checker.words import settings
-from invariants.replication import INVARIANTS
-from model.language.model import Model
-from model.replication import Replication
+from highwater.checker import scenarios
+from highwater.checker.docs import defects
+from highwater.checker.native import search
+from highwater.checker.search import SearchOptions
+from highwater.checker.words import settings
+from highwater.invariants.replication import INVARIANTS
+from highwater.model.language.model import Model
+from highwater.model.replication import Replication
 
 LIMIT = 1_500_000
 """States of a search of this page that does not come to its end."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from checker.native import search
-from checker.search import SearchOptions, SearchResult
-from invariants.truncation import INVARIANTS
-from model.language import Model
-from model.truncation import Truncation
+from highwater.checker.native import search
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.invariants.truncation import INVARIANTS
+from highwater.model.language import Model
+from highwater.model.truncation import Truncation
 
 _BOUNDS = {"replicas": 3, "log_size": 3, "max_records": 3, "max_leader_epoch": 2}
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from checker.liveness import decide
-from checker.native import search
-from checker.native.explored import explore
-from checker.search import SearchOptions
-from checker.words import settings
-from invariants.zookeeper import INVARIANTS, LIVENESS
-from model.language.liveness import Liveness
-from model.language.model import Model
-from model.language.protocol import Invariant
-from model.zookeeper import ZooKeeperMode
-from model.zookeeper.rules import PROFILES, RULES
+from highwater.checker.liveness import decide
+from highwater.checker.native import search
+from highwater.checker.native.explored import explore
+from highwater.checker.search import SearchOptions
+from highwater.checker.words import settings
+from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import Invariant
+from highwater.model.zookeeper import ZooKeeperMode
+from highwater.model.zookeeper.rules import PROFILES, RULES
 
 BUDGETS: tuple[Mapping[str, int], ...] = (
     {"bounces": 1, "controlled_shutdowns": 1, "reconnects": 1, "metadata": 0},

@@ -15,10 +15,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from checker import scenarios
-from checker.gate.entries import PROOF, SCENARIO, Entry
-from checker.gate.facts import TABLES, Facts
-from checker.problems import InputError, unknown
+from highwater.checker import scenarios
+from highwater.checker.gate.entries import PROOF, SCENARIO, Entry
+from highwater.checker.gate.facts import TABLES, Facts
+from highwater.checker.problems import InputError, unknown
 
 DEFAULT = Path(".highwater") / "gate.toml"
 FORMAT = 1

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from checker.gate.entries import Entry
-from checker.gate.facts import TABLES, Facts, Ran
+from highwater.checker.gate.entries import Entry
+from highwater.checker.gate.facts import TABLES, Facts, Ran
 
 GRAPH = "graph"
 """The fact that is no promise: the fingerprint of the model."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checker import scenarios
-from checker.request import Overrides, Request
-from checker.scenarios import Scenario
+from highwater.checker import scenarios
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import Scenario
 
 SCENARIO, PROOF = "scenario", "proof"
 

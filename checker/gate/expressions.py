@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checker.gate.differences import ActionChange, Comparison
-from checker.gate.fingerprints import Fingerprints, by_action
-from checker.gate.restored import RestoredModel
-from model.language.model import Instance, Model
-from model.language.types import Leaf
+from highwater.checker.gate.differences import ActionChange, Comparison
+from highwater.checker.gate.fingerprints import Fingerprints, by_action
+from highwater.checker.gate.restored import RestoredModel
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.types import Leaf
 
 
 class Expressions:

@@ -19,16 +19,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import checker
-from checker import counterexample, engines, exploration
-from checker.gate.entries import PROOF, Entry
-from checker.gate.fingerprints import Fingerprints
-from checker.gate.restored import RestoredModel, UnknownImageError
-from checker.problems import InputError
-from checker.search import SearchOptions, SearchResult
-from model.language import graph
-from model.language.errors import LanguageError
-from model.language.model import Model
+import highwater
+from highwater.checker import counterexample, engines, exploration
+from highwater.checker.gate.entries import PROOF, Entry
+from highwater.checker.gate.fingerprints import Fingerprints
+from highwater.checker.gate.restored import RestoredModel, UnknownImageError
+from highwater.checker.problems import InputError
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Model
 
 Facts = dict[str, Any]
 
@@ -69,7 +69,7 @@ def run(entry: Entry, limit_seconds: float | None = None, memory_bytes: int | No
 
 def engine() -> str:
     """What the facts of an unchanged model depend on besides: engines, language and their libraries, as one digest."""
-    top = Path(__file__).parents[2]
+    top = Path(highwater.__file__).parent
     digest = blake2b(digest_size=10)
     for folder in ("model/language", "checker/native", "checker/liveness", "checker/solver"):
         for path in sorted((top / folder).glob("*.py")):
@@ -92,7 +92,7 @@ def _graph(entry: Entry) -> tuple[Model, str]:
     if entry.kind != PROOF:
         model = request.model()
         return model, Fingerprints().model(model, request.symmetry, request.deadlock)
-    from checker.solver.helpers import helpers, with_helpers
+    from highwater.checker.solver.helpers import helpers, with_helpers
 
     model = with_helpers(request).model()
     inputs = model.inputs
@@ -138,7 +138,7 @@ def run_image(image: Mapping[str, Any], limit_seconds: float | None, memory_byte
         )
         result = engines.search("native")(model, options, None)
         if model.liveness:
-            from checker.liveness import decide
+            from highwater.checker.liveness import decide
 
             decide(model, engines.explore("native"), options, result)
         if result.stopped_by in (None, "violation"):
@@ -177,14 +177,14 @@ def _found(
 
 
 def _proof(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
-    command = [sys.executable, "-P", "-m", "checker", "prove", entry.argument, "--induction", "--quiet"]
+    command = [sys.executable, "-P", "-m", "highwater", "prove", entry.argument, "--induction", "--quiet"]
     command += ["--json", "-"]
     command += [f"--set={name}={value}" for name, value in entry.parameters.items()]
     command += [f"--rule={name}={'on' if on else 'off'}" for name, on in entry.rules.items()]
     command += ["--epochs", "unbounded"] * entry.unbounded
     if limit_seconds is not None:
         command += ["--limit-seconds", f"{limit_seconds:.1f}"]
-    env = {**os.environ, "PYTHONPATH": str(Path(checker.__file__).parents[1])}
+    env = {**os.environ, "PYTHONPATH": str(Path(highwater.__file__).parents[1])}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=entry.root, env=env)
     if done.returncode not in (0, 1, 3):
         raise InputError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "prove failed")

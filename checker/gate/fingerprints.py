@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from model.language import graph
-from model.language.graph import INT, Node
-from model.language.liveness import TracedLiveness
-from model.language.model import Instance, Model, Property
+from highwater.model.language import graph
+from highwater.model.language.graph import INT, Node
+from highwater.model.language.liveness import TracedLiveness
+from highwater.model.language.model import Instance, Model, Property
 
 _GROUPED = {"and", "or", "add", "union", "intersection", "min", "max"}
 """Operations whose operands may be grouped and ordered in any way."""

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from checker.gate import facts, models, runs, texts
-from checker.gate.baseline import Baseline
-from checker.gate.comparison import GRAPH, State, Verdict, compare
-from checker.gate.differences import Comparison
-from checker.gate.entries import PROOF, SCENARIO, Entry
-from checker.gate.facts import Facts
-from checker.gate.restored import UnknownImageError
-from checker.gate.revisions import Revision, checked_out, last_change
-from checker.gate.texts import TextChange
-from checker.problems import InputError
-from checker.search import EngineError
-from checker.status import Status
-from model.language.errors import LanguageError
+from highwater.checker.gate import facts, models, runs, texts
+from highwater.checker.gate.baseline import Baseline
+from highwater.checker.gate.comparison import GRAPH, State, Verdict, compare
+from highwater.checker.gate.differences import Comparison
+from highwater.checker.gate.entries import PROOF, SCENARIO, Entry
+from highwater.checker.gate.facts import Facts
+from highwater.checker.gate.restored import UnknownImageError
+from highwater.checker.gate.revisions import Revision, checked_out, last_change
+from highwater.checker.gate.texts import TextChange
+from highwater.checker.problems import InputError
+from highwater.checker.search import EngineError
+from highwater.checker.status import Status
+from highwater.model.language.errors import LanguageError
 
 Key = tuple[str, str]
 
@@ -329,8 +329,8 @@ def _own_files(gate: Gate) -> list[str] | None:
 
 
 def _print_of(image: Mapping[str, Any]) -> str | None:
-    from checker.gate.fingerprints import Fingerprints
-    from checker.gate.restored import RestoredModel
+    from highwater.checker.gate.fingerprints import Fingerprints
+    from highwater.checker.gate.restored import RestoredModel
 
     try:
         return Fingerprints().model(RestoredModel(image), image["symmetry"], image["deadlock"])

@@ -1,7 +1,7 @@
 """A program that writes the models of scenarios, traced by the source of one revision, as JSON.
 
 ``python -I image.py ROOT`` reads names of scenarios from standard input, one a line, and writes one line of JSON for
-each. ROOT comes first on the path, so that what it holds of ``model``, ``invariants`` and ``checker`` is used. It is
+each. ROOT comes first on the path, so that what it holds of Highwater is used. It is
 run by its path, in a process of its own, and leans on as little as it can of what other revisions may have otherwise.
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
 def image(model: Any, asked: Any) -> dict[str, Any]:
     """A traced model and its request as plain data."""
-    from model.language import graph
-
+    graph = import_module(type(model).__module__.rpartition(".")[0] + ".graph")
     roots = []
     for instance in model.instances:
         roots += [g.node for g in instance.guards]
@@ -113,12 +114,13 @@ def type_image(type_: Any) -> Any:
 def main(root: str) -> None:
     """Write an image, or what is wrong, for each scenario named on standard input."""
     sys.path.insert(0, root)
-    from checker import scenarios
-    from checker.request import Overrides, Request
+    parts = "highwater." if Path(root, "highwater").is_dir() else ""  # older revisions: packages of their own
+    scenarios = import_module(f"{parts}checker.scenarios")
+    request = import_module(f"{parts}checker.request")
 
     for line in sys.stdin:
         try:
-            asked = Request.of(scenarios.find(line.strip()), Overrides())
+            asked = request.Request.of(scenarios.find(line.strip()), request.Overrides())
             found = image(asked.model(), asked)
         except Exception as wrong:
             found = {"error": f"{type(wrong).__name__}: {wrong}"}

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checker.gate.differences import Comparison
-from checker.gate.expressions import Expressions
-from checker.gate.fingerprints import Fingerprints
-from checker.gate.restored import RestoredModel
-from checker.gate.states import States
-from model.language.model import Model
-from model.language.types import Leaf
+from highwater.checker.gate.differences import Comparison
+from highwater.checker.gate.expressions import Expressions
+from highwater.checker.gate.fingerprints import Fingerprints
+from highwater.checker.gate.restored import RestoredModel
+from highwater.checker.gate.states import States
+from highwater.model.language.model import Model
+from highwater.model.language.types import Leaf
 
 LIMIT_STATES = 2_000_000
 """So many states of each revision are explored for an explanation."""

@@ -6,11 +6,11 @@ import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 from typing import Any
 
-from checker.gate import differences
-from checker.gate.comparison import State, Verdict
-from checker.gate.facts import engine
-from checker.gate.gating import Gate
-from checker.results import versions
+from highwater.checker.gate import differences
+from highwater.checker.gate.comparison import State, Verdict
+from highwater.checker.gate.facts import engine
+from highwater.checker.gate.gating import Gate
+from highwater.checker.results import versions
 
 SHOWN = 8
 """So many differences of one entry are told; the JSON has all."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from model.language import graph, types
-from model.language.graph import Node
-from model.language.liveness import FairGroup, Kind, Liveness, TracedLiveness
-from model.language.model import Instance, Model, Property, state_inputs
-from model.language.protocol import Action, Invariant
-from model.language.tracing import Check, Guard, Write
-from model.language.types import Struct, Type
+from highwater.model.language import graph, types
+from highwater.model.language.graph import Node
+from highwater.model.language.liveness import FairGroup, Kind, Liveness, TracedLiveness
+from highwater.model.language.model import Instance, Model, Property, state_inputs
+from highwater.model.language.protocol import Action, Invariant
+from highwater.model.language.tracing import Check, Guard, Write
+from highwater.model.language.types import Struct, Type
 
 _OPERATIONS: dict[str, Callable[..., Node]] = {
     "not": graph.not_,

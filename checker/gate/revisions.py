@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checker.gate import image as image_program
-from checker.problems import InputError
+from highwater.checker.gate import image as image_program
+from highwater.checker.problems import InputError
 
-OWN = ("model", "invariants", "checker", "traces")
-"""The folders that a revision of this repository needs to trace its own models."""
+OWN = ("highwater", "model", "invariants", "checker", "traces")
+"""The folders that a revision of this repository needs to trace its own models. Older ones have no `highwater`."""
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from checker.gate import facts
-from checker.gate.entries import Entry
-from checker.gate.facts import Ran
-from checker.native.search import available_memory
+from highwater.checker.gate import facts
+from highwater.checker.gate.entries import Entry
+from highwater.checker.gate.facts import Ran
+from highwater.checker.native.search import available_memory
 
 _SAID = {"run": "run", "image": "of the other revision run", "fingerprint": "traced"}
 _PLAIN_SECONDS = 5.0

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from checker import words
-from checker.explored import Explored
-from checker.gate.differences import Comparison, Run, Step
-from checker.gate.fingerprints import by_action
-from checker.gate.restored import RestoredModel
-from checker.native.explored import explore
-from checker.search import SearchOptions
-from model.language import graph
-from model.language.graph import Node
-from model.language.interpreter import BoundError, Interpreter
-from model.language.model import Instance, Model, Scalars
+from highwater.checker import words
+from highwater.checker.explored import Explored
+from highwater.checker.gate.differences import Comparison, Run, Step
+from highwater.checker.gate.fingerprints import by_action
+from highwater.checker.gate.restored import RestoredModel
+from highwater.checker.native.explored import explore
+from highwater.checker.search import SearchOptions
+from highwater.model.language import graph
+from highwater.model.language.graph import Node
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Instance, Model, Scalars
 
 _TOGETHER = 16
 """So many instances are asked at a time: their answers, a byte a state, are in memory together."""

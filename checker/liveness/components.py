@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from checker.liveness.fairness import Bits, Fairness
-from checker.liveness.graph import Flags, States, Steps
+from highwater.checker.liveness.fairness import Bits, Fairness
+from highwater.checker.liveness.graph import Flags, States, Steps
 
 
 def fair_components(steps: Steps, open_: Flags, fairness: Fairness) -> list[States]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from model.language.interpreter import Interpreter, compile_nodes
-from model.language.liveness import FairGroup, Kind, TracedLiveness
-from model.language.model import Model, Scalars
+from highwater.model.language.interpreter import Interpreter, compile_nodes
+from highwater.model.language.liveness import FairGroup, Kind, TracedLiveness
+from highwater.model.language.model import Model, Scalars
 
 
 class NotViolatedError(RuntimeError):

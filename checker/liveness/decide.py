@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from checker.engines import Explore
-from checker.liveness.search import violating_run
-from checker.search import ProgressCallback, SearchOptions, SearchResult
-from model.language.model import Model
+from highwater.checker.engines import Explore
+from highwater.checker.liveness.search import violating_run
+from highwater.checker.search import ProgressCallback, SearchOptions, SearchResult
+from highwater.model.language.model import Model
 
 
 def decide(

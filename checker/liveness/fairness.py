@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.liveness.graph import Flags
-from model.language.liveness import FairGroup
+from highwater.checker.liveness.graph import Flags
+from highwater.model.language.liveness import FairGroup
 
 Bits = NDArray[np.uint64]
 """(…, words): bit ``g % 64`` of word ``g // 64`` is about group ``g``."""

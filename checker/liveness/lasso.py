@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.liveness.fairness import Bits, Fairness
-from checker.liveness.graph import Flags, States, Steps, Tree, nearest
+from highwater.checker.liveness.fairness import Bits, Fairness
+from highwater.checker.liveness.graph import Flags, States, Steps, Tree, nearest
 
 _COMPONENTS = 8
 _ENTRIES = 16

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.explored import Explored
-from checker.liveness.components import fair_components
-from checker.liveness.fairness import Fairness
-from checker.liveness.graph import Flags, Steps, Tree, spread
-from checker.liveness.lasso import Loop, loops
-from checker.search import Violation
-from model.language.liveness import Kind, TracedLiveness
+from highwater.checker.explored import Explored
+from highwater.checker.liveness.components import fair_components
+from highwater.checker.liveness.fairness import Fairness
+from highwater.checker.liveness.graph import Flags, Steps, Tree, spread
+from highwater.checker.liveness.lasso import Loop, loops
+from highwater.checker.search import Violation
+from highwater.model.language.liveness import Kind, TracedLiveness
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.native.ir import Function, Scope
-from checker.native.layout import Layout, Words
-from checker.native.machine import Effort, Machine
-from checker.search import EngineError
-from model.language import graph
-from model.language.graph import BOOL, Node
+from highwater.checker.native.ir import Function, Scope
+from highwater.checker.native.layout import Layout, Words
+from highwater.checker.native.machine import Effort, Machine
+from highwater.checker.search import EngineError
+from highwater.model.language import graph
+from highwater.model.language.graph import BOOL, Node
 
 
 class Evaluation:

@@ -22,20 +22,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.explored import Explored
-from checker.interruption import interruption
-from checker.native.frontier import Level
-from checker.native.kernels import PREDECESSOR_BITS
-from checker.native.layout import Words
-from checker.native.linker import Linker, make_room_for_cuts, states_at_once
-from checker.native.linking import CutKernels, LinkRuntime
-from checker.native.machine import Effort, Machine
-from checker.native.program import Program
-from checker.native.runtime import SLACK
-from checker.native.search import Run
-from checker.native.worker import Worker
-from checker.search import EngineError, Progress, ProgressCallback, SearchOptions
-from model.language.model import Model
+from highwater.checker.explored import Explored
+from highwater.checker.interruption import interruption
+from highwater.checker.native.frontier import Level
+from highwater.checker.native.kernels import PREDECESSOR_BITS
+from highwater.checker.native.layout import Words
+from highwater.checker.native.linker import Linker, make_room_for_cuts, states_at_once
+from highwater.checker.native.linking import CutKernels, LinkRuntime
+from highwater.checker.native.machine import Effort, Machine
+from highwater.checker.native.program import Program
+from highwater.checker.native.runtime import SLACK
+from highwater.checker.native.search import Run
+from highwater.checker.native.worker import Worker
+from highwater.checker.search import EngineError, Progress, ProgressCallback, SearchOptions
+from highwater.model.language.model import Model
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from checker.native.layout import Words
+from highwater.checker.native.layout import Words
 
 _SPARE_BLOCKS = 16
 

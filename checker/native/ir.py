@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from checker.native.layout import Layout
-from model.language.graph import BOOL, Node
+from highwater.checker.native.layout import Layout
+from highwater.model.language.graph import BOOL, Node
 
 INTRINSICS = """
 declare i64 @llvm.smin.i64(i64, i64)

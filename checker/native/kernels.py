@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from checker.native.ir import Function, Scope, signed
-from checker.native.layout import Layout
-from model.language.graph import Node
-from model.language.model import Instance, Model
+from highwater.checker.native.ir import Function, Scope, signed
+from highwater.checker.native.layout import Layout
+from highwater.model.language.graph import Node
+from highwater.model.language.model import Instance, Model
 
 PREDECESSOR_BITS = 24
 FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.search import EngineError
-from model.language.model import Scalars
-from model.language.types import Leaf
+from highwater.checker.search import EngineError
+from highwater.model.language.model import Scalars
+from highwater.model.language.types import Leaf
 
 Words = NDArray[np.uint64]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.native.linking import FIELDS, cut_words
-from checker.native.program import Compiled
-from checker.native.worker import Buffers
-from model.language.model import Model
+from highwater.checker.native.linking import FIELDS, cut_words
+from highwater.checker.native.program import Compiled
+from highwater.checker.native.worker import Buffers
+from highwater.model.language.model import Model
 
 _STATES, _STEPS = 4096, 1 << 20
 """The most states of one call, and the most steps that they may have."""

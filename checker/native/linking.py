@@ -7,9 +7,9 @@ waits for memory overlap.
 
 from __future__ import annotations
 
-from checker.native.ir import Function, signed
-from checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
-from checker.native.runtime import BATCH, CONTEXT, Runtime
+from highwater.checker.native.ir import Function, signed
+from highwater.checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
+from highwater.checker.native.runtime import BATCH, CONTEXT, Runtime
 
 FIELDS = {
     **CONTEXT,

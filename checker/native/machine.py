@@ -8,7 +8,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from checker.native.ir import INTRINSICS
+from highwater.checker.native.ir import INTRINSICS
 
 _ready = False
 

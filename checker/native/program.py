@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
-from checker.native.layout import Layout
-from checker.native.machine import Effort, Machine
-from checker.native.runtime import CONTEXT, Runtime
-from checker.native.symmetry import canonical, refuse_asymmetry
-from checker.native.worker import Worker
-from checker.search import EngineError
-from model.language import graph
-from model.language.interpreter import BoundError
-from model.language.model import Model, Scalars
+from highwater.checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
+from highwater.checker.native.layout import Layout
+from highwater.checker.native.machine import Effort, Machine
+from highwater.checker.native.runtime import CONTEXT, Runtime
+from highwater.checker.native.symmetry import canonical, refuse_asymmetry
+from highwater.checker.native.worker import Worker
+from highwater.checker.search import EngineError
+from highwater.model.language import graph
+from highwater.model.language.interpreter import BoundError
+from highwater.model.language.model import Model, Scalars
 
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
 _FULL = 32

@@ -8,8 +8,8 @@ is one sweep from its end to its start, in place.
 
 from __future__ import annotations
 
-from checker.native.ir import Function, signed
-from checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS
+from highwater.checker.native.ir import Function, signed
+from highwater.checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS
 
 CONTEXT = {
     name: place

@@ -18,16 +18,16 @@ from pathlib import Path
 
 import numpy as np
 
-from checker.interruption import interruption
-from checker.native.frontier import Chunk, Level, Store
-from checker.native.kernels import PREDECESSOR_BITS
-from checker.native.layout import Words
-from checker.native.machine import Effort
-from checker.native.program import Program
-from checker.native.runtime import BATCH
-from checker.native.table import Table, TableFullError
-from checker.native.worker import OUTPUT, Worker
-from checker.search import (
+from highwater.checker.interruption import interruption
+from highwater.checker.native.frontier import Chunk, Level, Store
+from highwater.checker.native.kernels import PREDECESSOR_BITS
+from highwater.checker.native.layout import Words
+from highwater.checker.native.machine import Effort
+from highwater.checker.native.program import Program
+from highwater.checker.native.runtime import BATCH
+from highwater.checker.native.table import Table, TableFullError
+from highwater.checker.native.worker import OUTPUT, Worker
+from highwater.checker.search import (
     DEADLOCK,
     EngineError,
     Progress,
@@ -37,7 +37,7 @@ from checker.search import (
     Violation,
     missing_verdicts,
 )
-from model.language.model import Model
+from highwater.model.language.model import Model
 
 _SLICE = 4096
 _INLINE = 512

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.interruption import interruption
-from checker.native.kernels import PREDECESSOR_BITS
-from checker.native.layout import Words
-from checker.native.program import Program
-from checker.native.worker import Worker
-from checker.search import DEADLOCK, Progress, ProgressCallback, Violation
-from checker.simulation import SimulationOptions, SimulationResult
-from model.language.model import Model
+from highwater.checker.interruption import interruption
+from highwater.checker.native.kernels import PREDECESSOR_BITS
+from highwater.checker.native.layout import Words
+from highwater.checker.native.program import Program
+from highwater.checker.native.worker import Worker
+from highwater.checker.search import DEADLOCK, Progress, ProgressCallback, Violation
+from highwater.checker.simulation import SimulationOptions, SimulationResult
+from highwater.model.language.model import Model
 
 _ROUND = 1024
 _MASK = (1 << 64) - 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from checker.native.ir import Function, Scope, signed
-from checker.native.kernels import combine
-from checker.native.layout import Layout
-from checker.search import EngineError
-from model.language.graph import Node
-from model.language.model import Model
-from model.language.symmetry import asymmetry, renamed, renamings
+from highwater.checker.native.ir import Function, Scope, signed
+from highwater.checker.native.kernels import combine
+from highwater.checker.native.layout import Layout
+from highwater.checker.search import EngineError
+from highwater.model.language.graph import Node
+from highwater.model.language.model import Model
+from highwater.model.language.symmetry import asymmetry, renamed, renamings
 
 
 def refuse_asymmetry(model: Model) -> None:

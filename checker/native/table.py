@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from checker.native.runtime import SLACK
-from checker.search import EngineError
+from highwater.checker.native.runtime import SLACK
+from highwater.checker.search import EngineError
 
 FULL = 0.9
 """The share of home slots that may be taken before the table grows."""

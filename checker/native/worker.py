@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from checker.native.kernels import WORDS
-from checker.native.layout import Words
-from checker.native.runtime import BATCH, CONTEXT
-from checker.native.table import Table
-from model.language.model import Model
+from highwater.checker.native.kernels import WORDS
+from highwater.checker.native.layout import Words
+from highwater.checker.native.runtime import BATCH, CONTEXT
+from highwater.checker.native.table import Table
+from highwater.model.language.model import Model
 
 OUTPUT = 1 << 16
 """States that a call of a compiled function finds before they are taken over."""

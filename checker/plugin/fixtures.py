@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from checker.plugin import runs
-from checker.request import Request
-from checker.results import Outcome
-from checker.subject import Subject, asked
-from traces.replay import replay as replay_path
-from traces.report import Report
-from traces.summary import summary
+from highwater.checker.plugin import runs
+from highwater.checker.request import Request
+from highwater.checker.results import Outcome
+from highwater.checker.subject import Subject, asked
+from highwater.traces.replay import replay as replay_path
+from highwater.traces.report import Report
+from highwater.traces.summary import summary
 
 Explore = Callable[..., Outcome]
 Name = Callable[..., Request]
@@ -23,7 +23,7 @@ Replay = Callable[..., Report]
 
 @pytest.fixture
 def protocol(request: pytest.FixtureRequest) -> Name:
-    """Name a protocol or a scenario, as ``checker.subject.asked``; paths go from the test's file.
+    """Name a protocol or a scenario, as ``highwater.checker.subject.asked``; paths go from the test's file.
 
     What comes back is a Request: ``explore`` and ``machine`` take it, and its ``model()`` is the traced protocol.
     """
@@ -82,9 +82,9 @@ def _broken(outcome: Outcome, violated: frozenset[str] | None) -> Sequence[str]:
 def replay() -> Replay:
     """Replay a path: the test fails unless the protocol explains all of it, and nothing is found.
 
-    Called with the path, and as ``traces.replay.replay`` with ``profile``, ``rules`` and ``broker_logs``; ``allow`` are
-    names of properties whose findings are expected. Returns the Report. What cannot be read is an error of the
-    test, as in any other call.
+    Called with the path, and as ``highwater.traces.replay.replay`` with ``profile``, ``rules`` and ``broker_logs``;
+    ``allow`` are names of properties whose findings are expected. Returns the Report. What cannot be read is an
+    error of the test, as in any other call.
     """
 
     def call(

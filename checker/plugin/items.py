@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from checker import scenarios
-from checker.plugin import runs
-from checker.problems import InputError
-from checker.request import Request
-from checker.results import Outcome
-from model.language.errors import LanguageError
-from model.language.model import Model
+from highwater.checker import scenarios
+from highwater.checker.plugin import runs
+from highwater.checker.problems import InputError
+from highwater.checker.request import Request
+from highwater.checker.results import Outcome
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Model
 
 SUFFIX = ".scenario.toml"
 

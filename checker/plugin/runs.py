@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from checker import counterexample, engines, report
-from checker.exploration import explore
-from checker.problems import InputError
-from checker.request import Overrides, Request
-from checker.results import Outcome
-from checker.search import SearchOptions
-from model.language.model import Model
+from highwater.checker import counterexample, engines, report
+from highwater.checker.exploration import explore
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides, Request
+from highwater.checker.results import Outcome
+from highwater.checker.search import SearchOptions
+from highwater.model.language.model import Model
 
 
 def overrides(config: pytest.Config) -> Overrides:

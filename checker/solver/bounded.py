@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import z3
 
-from checker.search import DEADLOCK, SearchResult
-from checker.solver.limits import Limits, Stopped
-from checker.solver.steps import steps
-from checker.solver.terms import Numbers, is_wide
-from checker.solver.unrolling import Unrolling
-from model.language.interpreter import BoundError, Interpreter
-from model.language.model import Model
+from highwater.checker.search import DEADLOCK, SearchResult
+from highwater.checker.solver.limits import Limits, Stopped
+from highwater.checker.solver.steps import steps
+from highwater.checker.solver.terms import Numbers, is_wide
+from highwater.checker.solver.unrolling import Unrolling
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Model
 
 LOGIC = "QF_BV"
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import z3
 
-from checker import words
-from checker.solver.limits import Limits, Stopped
-from checker.solver.steps import OpenStep, instance_number, steps
-from checker.solver.terms import Numbers, Term, Translator, is_wide
-from model.language import graph
-from model.language.errors import LanguageError
-from model.language.graph import BITS
-from model.language.interpreter import BoundError, Interpreter
-from model.language.model import Model, Scalars
-from model.language.types import Leaf
+from highwater.checker import words
+from highwater.checker.solver.limits import Limits, Stopped
+from highwater.checker.solver.steps import OpenStep, instance_number, steps
+from highwater.checker.solver.terms import Numbers, Term, Translator, is_wide
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import BITS
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Model, Scalars
+from highwater.model.language.types import Leaf
 
 SHORT = 64
 """Intervals up to this length are gone through for the value nearest to the initial one."""

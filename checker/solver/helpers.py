@@ -9,10 +9,10 @@ import importlib
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
-from checker.catalogue import Definition
-from checker.request import Request
-from model.language.protocol import Invariant
-from model.language.step_properties import StepProperty
+from highwater.checker.catalogue import Definition
+from highwater.checker.request import Request
+from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import StepProperty
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 import z3
 
-from checker.solver.limits import Limits, Stopped
-from checker.solver.steps import OpenStep, instance_number, steps
-from checker.solver.terms import Numbers, Translator, is_wide
-from checker.solver.workers import answers
-from model.language import graph
-from model.language.interpreter import BoundError, Interpreter, compile_nodes
-from model.language.model import Instance, Model, Property, Scalars
-from model.language.protocol import Invariant
-from model.language.step_properties import StepProperty
+from highwater.checker.solver.limits import Limits, Stopped
+from highwater.checker.solver.steps import OpenStep, instance_number, steps
+from highwater.checker.solver.terms import Numbers, Translator, is_wide
+from highwater.checker.solver.workers import answers
+from highwater.model.language import graph
+from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
+from highwater.model.language.model import Instance, Model, Property, Scalars
+from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import StepProperty
 
 INITIAL = "initial"
 """The name under which the initial states stand among the actions."""

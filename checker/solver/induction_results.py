@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from checker import words
-from checker.request import Request
-from checker.results import versions
-from checker.solver.induction import INITIAL, WITHIN_TYPES, Failure, InductionResult, Kept
-from checker.solver.results import ENGINE, STOPPED
-from checker.status import Status
-from model.language.interpreter import Interpreter
-from model.language.model import Model
-from model.language.step_properties import StepProperty
+from highwater.checker import words
+from highwater.checker.request import Request
+from highwater.checker.results import versions
+from highwater.checker.solver.induction import INITIAL, WITHIN_TYPES, Failure, InductionResult, Kept
+from highwater.checker.solver.results import ENGINE, STOPPED
+from highwater.checker.status import Status
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model
+from highwater.model.language.step_properties import StepProperty
 
 
 @dataclass(frozen=True)

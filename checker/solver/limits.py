@@ -10,8 +10,8 @@ from typing import Any
 
 import z3
 
-from checker.memory import peak_memory
-from checker.solver.terms import Term
+from highwater.checker.memory import peak_memory
+from highwater.checker.solver.terms import Term
 
 LOOK_SECONDS = 0.1
 """How often the memory is looked at while the solver works."""

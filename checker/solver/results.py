@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from checker.memory import peak_memory
-from checker.results import Outcome
-from checker.solver.bounded import BoundedResult
-from checker.status import Status
+from highwater.checker.memory import peak_memory
+from highwater.checker.results import Outcome
+from highwater.checker.solver.bounded import BoundedResult
+from highwater.checker.status import Status
 
 ENGINE = "z3"
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.language import graph, values
-from model.language.errors import LanguageError
-from model.language.graph import Node
-from model.language.model import Instance, Model, trace_instance
-from model.language.protocol import Action
-from model.language.types import Bool, IntType, Leaf, Type
+from highwater.model.language import graph, values
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import Node
+from highwater.model.language.model import Instance, Model, trace_instance
+from highwater.model.language.protocol import Action
+from highwater.model.language.types import Bool, IntType, Leaf, Type
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import z3
 
-from model.language.graph import BOOL, INT, Node
-from model.language.types import Leaf
+from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.types import Leaf
 
 WIDE = 48
 """Numbers that need more bits than this are Ints: bit-vectors would be slow, and nothing is cut off."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from model.language import graph
-from model.language.errors import LanguageError
-from model.language.model import Model
-from model.language.protocol import Invariant, Protocol
-from model.language.types import Array, IntType, Option, Seq, Struct, Type
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.types import Array, IntType, Option, Seq, Struct, Type
 
 BEYOND = 1 << 80
 """The bound in a proof for all epochs and offsets. Kafka's are 32 and 64 bits wide."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import z3
 
-from checker.search import Violation
-from checker.solver.steps import OpenStep, instance_number
-from checker.solver.terms import Numbers, Term, Translator, bits_of
-from model.language import graph
-from model.language.model import Model, Scalars
-from model.language.types import Leaf
+from highwater.checker.search import Violation
+from highwater.checker.solver.steps import OpenStep, instance_number
+from highwater.checker.solver.terms import Numbers, Term, Translator, bits_of
+from highwater.model.language import graph
+from highwater.model.language.model import Model, Scalars
+from highwater.model.language.types import Leaf
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """The Spark engine: the native kernels inside an existing cluster, level by level, each committed as Parquet."""
 
-from checker.spark.search import search
+from highwater.checker.spark.search import search
 
 __all__ = ["search"]

@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checker.native.kernels import PREDECESSOR_BITS, WORDS
-from checker.native.layout import Words
-from checker.problems import InputError
+from highwater.checker.native.kernels import PREDECESSOR_BITS, WORDS
+from highwater.checker.native.layout import Words
+from highwater.checker.problems import InputError
 
 FORMAT = 1
 GROUP = 1 << 18

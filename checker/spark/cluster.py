@@ -14,13 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from checker.search import EngineError
-from checker.spark import worker
-from checker.spark.checkpoint import Checkpoint, Level, Part, Run
-from checker.spark.driver import Found
-from checker.spark.jobs import Seconds, collect
-from checker.spark.program import RowProgram
-from checker.spark.session import Session
+from highwater.checker.search import EngineError
+from highwater.checker.spark import worker
+from highwater.checker.spark.checkpoint import Checkpoint, Level, Part, Run
+from highwater.checker.spark.driver import Found
+from highwater.checker.spark.jobs import Seconds, collect
+from highwater.checker.spark.program import RowProgram
+from highwater.checker.spark.session import Session
 
 _EXPANDING = "key long, report string, rows binary"
 _MERGING = "report string"

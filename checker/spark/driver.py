@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checker.native.layout import Words
-from checker.spark.checkpoint import Checkpoint, Level, Part, Run
-from checker.spark.program import RowBuffers, RowProgram
+from highwater.checker.native.layout import Words
+from highwater.checker.spark.checkpoint import Checkpoint, Level, Part, Run
+from highwater.checker.spark.program import RowBuffers, RowProgram
 
 _NOT_YET = -1
 

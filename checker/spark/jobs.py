@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-from checker.search import EngineError
-from checker.spark.session import Session, cause
+from highwater.checker.search import EngineError
+from highwater.checker.spark.session import Session, cause
 
 _REFRESH = 0.2
 _ATTEMPTS = 3

@@ -10,19 +10,20 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-import checker
+import highwater
 
-PACKAGES = ("model", "invariants", "checker", "traces")
-ROOT = Path(checker.__file__).resolve().parent.parent
+PARTS = ("model", "invariants", "checker", "traces")
+ROOT = Path(highwater.__file__).parent
 
 
 def package(directory: Path) -> Path:
     """Write ``highwater.zip`` into a directory; Python imports from it as it stands."""
     path = directory / "highwater.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in PACKAGES:
+        archive.write(highwater.__file__, "highwater/__init__.py")
+        for name in PARTS:
             for file in sorted((ROOT / name).rglob("*.py")):
-                archive.write(file, file.relative_to(ROOT).as_posix())
+                archive.write(file, f"highwater/{file.relative_to(ROOT).as_posix()}")
     return path
 
 
@@ -31,7 +32,7 @@ def sources() -> str:
     """A digest of the packages that decide what a search does, wherever Python imports them from."""
     digest = hashlib.sha256()
     for name in ("model", "invariants", "checker"):
-        for path, file in _files(resources.files(name), name):
+        for path, file in _files(resources.files(highwater) / name, name):
             digest.update(path.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 

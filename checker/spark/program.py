@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.native.kernels import WORDS
-from checker.native.layout import Words
-from checker.native.machine import Effort, Machine
-from checker.native.program import Compiled
-from checker.native.runtime import SLACK
-from checker.native.table import FULL, Table, TableFullError
-from checker.native.worker import OUTPUT, Buffers
-from checker.search import EngineError
-from checker.spark.package import sources
-from checker.spark.request import ModelRequest
-from checker.spark.runtime import FIELDS, RowRuntime
-from model.language.model import Model
+from highwater.checker.native.kernels import WORDS
+from highwater.checker.native.layout import Words
+from highwater.checker.native.machine import Effort, Machine
+from highwater.checker.native.program import Compiled
+from highwater.checker.native.runtime import SLACK
+from highwater.checker.native.table import FULL, Table, TableFullError
+from highwater.checker.native.worker import OUTPUT, Buffers
+from highwater.checker.search import EngineError
+from highwater.checker.spark.package import sources
+from highwater.checker.spark.request import ModelRequest
+from highwater.checker.spark.runtime import FIELDS, RowRuntime
+from highwater.model.language.model import Model
 
 _FIRST_SLOTS = 1 << 14
 _LARGE = 1 << 20

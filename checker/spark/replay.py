@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from checker.problems import InputError
-from checker.search import EngineError
-from checker.spark import replay_tasks
-from checker.spark.jobs import Seconds, collect
-from checker.spark.partition import partition_keys
-from checker.spark.session import Session
-from traces.inputs import METADATA_LOG, Input
-from traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from traces.kafka.pieces import can_be_divided
-from traces.report import Report
-from traces.shares.follow import Found, from_json
-from traces.shares.plan import MAX_RANGE, Range, ranges
-from traces.shares.replay import Ends, Unreadable, replay_shares
-from traces.shares.route import Head
+from highwater.checker.problems import InputError
+from highwater.checker.search import EngineError
+from highwater.checker.spark import replay_tasks
+from highwater.checker.spark.jobs import Seconds, collect
+from highwater.checker.spark.partition import partition_keys
+from highwater.checker.spark.session import Session
+from highwater.traces.inputs import METADATA_LOG, Input
+from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from highwater.traces.kafka.pieces import can_be_divided
+from highwater.traces.report import Report
+from highwater.traces.shares.follow import Found, from_json
+from highwater.traces.shares.plan import MAX_RANGE, Range, ranges
+from highwater.traces.shares.replay import Ends, Unreadable, replay_shares
+from highwater.traces.shares.route import Head
 
 LARGE = 32 << 20
 """A log of at least so many bytes is divided, unless there are enough inputs for all cores without it."""
@@ -123,7 +123,7 @@ class SparkReplay:
             for file in Path(out).glob("*/.part-*") if out is not None else ():
                 file.unlink(missing_ok=True)
         if out is not None:
-            from checker.spark.replay_tables import Tables
+            from highwater.checker.spark.replay_tables import Tables
 
             tables = Tables(out, None)
             for line in own:

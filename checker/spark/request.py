@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from checker import catalogue
-from checker.problems import InputError
-from checker.search import EngineError
-from model.language.model import Model
+from highwater.checker import catalogue
+from highwater.checker.problems import InputError
+from highwater.checker.search import EngineError
+from highwater.model.language.model import Model
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,13 @@ class ModelRequest:
         """The request for a model whose protocol comes from a package below ``model`` or from a file."""
         kind = type(model.protocol)
         package, source = kind.__module__, None
-        while package.startswith("model.") and getattr(sys.modules[package], "PROTOCOL", None) is not kind:
+        while (
+            package.startswith("highwater.model.")
+            and getattr(sys.modules[package], "PROTOCOL", None) is not kind
+        ):
             package = package.rpartition(".")[0]
-        if package.startswith("model."):
-            name = package.removeprefix("model.")
+        if package.startswith("highwater.model."):
+            name = package.removeprefix("highwater.model.")
         else:
             file = getattr(sys.modules.get(kind.__module__), "__file__", None)
             if file is None:

@@ -10,9 +10,9 @@ so that home slots spread over the whole table.
 
 from __future__ import annotations
 
-from checker.native.ir import Function
-from checker.native.kernels import FINGERPRINT, PREDECESSOR, WORDS
-from checker.native.runtime import CONTEXT, Runtime
+from highwater.checker.native.ir import Function
+from highwater.checker.native.kernels import FINGERPRINT, PREDECESSOR, WORDS
+from highwater.checker.native.runtime import CONTEXT, Runtime
 
 FIELDS = {
     **CONTEXT,

@@ -12,10 +12,10 @@ import tempfile
 import time
 import uuid
 
-from checker.interruption import interruption
-from checker.native.search import available_memory
-from checker.problems import InputError
-from checker.search import (
+from highwater.checker.interruption import interruption
+from highwater.checker.native.search import available_memory
+from highwater.checker.problems import InputError
+from highwater.checker.search import (
     DEADLOCK,
     Progress,
     ProgressCallback,
@@ -24,14 +24,14 @@ from checker.search import (
     Violation,
     missing_verdicts,
 )
-from checker.spark.checkpoint import Checkpoint, Level, Run, Totals
-from checker.spark.cluster import Cluster, shift_for
-from checker.spark.driver import Driver, Found, packed
-from checker.spark.options import SparkOptions
-from checker.spark.program import RowProgram
-from checker.spark.request import ModelRequest
-from checker.spark.session import Session, session
-from model.language.model import Model
+from highwater.checker.spark.checkpoint import Checkpoint, Level, Run, Totals
+from highwater.checker.spark.cluster import Cluster, shift_for
+from highwater.checker.spark.driver import Driver, Found, packed
+from highwater.checker.spark.options import SparkOptions
+from highwater.checker.spark.program import RowProgram
+from highwater.checker.spark.request import ModelRequest
+from highwater.checker.spark.session import Session, session
+from highwater.model.language.model import Model
 
 
 def search(

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from checker.interruption import interruption
-from checker.problems import InputError
-from checker.spark.package import package
-from checker.spark.partition import partition_keys
+from highwater.checker.interruption import interruption
+from highwater.checker.problems import InputError
+from highwater.checker.spark.package import package
+from highwater.checker.spark.partition import partition_keys
 
 _CONFIGURATION = {
     "spark.app.name": "highwater",
@@ -80,7 +80,7 @@ class Session:
             from pyspark.sql import SparkSession
         except ImportError as missing:
             raise InputError(
-                f"--engine spark needs the package {missing.name}: pip install 'highwater[spark]'"
+                f"--engine spark needs the package {missing.name}: pip install 'highwater-checker[spark]'"
             ) from None
         local = self.master.startswith("local")
         if local:

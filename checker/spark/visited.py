@@ -10,9 +10,9 @@ from collections import OrderedDict
 
 import numpy as np
 
-from checker.native.layout import Words
-from checker.spark.checkpoint import Checkpoint, Level, Part, Run
-from checker.spark.program import BucketTable, RowBuffers, RowProgram
+from highwater.checker.native.layout import Words
+from highwater.checker.spark.checkpoint import Checkpoint, Level, Part, Run
+from highwater.checker.spark.program import BucketTable, RowBuffers, RowProgram
 
 _WHOLE_LEVELS_BYTES = 1 << 26
 """Fingerprints of undivided levels that are kept for the next bucket."""

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checker.native.layout import Words
-from checker.native.machine import Effort
-from checker.problems import InputError
-from checker.search import EngineError
-from checker.spark.checkpoint import GROUP, Checkpoint, Level, Part, Run
-from checker.spark.program import RowBuffers, RowProgram
-from checker.spark.request import ModelRequest
-from checker.spark.visited import Visited
-from model.language.errors import LanguageError
-from model.language.interpreter import BoundError
+from highwater.checker.native.layout import Words
+from highwater.checker.native.machine import Effort
+from highwater.checker.problems import InputError
+from highwater.checker.search import EngineError
+from highwater.checker.spark.checkpoint import GROUP, Checkpoint, Level, Part, Run
+from highwater.checker.spark.program import RowBuffers, RowProgram
+from highwater.checker.spark.request import ModelRequest
+from highwater.checker.spark.visited import Visited
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.interpreter import BoundError
 
 BLOCKS = pa.schema([("key", pa.int64()), ("report", pa.string()), ("rows", pa.binary())])
 REPORTS = pa.schema([("report", pa.string())])

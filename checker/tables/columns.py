@@ -15,8 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from checker.native.layout import Layout, Words
-from model.language.types import Array, BoolType, Enum, Index, IntType, Leaf, Option, Seq, Set, Struct, Type
+from highwater.checker.native.layout import Layout, Words
+from highwater.model.language.types import (
+    Array,
+    BoolType,
+    Enum,
+    Index,
+    IntType,
+    Leaf,
+    Option,
+    Seq,
+    Set,
+    Struct,
+    Type,
+)
 
 Scalar = NDArray[Any]
 """The values of one scalar in many states."""

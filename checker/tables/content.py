@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from checker.native.evaluation import Evaluation
-from checker.native.layout import Layout, Words
-from checker.tables.columns import column, scalars
-from model.language.model import Model
+from highwater.checker.native.evaluation import Evaluation
+from highwater.checker.native.layout import Layout, Words
+from highwater.checker.tables.columns import column, scalars
+from highwater.model.language.model import Model
 
 Numbers = NDArray[Any]
 

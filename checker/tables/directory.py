@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from checker.problems import InputError
+from highwater.checker.problems import InputError
 
 STATES, TRANSITIONS = "states", "transitions"
 ABOUT = "run.json"

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.native.ir import Function
-from checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
-from checker.native.layout import Words
-from checker.native.linker import Linker, states_at_once
-from checker.native.linking import CutKernels, LinkRuntime
-from checker.native.machine import Machine
-from checker.native.program import Compiled
-from checker.spark.program import content
-from checker.spark.request import ModelRequest
-from checker.tables.content import StateTable, TransitionTable
-from model.language.model import Model
+from highwater.checker.native.ir import Function
+from highwater.checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
+from highwater.checker.native.layout import Words
+from highwater.checker.native.linker import Linker, states_at_once
+from highwater.checker.native.linking import CutKernels, LinkRuntime
+from highwater.checker.native.machine import Machine
+from highwater.checker.native.program import Compiled
+from highwater.checker.spark.program import content
+from highwater.checker.spark.request import ModelRequest
+from highwater.checker.tables.content import StateTable, TransitionTable
+from highwater.model.language.model import Model
 
 
 class FingerprintRuntime(LinkRuntime):

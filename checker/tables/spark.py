@@ -12,17 +12,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from checker.interruption import interruption
-from checker.search import EngineError, Progress, ProgressCallback, SearchOptions
-from checker.spark.checkpoint import Checkpoint
-from checker.spark.jobs import collect
-from checker.spark.options import SparkOptions
-from checker.spark.search import search
-from checker.spark.session import Session, session
-from checker.tables import spark_worker
-from checker.tables.directory import Written
-from checker.tables.spark_worker import TableTask
-from model.language.model import Model
+from highwater.checker.interruption import interruption
+from highwater.checker.search import EngineError, Progress, ProgressCallback, SearchOptions
+from highwater.checker.spark.checkpoint import Checkpoint
+from highwater.checker.spark.jobs import collect
+from highwater.checker.spark.options import SparkOptions
+from highwater.checker.spark.search import search
+from highwater.checker.spark.session import Session, session
+from highwater.checker.tables import spark_worker
+from highwater.checker.tables.directory import Written
+from highwater.checker.tables.spark_worker import TableTask
+from highwater.model.language.model import Model
 
 _BLOCKS, _REPORTS = "key long, report string, rows binary", "report string"
 

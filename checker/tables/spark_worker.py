@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from checker.native.layout import Words
-from checker.search import EngineError
-from checker.spark.checkpoint import GROUP, Checkpoint, Run
-from checker.spark.request import ModelRequest
-from checker.spark.worker import REFUSALS, REPORTS, blocks_of, divided, refusal, share
-from checker.tables.directory import STATES, TRANSITIONS
-from checker.tables.expanding import TableProgram
-from checker.tables.files import ROWS, TableFile
+from highwater.checker.native.layout import Words
+from highwater.checker.search import EngineError
+from highwater.checker.spark.checkpoint import GROUP, Checkpoint, Run
+from highwater.checker.spark.request import ModelRequest
+from highwater.checker.spark.worker import REFUSALS, REPORTS, blocks_of, divided, refusal, share
+from highwater.checker.tables.directory import STATES, TRANSITIONS
+from highwater.checker.tables.expanding import TableProgram
+from highwater.checker.tables.files import ROWS, TableFile
 
 _programs: dict[str, TableProgram] = {}
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from checker.explored import Explored
-from checker.interruption import interruption
-from checker.search import Progress, ProgressCallback
-from checker.tables.content import StateTable, TransitionTable
-from checker.tables.directory import STATES, TRANSITIONS, Written
-from checker.tables.files import ROWS, TableFile
+from highwater.checker.explored import Explored
+from highwater.checker.interruption import interruption
+from highwater.checker.search import Progress, ProgressCallback
+from highwater.checker.tables.content import StateTable, TransitionTable
+from highwater.checker.tables.directory import STATES, TRANSITIONS, Written
+from highwater.checker.tables.files import ROWS, TableFile
 
 _STATES_IN_FILE = 1 << 19
 _REFRESH = 0.2

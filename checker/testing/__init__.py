@@ -3,8 +3,10 @@
 try:
     import hypothesis as _needed  # noqa: F401
 except ModuleNotFoundError:
-    raise ImportError("checker.testing needs the package hypothesis: pip install 'highwater[test]'") from None
+    raise ImportError(
+        "highwater.checker.testing needs the package hypothesis: pip install 'highwater-checker[test]'"
+    ) from None
 
-from checker.testing.stateful import ModelMachine, Violated, machine
+from highwater.checker.testing.stateful import ModelMachine, Violated, machine
 
 __all__ = ["ModelMachine", "Violated", "machine"]

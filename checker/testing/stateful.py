@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from checker import counterexample
-from checker.counterexample import Counterexample
-from checker.problems import InputError
-from checker.request import Request
-from checker.search import DEADLOCK, Violation
-from checker.subject import Subject, asked
-from checker.testing.shrinking import shrunk
-from checker.testing.swarm import Preferences, bursts, plain_bursts
-from model.language.interpreter import Interpreter
-from model.language.model import Model, Scalars
-from traces.runs.writing import write_run
+from highwater.checker import counterexample
+from highwater.checker.counterexample import Counterexample
+from highwater.checker.problems import InputError
+from highwater.checker.request import Request
+from highwater.checker.search import DEADLOCK, Violation
+from highwater.checker.subject import Subject, asked
+from highwater.checker.testing.shrinking import shrunk
+from highwater.checker.testing.swarm import Preferences, bursts, plain_bursts
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
+from highwater.traces.runs.writing import write_run
 
 SETTINGS = settings(
     max_examples=1000,
@@ -194,10 +194,10 @@ def machine(
     name: str | None = None,
     **overrides: Any,
 ) -> type[ModelMachine]:
-    """A state machine class for a scenario or a protocol: see ``checker.subject.asked`` for both, and for overrides.
+    """A state machine class for a scenario or a protocol.
 
-    Its ``TestCase`` is what a test suite collects; settings, seeds and the example database are Hypothesis' own. A
-    violation raises ``Violated``. With ``traces``, a directory, the shrunk run to each property's violation is written
+    See ``highwater.checker.subject.asked`` for both, and for overrides. Its ``TestCase`` is what a test suite collects; settings, seeds and the
+    example database are Hypothesis' own. A violation raises ``Violated``. With ``traces``, a directory, the shrunk run to each property's violation is written
     there as ``PROPERTY.ndjson``. Without ``swarm`` all actions are always as likely as each other. Raises
     InputError where the subject does not exist or ``traces`` is no directory.
     """

@@ -15,7 +15,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from model.language.model import Model
+from highwater.model.language.model import Model
 
 TASTES = 256
 """So many tastes there are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.language import (
+from highwater.model.language import (
     Array,
     Index,
     Int,
@@ -17,8 +17,8 @@ from model.language import (
     invariant,
     require,
 )
-from model.language.values import Bool
-from model.language.values import Int as Number
+from highwater.model.language.values import Bool
+from highwater.model.language.values import Int as Number
 
 
 @invariant("example")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from invariants.quorum.safety import both_support
-from model.language import State, all_of, always_eventually, any_of, either, weak
-from model.language.values import Bool, Int
-from model.quorum import Quorum
+from highwater.invariants.quorum.safety import both_support
+from highwater.model.language import State, all_of, always_eventually, any_of, either, weak
+from highwater.model.language.values import Bool, Int
+from highwater.model.quorum import Quorum
 
 _FETCHING = weak("send_fetch", "take_answer") + weak(either("receive_fetch", "refuse_fetch"), by=["f"])
 _TIMER = weak("park_timer", by=["f"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from model.language import State, all_of, any_of, implies, invariant, total
-from model.language.values import Bool, Int, SeqValue
-from model.quorum import Quorum
-from model.quorum.cluster import UNKNOWN
-from model.replication import logs
+from highwater.model.language import State, all_of, any_of, implies, invariant, total
+from highwater.model.language.values import Bool, Int, SeqValue
+from highwater.model.quorum import Quorum
+from highwater.model.quorum.cluster import UNKNOWN
+from highwater.model.replication import logs
 
 
 def _holds(log: SeqValue, committed: SeqValue, end: Int) -> Bool:

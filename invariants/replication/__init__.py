@@ -1,6 +1,6 @@
 """What must hold of the replication of partitions."""
 
-from invariants.replication.cluster import INVARIANTS
-from invariants.replication.liveness import LIVENESS
+from highwater.invariants.replication.cluster import INVARIANTS
+from highwater.invariants.replication.liveness import LIVENESS
 
 __all__ = ["INVARIANTS", "LIVENESS"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from model.language import State, all_of, any_of, implies, invariant, size, total
-from model.language.sequences import members_of
-from model.language.values import Bool, Int, as_bool
-from model.replication import Replication
-from model.replication import logs as log_rules
-from model.replication.controller.eligible_leader_replicas import effective_min_isr
+from highwater.model.language import State, all_of, any_of, implies, invariant, size, total
+from highwater.model.language.sequences import members_of
+from highwater.model.language.values import Bool, Int, as_bool
+from highwater.model.replication import Replication
+from highwater.model.replication import logs as log_rules
+from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 
 
 def _holds_committed(m: Replication, s: State, b: Int) -> Bool:

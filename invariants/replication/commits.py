@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from invariants.replication.histories import (
+from highwater.invariants.replication.histories import (
     begins_with,
     electable,
     is_whole,
@@ -17,13 +17,13 @@ from invariants.replication.histories import (
     nothing_is_lost,
     takes_answer,
 )
-from invariants.replication.knowledge import helper, reached
-from model.language import State, all_of, any_of, implies, size
-from model.language.step_properties import step_property
-from model.language.values import Bool, Int, SetValue
-from model.replication import Replication
-from model.replication import logs as log_rules
-from model.replication.logs import same_record
+from highwater.invariants.replication.knowledge import helper, reached
+from highwater.model.language import State, all_of, any_of, implies, size
+from highwater.model.language.step_properties import step_property
+from highwater.model.language.values import Bool, Int, SetValue
+from highwater.model.replication import Replication
+from highwater.model.replication import logs as log_rules
+from highwater.model.replication.logs import same_record
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from invariants.replication.controller_liveness import LIVENESS
-from model.language import State, implies, invariant, size
-from model.language.values import Bool
-from model.replication.controller import Controller
-from model.replication.controller.types import LeaderRecoveryState
+from highwater.invariants.replication.controller_liveness import LIVENESS
+from highwater.model.language import State, implies, invariant, size
+from highwater.model.language.values import Bool
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
 @invariant("B8")

@@ -8,9 +8,9 @@ whether a replica joins the ISR is up to its log, which this protocol does not h
 
 from __future__ import annotations
 
-from model.language import State, always_eventually, implies, strong, weak
-from model.language.values import Bool, Int
-from model.replication.controller import Controller
+from highwater.model.language import State, always_eventually, implies, strong, weak
+from highwater.model.language.values import Bool, Int
+from highwater.model.replication.controller import Controller
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Int) -> Bool:

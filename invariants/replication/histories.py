@@ -6,12 +6,12 @@ share a record share all before it, and a follower that has fetched in its leade
 
 from __future__ import annotations
 
-from invariants.replication.knowledge import acceptable, helper, is_unaware_leader, reached
-from model.language import State, all_of, any_of, implies, least, where
-from model.language.values import Bool, Int, SeqValue
-from model.replication import Replication
-from model.replication import logs as log_rules
-from model.replication.logs import same_record
+from highwater.invariants.replication.knowledge import acceptable, helper, is_unaware_leader, reached
+from highwater.model.language import State, all_of, any_of, implies, least, where
+from highwater.model.language.values import Bool, Int, SeqValue
+from highwater.model.replication import Replication
+from highwater.model.replication import logs as log_rules
+from highwater.model.replication.logs import same_record
 
 
 def takes_answer(m: Replication, s: State, f: Int) -> Bool:

@@ -7,12 +7,12 @@ of messages are in ``knowledge``, ``histories`` and ``commits``.
 
 from __future__ import annotations
 
-from invariants.replication import commits, histories, knowledge
-from model.language import Invariant, State, all_of, any_of, implies, invariant, size
-from model.language.step_properties import StepProperty, step_property
-from model.language.values import Bool
-from model.replication import Replication
-from model.replication.controller import Controller
+from highwater.invariants.replication import commits, histories, knowledge
+from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant, size
+from highwater.model.language.step_properties import StepProperty, step_property
+from highwater.model.language.values import Bool
+from highwater.model.replication import Replication
+from highwater.model.replication.controller import Controller
 
 
 @invariant("B8")

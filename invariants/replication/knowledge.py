@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from model.language import Invariant, State, all_of, any_of, implies, invariant, size, where
-from model.language.sequences import members_of
-from model.language.step_properties import step_property
-from model.language.values import Bool, Int, SetValue, StructValue, as_bool
-from model.replication import Replication
+from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant, size, where
+from highwater.model.language.sequences import members_of
+from highwater.model.language.step_properties import step_property
+from highwater.model.language.values import Bool, Int, SetValue, StructValue, as_bool
+from highwater.model.replication import Replication
 
 BEYOND = (
     "duplicates", "losses", "elections", "reassignments", "min_isr_changes", "downgrades", "recovery",

@@ -6,9 +6,9 @@ names the fewest steps that make it true; docs/liveness.md shows for each what h
 
 from __future__ import annotations
 
-from model.language import State, all_of, always_eventually, any_of, either, implies, weak
-from model.language.values import Bool, Int
-from model.replication import Replication
+from highwater.model.language import State, all_of, always_eventually, any_of, either, implies, weak
+from highwater.model.language.values import Bool, Int
+from highwater.model.replication import Replication
 
 
 def broker_is_down(m: Replication, s: State, b: Int) -> Bool:

@@ -6,10 +6,10 @@ is made for, break them in keeping with every rule. Who runs the cluster wants t
 
 from __future__ import annotations
 
-from model.language import State, implies, invariant, size
-from model.language.values import Bool
-from model.replication.controller import Controller
-from model.replication.controller.types import LeaderRecoveryState
+from highwater.model.language import State, implies, invariant, size
+from highwater.model.language.values import Bool
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
 @invariant("966.13, KIP-704")

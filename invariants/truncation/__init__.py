@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.language import State, all_of, implies, invariant
-from model.language.values import Bool
-from model.truncation import Truncation
+from highwater.model.language import State, all_of, implies, invariant
+from highwater.model.language.values import Bool
+from highwater.model.truncation import Truncation
 
 
 @invariant("B4")

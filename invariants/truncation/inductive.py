@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.language import Invariant, State, all_of, any_of, implies, invariant
-from model.language.step_properties import StepProperty
-from model.language.values import Bool, SetValue, as_bool
-from model.language.values import Int as Number
-from model.truncation import Truncation
+from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.values import Bool, SetValue, as_bool
+from highwater.model.language.values import Int as Number
+from highwater.model.truncation import Truncation
 
 RULE = "fenced_truncation"
 """A follower truncates by a leader in its own epoch only. In older profiles most of these do not hold."""

@@ -5,15 +5,32 @@ a few words (where, all_of, any_of, size, …), named guards (require), actions 
 protocol traced once into an expression graph, which every engine reads.
 """
 
-from model.language.budgets import Budgets, spend
-from model.language.drawing import Drawing, Lane, Message
-from model.language.errors import LanguageError
-from model.language.liveness import Liveness, always_eventually, either, eventually, leads_to, strong, weak
-from model.language.model import Model
-from model.language.protocol import Action, Invariant, Parameter, Profile, Protocol, Rule, action, invariant
-from model.language.tracing import State, implies, require
-from model.language.types import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
-from model.language.values import all_of, any_of, greatest, least, size, total, where
+from highwater.model.language.budgets import Budgets, spend
+from highwater.model.language.drawing import Drawing, Lane, Message
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.liveness import (
+    Liveness,
+    always_eventually,
+    either,
+    eventually,
+    leads_to,
+    strong,
+    weak,
+)
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import (
+    Action,
+    Invariant,
+    Parameter,
+    Profile,
+    Protocol,
+    Rule,
+    action,
+    invariant,
+)
+from highwater.model.language.tracing import State, implies, require
+from highwater.model.language.types import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
+from highwater.model.language.values import all_of, any_of, greatest, least, size, total, where
 
 __all__ = [
     "Action", "Array", "Bool", "Budgets", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane", "LanguageError",

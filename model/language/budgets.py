@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 
-from model.language.protocol import Parameter
-from model.language.tracing import State, require
-from model.language.types import Int, Struct
+from highwater.model.language.protocol import Parameter
+from highwater.model.language.tracing import State, require
+from highwater.model.language.types import Int, Struct
 
 
 class Budgets:

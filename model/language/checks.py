@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from model.language.tracing import require
-from model.language.values import Bool, all_of, as_bool, where
+from highwater.model.language.tracing import require
+from highwater.model.language.values import Bool, all_of, as_bool, where
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model.language import graph
-from model.language.checks import Checks
-from model.language.errors import LanguageError
-from model.language.graph import BOOL, Node
-from model.language.interpreter import BoundError, compile_nodes
-from model.language.tracing import tracing
-from model.language.types import (
+from highwater.model.language import graph
+from highwater.model.language.checks import Checks
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import BOOL, Node
+from highwater.model.language.interpreter import BoundError, compile_nodes
+from highwater.model.language.tracing import tracing
+from highwater.model.language.types import (
     Array,
     BoolType,
     Enum,
@@ -28,7 +28,7 @@ from model.language.types import (
     Type,
     _Number,
 )
-from model.language.values import Value
+from highwater.model.language.values import Value
 
 Encoder = Callable[[Any, list[int]], None]
 """Appends the scalars of a plain value to a list; raises ValueError where the type does not hold it."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from model.language import graph
-from model.language.errors import LanguageError
-from model.language.graph import Node
-from model.language.model import Instance, Model, Scalars
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import Node
+from highwater.model.language.model import Instance, Model, Scalars
 
 _PYTHON: dict[str, str] = {
     "not": "not {0}",

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from model.language import graph, values
-from model.language.docstrings import first_paragraph
-from model.language.errors import LanguageError
-from model.language.graph import Node
-from model.language.tracing import State, tracing
+from highwater.model.language import graph, values
+from highwater.model.language.docstrings import first_paragraph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import Node
+from highwater.model.language.tracing import State, tracing
 
 if TYPE_CHECKING:
-    from model.language.model import Instance, Model
+    from highwater.model.language.model import Instance, Model
 
 
 class Kind(StrEnum):

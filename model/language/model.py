@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from model.language import graph, values
-from model.language.errors import LanguageError, fail
-from model.language.graph import Node
-from model.language.liveness import Liveness, TracedLiveness, trace_liveness
-from model.language.protocol import Action, Invariant, Protocol
-from model.language.tracing import Check, Guard, State, Write, bound_checks, tracing
-from model.language.types import Leaf, Type
+from highwater.model.language import graph, values
+from highwater.model.language.errors import LanguageError, fail
+from highwater.model.language.graph import Node
+from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
+from highwater.model.language.protocol import Action, Invariant, Protocol
+from highwater.model.language.tracing import Check, Guard, State, Write, bound_checks, tracing
+from highwater.model.language.types import Leaf, Type
 
 Scalars = tuple[int, ...]
 """A concrete state: one int for each leaf, in the order of ``Model.leaves``."""

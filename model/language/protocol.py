@@ -2,7 +2,7 @@
 
 A protocol is a subclass of Protocol. ``define`` sizes its types from the parameters and returns the type
 of its state; ``initial`` gives the initial states as plain values; methods marked ``@action`` state the
-steps, functions marked ``@invariant`` what must hold. ``model.language.model.Model`` runs all of them once
+steps, functions marked ``@invariant`` what must hold. ``highwater.model.language.model.Model`` runs all of them once
 on symbolic values.
 """
 
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from model.language.docstrings import first_paragraph
-from model.language.drawing import Drawing
-from model.language.errors import LanguageError
-from model.language.liveness import Liveness
-from model.language.types import Struct
+from highwater.model.language.docstrings import first_paragraph
+from highwater.model.language.drawing import Drawing
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.types import Struct
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from model.language.types import Option, Seq, Set
-from model.language.values import Bool, OptionValue, SeqValue, SetValue, all_of, any_of, where
+from highwater.model.language.types import Option, Seq, Set
+from highwater.model.language.values import Bool, OptionValue, SeqValue, SetValue, all_of, any_of, where
 
 
 def members_of(sequence: SeqValue, type: Set) -> SetValue:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model.language import values
-from model.language.docstrings import first_paragraph
-from model.language.errors import LanguageError
-from model.language.graph import Node
-from model.language.protocol import Protocol
-from model.language.tracing import State, tracing
+from highwater.model.language import values
+from highwater.model.language.docstrings import first_paragraph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import Node
+from highwater.model.language.protocol import Protocol
+from highwater.model.language.tracing import State, tracing
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from model.language import graph
-from model.language.errors import LanguageError
-from model.language.graph import BITS, INT, Node
-from model.language.interpreter import Interpreter, compile_nodes
-from model.language.model import Model, Scalars
-from model.language.types import Array, Index, Option, Seq, Set, Struct, Type
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.interpreter import Interpreter, compile_nodes
+from highwater.model.language.model import Model, Scalars
+from highwater.model.language.types import Array, Index, Option, Seq, Set, Struct, Type
 
 Renaming = Mapping[str, Sequence[int]]
 """For each symmetric index, by its name: the new value of each old one."""

@@ -12,10 +12,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.language import graph, values
-from model.language.errors import LanguageError, fail, place
-from model.language.graph import INT, Node
-from model.language.types import Array, Leaf, Seq, Struct, Type
+from highwater.model.language import graph, values
+from highwater.model.language.errors import LanguageError, fail, place
+from highwater.model.language.graph import INT, Node
+from highwater.model.language.types import Array, Leaf, Seq, Struct, Type
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from model.language import graph, values
-from model.language.errors import fail
-from model.language.graph import BITS, BOOL, INT, Node
-from model.language.values import Value
+from highwater.model.language import graph, values
+from highwater.model.language.errors import fail
+from highwater.model.language.graph import BITS, BOOL, INT, Node
+from highwater.model.language.values import Value
 
 
 @dataclass(frozen=True)

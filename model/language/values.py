@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from model.language import graph
-from model.language.errors import fail, place
-from model.language.graph import BITS, BOOL, INT, Node
+from highwater.model.language import graph
+from highwater.model.language.errors import fail, place
+from highwater.model.language.graph import BITS, BOOL, INT, Node
 
 if TYPE_CHECKING:
-    from model.language.types import Array, Index, Option, Seq, Set, Struct, Type
+    from highwater.model.language.types import Array, Index, Option, Seq, Set, Struct, Type
 
 
 class Value:

@@ -1,7 +1,7 @@
 """The KRaft metadata quorum, as far as KIP-1166 needs it: how the high watermark reaches every replica."""
 
-from model.quorum.drawing import DRAWING
-from model.quorum.elections import Elections
+from highwater.model.quorum.drawing import DRAWING
+from highwater.model.quorum.elections import Elections
 
 
 class Quorum(Elections):

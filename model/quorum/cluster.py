@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from model.language import (
+from highwater.model.language import (
     Array,
     Bool,
     Budgets,
@@ -27,10 +27,10 @@ from model.language import (
     Set,
     Struct,
 )  # fmt: skip
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.quorum.rules import PROFILES, RULES
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.quorum.rules import PROFILES, RULES
 
 UNKNOWN = -1
 """1166.1. The HWM of who knows none, in memory and in a fetch."""

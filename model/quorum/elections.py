@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from model.language import State, action, any_of, greatest, require, spend, where
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import SetValue, StructValue
-from model.quorum.cluster import UNKNOWN
-from model.quorum.fetching import Fetching
+from highwater.model.language import State, action, any_of, greatest, require, spend, where
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import SetValue, StructValue
+from highwater.model.quorum.cluster import UNKNOWN
+from highwater.model.quorum.fetching import Fetching
 
 
 class Elections(Fetching):

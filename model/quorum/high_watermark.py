@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.language import greatest, total, where
-from model.language.values import Int, SeqValue
+from highwater.model.language import greatest, total, where
+from highwater.model.language.values import Int, SeqValue
 
 
 def replicated_offset(ends: Sequence[Int], count: int) -> Int:

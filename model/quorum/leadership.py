@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from model.language import State, action, greatest, require, spend, where
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.quorum.cluster import UNKNOWN, Cluster
-from model.quorum.high_watermark import epoch_start, replicated_offset
+from highwater.model.language import State, action, greatest, require, spend, where
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.quorum.cluster import UNKNOWN, Cluster
+from highwater.model.quorum.high_watermark import epoch_start, replicated_offset
 
 
 class Leadership(Cluster):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.language import Profile, Rule
+from highwater.model.language import Profile, Rule
 
 _KIP_1166 = {
     "fetch_carries_hwm": Rule(

@@ -1,7 +1,7 @@
 """Replication of partitions in KRaft mode: the whole protocol, at the level of messages."""
 
-from model.replication.drawing import DRAWING
-from model.replication.recovery import Recovery
+from highwater.model.replication.drawing import DRAWING
+from highwater.model.replication.recovery import Recovery
 
 
 class Replication(Recovery):

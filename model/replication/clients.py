@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, any_of, require, size, spend
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.replication.cluster import Write
-from model.replication.fetching import Fetching
+from highwater.model.language import State, action, any_of, require, size, spend
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.replication.cluster import Write
+from highwater.model.replication.fetching import Fetching
 
 
 class Clients(Fetching):

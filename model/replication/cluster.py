@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from model.language import (
+from highwater.model.language import (
     Array,
     Bool,
     Budgets,
@@ -22,14 +22,14 @@ from model.language import (
     size,
     where,
 )  # fmt: skip
-from model.language.sequences import members_of
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import StructValue, as_bool
-from model.replication.controller.eligible_leader_replicas import effective_min_isr
-from model.replication.controller.rules import RULES as CONTROLLER_RULES
-from model.replication.controller.types import Terms
-from model.replication.rules import PROFILES, RULES
+from highwater.model.language.sequences import members_of
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue, as_bool
+from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
+from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
+from highwater.model.replication.controller.types import Terms
+from highwater.model.replication.rules import PROFILES, RULES
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN STOPPED CRASHED")
 """A broker's process. STOPPED wrote its CleanShutdownFile after the flush (966.12); CRASHED did not."""

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from model.language import State, action, require, spend, where
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.replication.cluster import Outcome
-from model.replication.controller import alter_partition, brokers, elections, reassignment, unclean_recovery
-from model.replication.controller.eligible_leader_replicas import after_min_isr_change, effective_min_isr
-from model.replication.controller.partition_change import is_empty_record, merge, partition_change
-from model.replication.controller.types import ElectionType, Error
-from model.replication.leadership import Leadership
+from highwater.model.language import State, action, require, spend, where
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.replication.cluster import Outcome
+from highwater.model.replication.controller import (
+    alter_partition,
+    brokers,
+    elections,
+    reassignment,
+    unclean_recovery,
+)
+from highwater.model.replication.controller.eligible_leader_replicas import (
+    after_min_isr_change,
+    effective_min_isr,
+)
+from highwater.model.replication.controller.partition_change import is_empty_record, merge, partition_change
+from highwater.model.replication.controller.types import ElectionType, Error
+from highwater.model.replication.leadership import Leadership
 
 
 class Control(Leadership):

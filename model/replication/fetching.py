@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import Option, State, action, least, require, spend, where
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.replication import logs
-from model.replication.cluster import Outcome
-from model.replication.lifecycle import Lifecycle
+from highwater.model.language import Option, State, action, least, require, spend, where
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.replication import logs
+from highwater.model.replication.cluster import Outcome
+from highwater.model.replication.lifecycle import Lifecycle
 
 
 class Fetching(Lifecycle):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, greatest, least, size, where
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.replication.cluster import Cluster
+from highwater.model.language import State, greatest, least, size, where
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.replication.cluster import Cluster
 
 
 class Leadership(Cluster):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, least, require, spend, where
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.replication.cluster import Status
-from model.replication.control import Control
-from model.replication.controller import brokers, sessions
-from model.replication.controller.partition_change import merge
+from highwater.model.language import State, action, least, require, spend, where
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.replication.cluster import Status
+from highwater.model.replication.control import Control
+from highwater.model.replication.controller import brokers, sessions
+from highwater.model.replication.controller.partition_change import merge
 
 
 class Lifecycle(Control):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import least, total, where
-from model.language.values import Bool, Int, OptionValue, SeqValue
+from highwater.model.language import least, total, where
+from highwater.model.language.values import Bool, Int, OptionValue, SeqValue
 
 # A log is a Seq of records with ascending leader epochs.
 

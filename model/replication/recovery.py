@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import Array, Option, State, Struct, action, all_of, any_of, require, spend, where
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.replication import logs
-from model.replication.clients import Clients
-from model.replication.controller import unclean_recovery
+from highwater.model.language import (
+    Array,
+    Option,
+    State,
+    Struct,
+    action,
+    all_of,
+    any_of,
+    require,
+    spend,
+    where,
+)
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.replication import logs
+from highwater.model.replication.clients import Clients
+from highwater.model.replication.controller import unclean_recovery
 
 
 class Recovery(Clients):

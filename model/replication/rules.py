@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from model.language import Profile, Rule
-from model.replication.controller import rules as controller
+from highwater.model.language import Profile, Rule
+from highwater.model.replication.controller import rules as controller
 
 RULES = {
     **controller.RULES,

@@ -1,6 +1,6 @@
 """Log truncation: the small protocol that is published in TLA+, here with its rules as switches."""
 
-from model.truncation.protocol import Truncation
+from highwater.model.truncation.protocol import Truncation
 
 PROTOCOL = Truncation
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import (
+from highwater.model.language import (
     Array,
     Index,
     Int,
@@ -31,8 +31,8 @@ from model.language import (
     require,
     where,
 )
-from model.language.values import Bool
-from model.language.values import Int as Number
+from highwater.model.language.values import Bool
+from highwater.model.language.values import Int as Number
 
 _KIP_320 = (
     "matching_tail",

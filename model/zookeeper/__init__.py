@@ -1,7 +1,7 @@
 """The control plane in ZooKeeper mode, as far as KIP-380 needs it."""
 
-from model.zookeeper.controller import ControlPlane
-from model.zookeeper.drawing import DRAWING
+from highwater.model.zookeeper.controller import ControlPlane
+from highwater.model.zookeeper.drawing import DRAWING
 
 
 class ZooKeeperMode(ControlPlane):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, require, spend, where
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import StructValue
-from model.zookeeper import channels
-from model.zookeeper.cluster import Cluster, Kind
+from highwater.model.language import State, action, require, spend, where
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import StructValue
+from highwater.model.zookeeper import channels
+from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 class Brokers(Cluster):

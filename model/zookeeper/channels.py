@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import any_of, where
-from model.language.values import Bool, SeqValue, StructValue, as_bool
+from highwater.model.language import any_of, where
+from highwater.model.language.values import Bool, SeqValue, StructValue, as_bool
 
 
 def deliverable(channel: SeqValue, position: int) -> Bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import (
+from highwater.model.language import (
     Array,
     Bool,
     Budgets,
@@ -19,10 +19,10 @@ from model.language import (
     Struct,
     where,
 )
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import OptionValue, SetValue, StructValue
-from model.zookeeper.rules import PROFILES, RULES
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import OptionValue, SetValue, StructValue
+from highwater.model.zookeeper.rules import PROFILES, RULES
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")
 """A broker's process."""

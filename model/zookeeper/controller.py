@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import State, action, require, spend, where
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import SeqValue, SetValue, StructValue
-from model.zookeeper import channels
-from model.zookeeper.brokers import Brokers
-from model.zookeeper.cluster import Kind
+from highwater.model.language import State, action, require, spend, where
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import SeqValue, SetValue, StructValue
+from highwater.model.zookeeper import channels
+from highwater.model.zookeeper.brokers import Brokers
+from highwater.model.zookeeper.cluster import Kind
 
 
 class ControlPlane(Brokers):

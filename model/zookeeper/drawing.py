@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.language import Drawing, Lane, Message
+from highwater.model.language import Drawing, Lane, Message
 
 DRAWING = Drawing(
     lanes=(

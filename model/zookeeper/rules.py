@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.language import Profile, Rule
+from highwater.model.language import Profile, Rule
 
 KIP_380 = {
     "epoch_per_registration": Rule(

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from checker.cli import cli
+from highwater.checker.cli import cli
 
 COUNTER = '''
-from model.language import Int, Parameter, Profile, Protocol, Rule, Struct
-from model.language import action, implies, invariant, require
+from highwater.model.language import Int, Parameter, Profile, Protocol, Rule, Struct
+from highwater.model.language import action, implies, invariant, require
 
 
 @invariant("C1")

@@ -171,7 +171,7 @@ class TestReport:
         assert "is violated by the same run as" in run.out
 
     def test_no_property(self, highwater, counter):
-        text = "from model.language import *\nclass Still(Protocol):\n    def define(self):\n        return "
+        text = "from highwater.model.language import *\nclass Still(Protocol):\n    def define(self):\n        return "
         text += "Struct('State', x=Bool)\n    def initial(self):\n        return [{'x': False}]\n"
         run = highwater("check", counter("protocol = 'counter.py'\n", protocol=text))
         assert run.status == 0

@@ -17,7 +17,7 @@ import pytest
 
 from tests.checker.conftest import ROOT
 
-COMMAND = [sys.executable, "-m", "checker"]
+COMMAND = [sys.executable, "-m", "highwater"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 LONG = ["--set", "replicas=4", "--set", "max_leader_epoch=4", "--set", "log_size=4", "--set", "max_records=4"]
 
@@ -184,9 +184,12 @@ def test_standard_streams_that_are_closed(arguments, closed):
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
-        (["--help"], ["rich", "numpy", "llvmlite", "model.language.model", "checker.reference"]),
-        (["list"], ["rich", "numpy", "llvmlite", "model.truncation"]),
-        (["check", "docs/examples/register.toml"], ["rich", "checker.reference", "hypothesis"]),
+        (
+            ["--help"],
+            ["rich", "numpy", "llvmlite", "highwater.model.language.model", "highwater.checker.reference"],
+        ),
+        (["list"], ["rich", "numpy", "llvmlite", "highwater.model.truncation"]),
+        (["check", "docs/examples/register.toml"], ["rich", "highwater.checker.reference", "hypothesis"]),
         (["check", "docs/examples/register.toml", "--engine", "interpreter"], ["rich", "numpy", "llvmlite"]),
     ],
     ids=" ".join,
@@ -195,7 +198,7 @@ def test_what_is_not_needed_is_not_imported(arguments, unwanted):
     program = (
         "import sys, atexit\n"
         "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"
-        "from checker.cli import main\n"
+        "from highwater.checker.cli import main\n"
         f"sys.argv[1:] = {arguments!r}\n"
         "main()\n"
     )
@@ -209,7 +212,7 @@ def test_what_is_not_needed_is_not_imported(arguments, unwanted):
     )
     assert done.returncode == 0
     imported = set(done.stderr.split())
-    assert "checker.cli" in imported
+    assert "highwater.checker.cli" in imported
     assert imported.isdisjoint(unwanted)
 
 

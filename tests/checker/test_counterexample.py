@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from checker import counterexample, words
-from checker.counterexample import BrokenRunError, follow, follow_all, tell
-from checker.request import Overrides, Request
-from checker.scenarios import find
-from checker.search import DEADLOCK, Violation
-from model.language import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
-from model.language.interpreter import Interpreter
+from highwater.checker import counterexample, words
+from highwater.checker.counterexample import BrokenRunError, follow, follow_all, tell
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import find
+from highwater.checker.search import DEADLOCK, Violation
+from highwater.model.language import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
+from highwater.model.language.interpreter import Interpreter
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from checker import listing
+from highwater.checker import listing
 
 
 @pytest.mark.parametrize("kind", listing.KINDS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from checker import exploration
-from checker.counterexample import Counterexample, Step
-from checker.request import Overrides, Request
-from checker.results import Outcome
-from checker.scenarios import find
-from checker.search import SearchOptions, SearchResult
-from checker.status import Status, worst
+from highwater.checker import exploration
+from highwater.checker.counterexample import Counterexample, Step
+from highwater.checker.request import Overrides, Request
+from highwater.checker.results import Outcome
+from highwater.checker.scenarios import find
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.status import Status, worst
 
 WEAK, STRONG = (
     Counterexample(n, "B4", "", (Step("initial", {}, "", {}, {}),)) for n in ("weak_isr", "strong_isr")

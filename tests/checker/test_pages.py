@@ -8,8 +8,8 @@ import tomllib
 
 import pytest
 
-from checker import scenarios
-from checker.cli import cli
+from highwater.checker import scenarios
+from highwater.checker.cli import cli
 from tests.checker.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from checker.progress import Reporter, size
-from checker.search import Progress
+from highwater.checker.progress import Reporter, size
+from highwater.checker.search import Progress
 
 
 def at(seconds, states, spilled=0):

@@ -9,8 +9,8 @@ import tomllib
 
 import pytest
 
-import checker
-from checker.scenarios import find
+from highwater import checker
+from highwater.checker.scenarios import find
 from tests.checker.conftest import ROOT
 from tests.checker.schema import problems
 

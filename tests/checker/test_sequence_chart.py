@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from checker.counterexample import Counterexample, follow_all
-from checker.native import search
-from checker.request import Overrides, Request
-from checker.scenarios import find
-from checker.search import SearchOptions
-from checker.sequence_chart import SequenceChart, escape
-from model.language import Model
+from highwater.checker.counterexample import Counterexample, follow_all
+from highwater.checker.native import search
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import find
+from highwater.checker.search import SearchOptions
+from highwater.checker.sequence_chart import SequenceChart, escape
+from highwater.model.language import Model
 
 
 def run_of(name: str) -> tuple[Model, Counterexample]:

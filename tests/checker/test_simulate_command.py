@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from checker.request import Overrides, Request
-from checker.scenarios import find
-from checker.simulation import SimulationOptions, simulate
-from model.language.interpreter import Interpreter
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import find
+from highwater.checker.simulation import SimulationOptions, simulate
+from highwater.model.language.interpreter import Interpreter
 
 REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.toml"
 WALKS = ("--walks", 300, "--depth", 20)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from checker.conformance import Contract, Mismatch
-from checker.conformance.stateful import ConformanceMachine, conformance_machine
-from checker.problems import InputError
+from highwater.checker.conformance import Contract, Mismatch
+from highwater.checker.conformance.stateful import ConformanceMachine, conformance_machine
+from highwater.checker.problems import InputError
 from tests.conformance.controller import DEFECTS
 from tests.conformance.driver import CONTRACT, SCENARIO, Driver
 

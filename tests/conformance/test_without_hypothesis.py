@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def test_an_implementation_can_be_driven_without_hypothesis() -> None:
-    program = "import sys; sys.modules['hypothesis'] = None; sys.modules['pytest'] = None; import checker.conformance"
+    absent = "sys.modules['hypothesis'] = None; sys.modules['pytest'] = None"
+    program = f"import sys; {absent}; import highwater.checker.conformance"
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True
     )

@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-from checker import docs
-from checker.docs import defects
-from checker.docs.notes import GALLERY
-from model.replication import Replication
-from model.truncation import Truncation
+from highwater.checker import docs
+from highwater.checker.docs import defects
+from highwater.checker.docs.notes import GALLERY
+from highwater.model.replication import Replication
+from highwater.model.truncation import Truncation
 
 QUICK = {"truncation-rules.md"}
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from checker.gate import baseline as baselines
-from checker.gate.baseline import Baseline, Selection
-from checker.gate.comparison import State, compare
-from checker.gate.entries import PROOF, SCENARIO, Entry
-from checker.gate.facts import Facts, Ran
-from checker.problems import InputError
+from highwater.checker.gate import baseline as baselines
+from highwater.checker.gate.baseline import Baseline, Selection
+from highwater.checker.gate.comparison import State, compare
+from highwater.checker.gate.entries import PROOF, SCENARIO, Entry
+from highwater.checker.gate.facts import Facts, Ran
+from highwater.checker.problems import InputError
 
 FACTS: Facts = {
     "verdict": "holds",

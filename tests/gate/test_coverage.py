@@ -13,24 +13,24 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from checker.cli import cli
-from checker.coverage.gathering import Coverage, add_scenario, add_trace
-from checker.coverage.page import page
-from checker.coverage.report import gaps, lines
-from checker.coverage.rules import uses
-from checker.coverage.sites import BRANCH, GUARD, Site
-from checker.native.layout import Layout
-from checker.request import Overrides, Request
-from checker.scenarios import find
-from checker.search import SearchOptions
-from model.language import Int, Protocol, Rule, State, Struct, action, require, where
-from model.language.interpreter import Interpreter
-from model.language.model import Model, Scalars
-from traces.runs.writing import random_walk, write_run
+from highwater.checker.cli import cli
+from highwater.checker.coverage.gathering import Coverage, add_scenario, add_trace
+from highwater.checker.coverage.page import page
+from highwater.checker.coverage.report import gaps, lines
+from highwater.checker.coverage.rules import uses
+from highwater.checker.coverage.sites import BRANCH, GUARD, Site
+from highwater.checker.native.layout import Layout
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import find
+from highwater.checker.search import SearchOptions
+from highwater.model.language import Int, Protocol, Rule, State, Struct, action, require, where
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
+from highwater.traces.runs.writing import random_walk, write_run
 
 PROTOCOL = '''
-from model.language import Array, Bool, Index, Int, Parameter, Protocol, Rule, Struct
-from model.language import action, implies, invariant, require, where
+from highwater.model.language import Array, Bool, Index, Int, Parameter, Protocol, Rule, Struct
+from highwater.model.language import action, implies, invariant, require, where
 
 
 @invariant("C1")

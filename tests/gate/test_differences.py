@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checker import scenarios
-from checker.gate.differences import Comparison, lines
-from checker.gate.image import image
-from checker.gate.models import compare
-from checker.gate.states import _levels
-from checker.request import Overrides, Request
-from model.language import Int, Protocol, State, Struct, action, require
-from model.language.interpreter import Interpreter
-from model.language.model import Model, Scalars
+from highwater.checker import scenarios
+from highwater.checker.gate.differences import Comparison, lines
+from highwater.checker.gate.image import image
+from highwater.checker.gate.models import compare
+from highwater.checker.gate.states import _levels
+from highwater.checker.request import Overrides, Request
+from highwater.model.language import Int, Protocol, State, Struct, action, require
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
 
 
 def compared(

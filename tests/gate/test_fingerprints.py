@@ -6,14 +6,14 @@ import itertools
 
 import pytest
 
-from checker import scenarios
-from checker.gate.fingerprints import Fingerprints
-from checker.gate.image import image
-from checker.gate.restored import RestoredModel
-from checker.request import Overrides, Request
-from model.language import Int, Model, Protocol, State, Struct, action, graph, invariant, require
-from model.language.graph import BITS, BOOL, INT
-from model.language.interpreter import compile_nodes
+from highwater.checker import scenarios
+from highwater.checker.gate.fingerprints import Fingerprints
+from highwater.checker.gate.image import image
+from highwater.checker.gate.restored import RestoredModel
+from highwater.checker.request import Overrides, Request
+from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph, invariant, require
+from highwater.model.language.graph import BITS, BOOL, INT
+from highwater.model.language.interpreter import compile_nodes
 
 INPUTS = [
     graph.leaf(0, BOOL, 0, 1),

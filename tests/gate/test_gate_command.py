@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import checker
-from checker.cli import cli
+from highwater import checker
+from highwater.checker.cli import cli
 from tests.checker.schema import problems
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"

@@ -6,8 +6,19 @@ from typing import Any
 
 import pytest
 
-from model.language import Budgets, Int, LanguageError, Model, Protocol, State, Struct, action, require, spend
-from model.language.interpreter import Interpreter
+from highwater.model.language import (
+    Budgets,
+    Int,
+    LanguageError,
+    Model,
+    Protocol,
+    State,
+    Struct,
+    action,
+    require,
+    spend,
+)
+from highwater.model.language.interpreter import Interpreter
 
 BUDGETS = Budgets({"falls": "falls of the tower", "winds": "gusts of wind"}, most=2)
 

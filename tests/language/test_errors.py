@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from model.language import (
+from highwater.model.language import (
     Array,
     Bool,
     Index,
@@ -28,7 +28,7 @@ from model.language import (
     require,
     where,
 )
-from model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.interpreter import BoundError, Interpreter
 
 
 class Base(Protocol):

@@ -8,10 +8,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.language import Array, Bool, Enum, Index, Int, LanguageError, Option, Seq, Set, Struct, graph
-from model.language.interpreter import compile_nodes
-from model.language.types import Type
-from model.language.values import Value, all_of, any_of, greatest, least, members, size, total, where
+from highwater.model.language import (
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
+    LanguageError,
+    Option,
+    Seq,
+    Set,
+    Struct,
+    graph,
+)
+from highwater.model.language.interpreter import compile_nodes
+from highwater.model.language.types import Type
+from highwater.model.language.values import (
+    Value,
+    all_of,
+    any_of,
+    greatest,
+    least,
+    members,
+    size,
+    total,
+    where,
+)
 
 NODE = Index("node", 5)
 NODES = Set(NODE)

@@ -9,9 +9,9 @@ from typing import Any
 import networkx as nx
 from hypothesis import strategies as st
 
-from model.language import Int, Model, Protocol, State, Struct, any_of, require, where
-from model.language.liveness import Fairness, Kind, Liveness
-from model.language.protocol import Action
+from highwater.model.language import Int, Model, Protocol, State, Struct, any_of, require, where
+from highwater.model.language.liveness import Fairness, Kind, Liveness
+from highwater.model.language.protocol import Action
 
 CUT = -1
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from checker import counterexample, engines
-from checker.counterexample import BrokenRunError
-from checker.liveness import violating_run
-from checker.search import SearchOptions, Violation
-from checker.sequence_chart import SequenceChart
-from model.language import LanguageError, Model, Protocol, State, leads_to, require, weak
-from model.language.liveness import Liveness, either, strong
+from highwater.checker import counterexample, engines
+from highwater.checker.counterexample import BrokenRunError
+from highwater.checker.liveness import violating_run
+from highwater.checker.search import SearchOptions, Violation
+from highwater.checker.sequence_chart import SequenceChart
+from highwater.model.language import LanguageError, Model, Protocol, State, leads_to, require, weak
+from highwater.model.language.liveness import Liveness, either, strong
 from tests.liveness import protocols
 from tests.liveness.protocols import Cut, ErrorLoop, Flapping
 

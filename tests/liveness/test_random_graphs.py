@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from checker import engines
-from checker.counterexample import follow_all
-from checker.explored import Explored
-from checker.liveness import violating_run
-from checker.search import SearchOptions
-from model.language.graph import Node
-from model.language.interpreter import compile_nodes
-from model.language.liveness import Fairness, Kind
+from highwater.checker import engines
+from highwater.checker.counterexample import follow_all
+from highwater.checker.explored import Explored
+from highwater.checker.liveness import violating_run
+from highwater.checker.search import SearchOptions
+from highwater.model.language.graph import Node
+from highwater.model.language.interpreter import compile_nodes
+from highwater.model.language.liveness import Fairness, Kind
 from tests.liveness.graphs import Graph, graphs, is_violated, model_of
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from checker import engines, scenarios
-from checker.docs import DOCS
-from checker.docs.livelocks import LIVELOCKS, Livelock
-from checker.docs.liveness_needs import SCENARIOS, run_with, section
-from checker.docs.liveness_standard import PROTOCOLS, line, names, row
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
-from invariants.replication import LIVENESS
-from invariants.replication.controller import LIVENESS as CONTROLLER_LIVENESS
-from model.language import Model
-from model.replication import Replication
+from highwater.checker import engines, scenarios
+from highwater.checker.docs import DOCS
+from highwater.checker.docs.livelocks import LIVELOCKS, Livelock
+from highwater.checker.docs.liveness_needs import SCENARIOS, run_with, section
+from highwater.checker.docs.liveness_standard import PROTOCOLS, line, names, row
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.invariants.replication import LIVENESS
+from highwater.invariants.replication.controller import LIVENESS as CONTROLLER_LIVENESS
+from highwater.model.language import Model
+from highwater.model.replication import Replication
 
 QUICK = {"replication/live-zombie", "replication/controller/live-balanced"}
 QUICK_STANDARD = {"replication/recovery-first-phase-loss", "replication/controller/small"}

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from checker.docs import defects
-from checker.testing import ModelMachine, Violated, machine
+from highwater.checker.docs import defects
+from highwater.checker.testing import ModelMachine, Violated, machine
 
 ROOT = Path(__file__).parents[2]
 MOST_STEPS = 15

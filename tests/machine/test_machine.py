@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import InMemoryExampleDatabase
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from checker.problems import InputError
-from checker.testing import ModelMachine, Violated, machine
-from checker.testing.shrinking import shrunk
-from model.language import Bool, Int, Protocol, State, Struct, action, invariant, require, where
+from highwater.checker.problems import InputError
+from highwater.checker.testing import ModelMachine, Violated, machine
+from highwater.checker.testing.shrinking import shrunk
+from highwater.model.language import Bool, Int, Protocol, State, Struct, action, invariant, require, where
+from highwater.traces.replay import replay
 from tests.zoo import Counters
-from traces.replay import replay
 
 ROOT = Path(__file__).parents[2]
 HASTY = ROOT / "docs/examples/register-hasty.toml"
@@ -305,10 +305,12 @@ def test_a_defect_is_found_and_shrunk_to_a_short_run(name: str) -> None:
     assert QUICK[name] <= len(failure.violation.path) <= QUICK[name] + 4
 
 
-@pytest.mark.parametrize("module", ["checker.testing", "checker.conformance.stateful"])
+@pytest.mark.parametrize("module", ["highwater.checker.testing", "highwater.checker.conformance.stateful"])
 def test_without_hypothesis_the_error_says_what_to_install(module: str) -> None:
     program = f"import sys; sys.modules['hypothesis'] = None; import {module}"
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 1
     last = ended.stderr.splitlines()[-1]
-    assert last == f"ImportError: {module} needs the package hypothesis: pip install 'highwater[test]'"
+    assert (
+        last == f"ImportError: {module} needs the package hypothesis: pip install 'highwater-checker[test]'"
+    )

@@ -8,11 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.language import Array, Bool, Enum, Index, Int, LanguageError, Option, Seq, Set, Struct, where
-from model.language.checks import Checks
-from model.language.function import Function, encoder
-from model.language.interpreter import BoundError
-from model.language.sequences import (
+from highwater.model.language import (
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
+    LanguageError,
+    Option,
+    Seq,
+    Set,
+    Struct,
+    where,
+)
+from highwater.model.language.checks import Checks
+from highwater.model.language.function import Function, encoder
+from highwater.model.language.interpreter import BoundError
+from highwater.model.language.sequences import (
     any_element,
     ascending,
     concatenated,
@@ -134,7 +146,7 @@ def test_a_function_without_bounds_in_the_way_refuses_to_leave_them() -> None:
 
 
 def test_a_function_does_not_write() -> None:
-    from model.language import State
+    from highwater.model.language import State
 
     state = Struct("State", x=Bool)
 

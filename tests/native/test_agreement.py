@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.native.machine import Effort
-from checker.native.program import Program
-from model.language import (
+from highwater.checker.native.machine import Effort
+from highwater.checker.native.program import Program
+from highwater.model.language import (
     Bool,
     Index,
     Int,
@@ -24,8 +24,8 @@ from model.language import (
     values,
     where,
 )
-from model.language.interpreter import BoundError, Interpreter
-from model.language.model import Scalars
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Scalars
 from tests import models
 
 

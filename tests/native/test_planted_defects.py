@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from checker import reference
-from checker.native import kernels, layout, runtime, search
-from checker.native.frontier import Store
-from checker.native.program import Program
-from checker.search import SearchOptions
-from model.language import Model
+from highwater.checker import reference
+from highwater.checker.native import kernels, layout, runtime, search
+from highwater.checker.native.frontier import Store
+from highwater.checker.native.program import Program
+from highwater.checker.search import SearchOptions
+from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.test_agreement import disagreements
 

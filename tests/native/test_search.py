@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checker import reference
-from checker.native import search
-from checker.native.frontier import Store
-from checker.native.machine import Effort, Machine
-from checker.native.program import Program
-from checker.native.runtime import SLACK, Runtime
-from checker.native.search import Run
-from checker.search import DEADLOCK, EngineError, Progress, SearchOptions
-from model.language import LanguageError, Model
-from model.language.interpreter import BoundError, Interpreter
+from highwater.checker import reference
+from highwater.checker.native import search
+from highwater.checker.native.frontier import Store
+from highwater.checker.native.machine import Effort, Machine
+from highwater.checker.native.program import Program
+from highwater.checker.native.runtime import SLACK, Runtime
+from highwater.checker.native.search import Run
+from highwater.checker.search import DEADLOCK, EngineError, Progress, SearchOptions
+from highwater.model.language import LanguageError, Model
+from highwater.model.language.interpreter import BoundError, Interpreter
 from tests import models, zoo
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from checker.native import simulate
-from checker.search import DEADLOCK
-from checker.simulation import SimulationOptions
-from model.language import Model
-from model.language.interpreter import BoundError, Interpreter
+from highwater.checker.native import simulate
+from highwater.checker.search import DEADLOCK
+from highwater.checker.simulation import SimulationOptions
+from highwater.model.language import Model
+from highwater.model.language.interpreter import BoundError, Interpreter
 from tests import models, zoo
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from checker.engines import search
-from checker.search import SearchOptions
-from checker.subject import asked
+from highwater.checker.engines import search
+from highwater.checker.search import SearchOptions
+from highwater.checker.subject import asked
+from highwater.traces.runs.writing import write_run
 from tests.plugin.test_items import EXAMPLES, PLUGIN
 from tests.traces.recorded import made, write
-from traces.runs.writing import write_run
 
 pytest_plugins = ["pytester"]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import checker.native  # noqa: F401  # the runs inside forget what they import, and numpy cannot be imported twice
+import highwater.checker.native  # noqa: F401  # the runs inside forget what they import, and numpy cannot be imported twice
 
 pytest_plugins = ["pytester"]
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
-INSTALLED = any(point.value == "checker.pytest_plugin" for point in entry_points(group="pytest11"))
+INSTALLED = any(point.value == "highwater.checker.pytest_plugin" for point in entry_points(group="pytest11"))
 """Whether this environment's install has the entry point already."""
-PLUGIN = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "checker.pytest_plugin"])]
+PLUGIN = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "highwater.checker.pytest_plugin"])]
 
 PROMISE = """
 [expect]
@@ -92,7 +92,7 @@ def test_promises_that_are_not_kept_fail(project: pytest.Pytester) -> None:
 def test_the_states_are_explored_once_for_a_file(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from checker.plugin import runs
+    from highwater.checker.plugin import runs
 
     searches: list[str] = []
     search = runs.search
@@ -114,7 +114,7 @@ def test_the_states_are_explored_once_for_a_file(
 def test_a_worker_of_xdist_explores_with_one_thread(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from checker.plugin import runs
+    from highwater.checker.plugin import runs
 
     threads: list[int] = []
     explore = runs.explore

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from checker.docs.quorum_delays import Delays, Kinds, Time
-from checker.reference_graph import explore
-from checker.search import SearchOptions
-from model.language import (
+from highwater.checker.docs.quorum_delays import Delays, Kinds, Time
+from highwater.checker.reference_graph import explore
+from highwater.checker.search import SearchOptions
+from highwater.model.language import (
     Array,
     Bool,
     Enum,

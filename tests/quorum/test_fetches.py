@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import pytest
 
-from checker.docs.quorum_delays import Time
-from checker.docs.quorum_latency import Case, latency
-from model.language import Model
-from model.quorum import Quorum
+from highwater.checker.docs.quorum_delays import Time
+from highwater.checker.docs.quorum_latency import Case, latency
+from highwater.model.language import Model
+from highwater.model.quorum import Quorum
 from tests import runs
 
 

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.language import Int, Seq, Struct
-from model.language.function import Function
-from model.language.values import Bool, SeqValue
-from model.quorum import Quorum
-from model.quorum.high_watermark import epoch_start, replicated_offset
+from highwater.model.language import Int, Seq, Struct
+from highwater.model.language.function import Function
+from highwater.model.language.values import Bool, SeqValue
+from highwater.model.quorum import Quorum
+from highwater.model.quorum.high_watermark import epoch_start, replicated_offset
 
 MOST = 5
 OFFSET, EPOCH = Int(-1, MOST), Int(0, 4)

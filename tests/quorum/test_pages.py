@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from checker import docs, scenarios
-from checker.docs import defects, quorum
-from checker.docs.quorum_latency import CASES, Case, latency_table
-from checker.docs.quorum_notes import GALLERY
-from invariants.quorum import INVARIANTS, LIVENESS
-from model.quorum import Quorum
+from highwater.checker import docs, scenarios
+from highwater.checker.docs import defects, quorum
+from highwater.checker.docs.quorum_latency import CASES, Case, latency_table
+from highwater.checker.docs.quorum_notes import GALLERY
+from highwater.invariants.quorum import INVARIANTS, LIVENESS
+from highwater.model.quorum import Quorum
 
 NAMES = defects.names(GALLERY.place)
 QUICK = ("before-kip-1166", "growth-completes-nothing", "busy-loop")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from checker import scenarios
-from checker.cli import cli
-from invariants.quorum import INVARIANTS, LIVENESS
-from model.quorum import Quorum
+from highwater.checker import scenarios
+from highwater.checker.cli import cli
+from highwater.invariants.quorum import INVARIANTS, LIVENESS
+from highwater.model.quorum import Quorum
 
 NAMES = [name for name in scenarios.titles() if name.startswith("quorum/") and "/defect-" not in name]
 STANDARD = [name for name in NAMES if scenarios.titles()[name][1]]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from checker import scenarios
-from checker.docs import defects
-from checker.docs.notes import GALLERY
-from checker.native import search
-from checker.request import Overrides, Request
-from checker.search import SearchOptions
-from model.language import Model
-from model.replication import Replication
+from highwater.checker import scenarios
+from highwater.checker.docs import defects
+from highwater.checker.docs.notes import GALLERY
+from highwater.checker.native import search
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.model.language import Model
+from highwater.model.replication import Replication
 
 NAMES = defects.names()
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.language import Index, Int, Option, Seq, Struct
-from model.language.function import Function
-from model.replication import logs
+from highwater.model.language import Index, Int, Option, Seq, Struct
+from highwater.model.language.function import Function
+from highwater.model.replication import logs
 
 SIZE = 6
 EPOCH = Int(0, 7)

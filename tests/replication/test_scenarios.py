@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from checker import scenarios
-from checker.reference import search
-from checker.scenarios import Scenario
-from checker.search import SearchOptions, SearchResult
-from invariants.replication.controller import INVARIANTS
-from model.language import Model
-from model.replication.controller import Controller
-from model.replication.controller.rules import PROFILES
+from highwater.checker import scenarios
+from highwater.checker.reference import search
+from highwater.checker.scenarios import Scenario
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.invariants.replication.controller import INVARIANTS
+from highwater.model.language import Model
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.rules import PROFILES
 
 SCENARIOS = [
     scenarios.find(name) for name in scenarios.titles() if name.startswith("replication/controller/")

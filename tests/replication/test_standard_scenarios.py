@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from invariants.replication import INVARIANTS
-from model.replication import Replication
+from highwater.invariants.replication import INVARIANTS
+from highwater.model.replication import Replication
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def results() -> list[dict[str, Any]]:
     """What ``highwater check`` without arguments says."""
-    command = [sys.executable, "-m", "checker", "check", "--quiet", "--json", "-"]
+    command = [sys.executable, "-m", "highwater", "check", "--quiet", "--json", "-"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     found: list[dict[str, Any]] = json.loads(run.stdout)

@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 
-from checker import scenarios
-from checker.docs.trunk_findings import FINDINGS, LARGE, PLACE, Finding, closed, found, proposed, scenario
-from checker.search import SearchResult
+from highwater.checker import scenarios
+from highwater.checker.docs.trunk_findings import (
+    FINDINGS,
+    LARGE,
+    PLACE,
+    Finding,
+    closed,
+    found,
+    proposed,
+    scenario,
+)
+from highwater.checker.search import SearchResult
 
 RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "controller"
 

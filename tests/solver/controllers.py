@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-from checker import catalogue
-from checker.solver import induction
-from checker.solver.helpers import Helpers, helpers
-from checker.solver.induction import InductionResult
-from checker.solver.unbounded import unbounded
-from model.language import Model, Protocol
+from highwater.checker import catalogue
+from highwater.checker.solver import induction
+from highwater.checker.solver.helpers import Helpers, helpers
+from highwater.checker.solver.induction import InductionResult
+from highwater.checker.solver.unbounded import unbounded
+from highwater.model.language import Model, Protocol
 
 DEFINITION = catalogue.load("replication.controller")
 HELPERS: Helpers = helpers(DEFINITION)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checker.bench import page, proofs
-from checker.bench.figures import Run, measure
-from checker.bench.proofs import Proof
+from highwater.checker.bench import page, proofs
+from highwater.checker.bench.figures import Run, measure
+from highwater.checker.bench.proofs import Proof
 
 
 @pytest.mark.slow

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from checker import native
-from checker.counterexample import follow_all
-from checker.search import DEADLOCK, SearchOptions
-from checker.solver import bounded
-from checker.solver.limits import Limits
-from model.language import Int, LanguageError, Model, Protocol, State, Struct, action, invariant
+from highwater.checker import native
+from highwater.checker.counterexample import follow_all
+from highwater.checker.search import DEADLOCK, SearchOptions
+from highwater.checker.solver import bounded
+from highwater.checker.solver.limits import Limits
+from highwater.model.language import Int, LanguageError, Model, Protocol, State, Struct, action, invariant
 from tests import models, zoo
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checker.native.search import search
-from checker.search import SearchOptions, SearchResult
-from model.language import Model, graph
+from highwater.checker.native.search import search
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language import Model, graph
 from tests.solver.controllers import broken
 from tests.solver.data_paths import CRASHES, DEFINITION, HELPERS, KIP_966, NOT_PROVED, data_path, prove
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from checker import docs, scenarios
-from checker.request import Overrides, Request
-from checker.solver import difference
-from checker.solver.difference import Differences, differences
-from checker.solver.limits import Limits
-from model.language import LanguageError, Model
-from model.language.interpreter import Interpreter
-from model.language.model import Scalars
-from model.replication import Replication
+from highwater.checker import docs, scenarios
+from highwater.checker.request import Overrides, Request
+from highwater.checker.solver import difference
+from highwater.checker.solver.difference import Differences, differences
+from highwater.checker.solver.limits import Limits
+from highwater.model.language import LanguageError, Model
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Scalars
+from highwater.model.replication import Replication
 from tests import models, zoo
 
 CONTROLLER = "replication/controller/unclean-recovery"

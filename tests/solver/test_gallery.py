@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from checker import native, scenarios
-from checker.counterexample import follow_all
-from checker.request import Overrides, Request
-from checker.scenarios import Scenario
-from checker.search import SearchOptions
-from checker.solver import bounded
-from model.language import Model
+from highwater.checker import native, scenarios
+from highwater.checker.counterexample import follow_all
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import Scenario
+from highwater.checker.search import SearchOptions
+from highwater.checker.solver import bounded
+from highwater.model.language import Model
 
 WITHIN = 12
 STATES = 5_000_000

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from checker.solver import induction
-from checker.solver.induction import INITIAL, WITHIN_TYPES
-from checker.solver.limits import Limits
-from checker.solver.unbounded import BEYOND, unbounded
-from checker.solver.workers import answers
-from model.language import (
+from highwater.checker.solver import induction
+from highwater.checker.solver.induction import INITIAL, WITHIN_TYPES
+from highwater.checker.solver.limits import Limits
+from highwater.checker.solver.unbounded import BEYOND, unbounded
+from highwater.checker.solver.workers import answers
+from highwater.model.language import (
     Bool,
     Int,
     LanguageError,
@@ -27,7 +27,7 @@ from model.language import (
     invariant,
     require,
 )
-from model.language.interpreter import Interpreter
+from highwater.model.language.interpreter import Interpreter
 from tests import zoo
 from tests.solver.controllers import HELPERS, broken, controller, prove
 from tests.solver.test_bounded import Odometer, never_turns_over

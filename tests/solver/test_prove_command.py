@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import checker
+from highwater import checker
 from tests.checker.schema import problems
 
 SCHEMA = json.loads((Path(checker.__file__).parent / "proof.schema.json").read_text())

@@ -10,13 +10,13 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.solver.steps import OpenStep, instance_number, steps
-from checker.solver.terms import Numbers, Translator
-from model.language import Model, graph
-from model.language.errors import LanguageError
-from model.language.interpreter import compile_nodes
-from model.language.model import Scalars
-from model.language.types import Leaf
+from highwater.checker.solver.steps import OpenStep, instance_number, steps
+from highwater.checker.solver.terms import Numbers, Translator
+from highwater.model.language import Model, graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.interpreter import compile_nodes
+from highwater.model.language.model import Scalars
+from highwater.model.language.types import Leaf
 from tests import models
 from tests.native import test_agreement as agreement
 
@@ -92,7 +92,7 @@ def test_the_comparison_finds_a_wrong_operation() -> None:
     """Each operation is planted wrong in its turn: the comparison above is not blind to any."""
     model = models.everything(nodes=3)
     used = {n.op for n in graph.reachable(everything_of(model))}
-    from checker.solver import terms
+    from highwater.checker.solver import terms
 
     # `less` for `lt` would be no other where the constants are never equal: here they are.
     other = {

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 import pytest
 
-from checker import catalogue
-from checker.solver import induction
-from checker.solver.helpers import helpers
-from checker.solver.workers import cores
-from model.language import Model
+from highwater.checker import catalogue
+from highwater.checker.solver import induction
+from highwater.checker.solver.helpers import helpers
+from highwater.checker.solver.workers import cores
+from highwater.model.language import Model
 from tests.solver.controllers import broken
 
 DEFINITION = catalogue.load("truncation")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from checker import request, scenarios
-from checker.search import SearchOptions, SearchResult
-from model.language import Model
+from highwater.checker import request, scenarios
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language import Model
 
 MASTER = "local[2]"
 
@@ -22,7 +22,7 @@ def _spark() -> Iterator[None]:
     pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
     if shutil.which("java") is None:
         pytest.skip("Java is not installed")
-    from checker.spark import session
+    from highwater.checker.spark import session
 
     session.session(MASTER)
     yield
@@ -41,8 +41,8 @@ def scenario(name: str, *settings: str) -> tuple[Model, SearchOptions]:
 @pytest.fixture
 def on_spark(_spark: None) -> Callable[..., SearchResult]:
     """Search on the shared session; ``small`` says from which size on levels are the cluster's."""
-    from checker.spark.options import SparkOptions
-    from checker.spark.search import search
+    from highwater.checker.spark.options import SparkOptions
+    from highwater.checker.spark.search import search
 
     def run(
         model: Model,

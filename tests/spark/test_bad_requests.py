@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from checker.cli import cli
+from highwater.checker.cli import cli
 
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 
@@ -18,7 +18,7 @@ SCENARIO = "truncation/kip-101"
 @pytest.fixture(autouse=True)
 def _no_session(monkeypatch):
     """As in a process that has started no session yet."""
-    from checker.spark import session
+    from highwater.checker.spark import session
 
     monkeypatch.setattr(session, "_current", None)
 

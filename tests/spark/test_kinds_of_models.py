@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from checker import counterexample, native
-from checker.spark.cluster import shift_for
-from model.language.interpreter import BoundError
+from highwater.checker import counterexample, native
+from highwater.checker.spark.cluster import shift_for
+from highwater.model.language.interpreter import BoundError
 from tests.checker.conftest import COUNTER
 from tests.spark.conftest import scenario
 from tests.spark.test_search import same_counts

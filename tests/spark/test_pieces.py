@@ -10,17 +10,17 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from checker.native.layout import Words
-from checker.problems import InputError
-from checker.search import EngineError
-from checker.spark import package
-from checker.spark.checkpoint import Checkpoint, Level, Run, Totals
-from checker.spark.jobs import collect
-from checker.spark.partition import partition, partition_keys
-from checker.spark.program import RowBuffers, RowProgram
-from checker.spark.request import ModelRequest
-from checker.spark.session import cause
-from checker.spark.visited import Visited
+from highwater.checker.native.layout import Words
+from highwater.checker.problems import InputError
+from highwater.checker.search import EngineError
+from highwater.checker.spark import package
+from highwater.checker.spark.checkpoint import Checkpoint, Level, Run, Totals
+from highwater.checker.spark.jobs import collect
+from highwater.checker.spark.partition import partition, partition_keys
+from highwater.checker.spark.program import RowBuffers, RowProgram
+from highwater.checker.spark.request import ModelRequest
+from highwater.checker.spark.session import cause
+from highwater.checker.spark.visited import Visited
 from tests.spark.conftest import MASTER, scenario
 
 
@@ -89,7 +89,7 @@ def test_every_bucket_has_a_partition_of_its_own():
 
 @pytest.mark.usefixtures("_spark")
 def test_numbers_go_to_the_partitions_that_spark_sends_them_to():
-    from checker.spark.session import session
+    from highwater.checker.spark.session import session
 
     numbers = [*range(40), 1 << 31, 1 << 32, (1 << 63) - 1]
     frame = session(MASTER).sql.createDataFrame([(n,) for n in numbers], "key long").repartition(7, "key")

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from checker.cli import cli
+from highwater.checker.cli import cli
+from highwater.traces.generation import write_log
+from highwater.traces.inputs import inputs
 from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.metadata.mutations import read
 from tests.traces.recorded import made as recording
 from tests.traces.recorded import write
 from tests.traces.shares.test_shares import changed, embedded, plain
-from traces.generation import write_log
-from traces.inputs import inputs
 
 CLUSTER = "local-cluster[2,1,2048]"
 
@@ -66,8 +66,8 @@ def test_many_inputs(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize(("shares", "size"), [(1, 1 << 20), (2, 60_000), (7, 30_000)])
 def test_one_log_in_shares(log: Path, shares: int, size: int) -> None:
-    from checker.spark.replay import SparkReplay
-    from checker.spark.session import session
+    from highwater.checker.spark.replay import SparkReplay
+    from highwater.checker.spark.session import session
 
     engine = SparkReplay(session(MASTER), None, {}, shares=shares, range_bytes=size, large=0)
     (report,) = engine.replay(inputs([log]).found)
@@ -138,7 +138,7 @@ def test_a_profile_that_does_not_exist(log: Path) -> None:
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
-    from checker.spark import session
+    from highwater.checker.spark import session
 
     monkeypatch.setattr(session, "_current", None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -150,8 +150,8 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("_spark")
 def test_interrupted(log: Path) -> None:
-    from checker.spark.replay import Interrupted, SparkReplay
-    from checker.spark.session import session
+    from highwater.checker.spark.replay import Interrupted, SparkReplay
+    from highwater.checker.spark.session import session
 
     engine = SparkReplay(session(MASTER), None, {}, stopped=lambda: True, shares=2, large=0)
     with pytest.raises(Interrupted):
@@ -173,7 +173,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "checker", "replay", *map(str, arguments), "--engine", "spark"],
+        [sys.executable, "-m", "highwater", "replay", *map(str, arguments), "--engine", "spark"],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

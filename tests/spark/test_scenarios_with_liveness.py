@@ -7,10 +7,10 @@ import functools
 import pytest
 from click.testing import CliRunner, Result
 
-from checker import native, scenarios
-from checker.cli import cli
-from checker.engines import Engine
-from checker.scenarios import Scenario
+from highwater.checker import native, scenarios
+from highwater.checker.cli import cli
+from highwater.checker.engines import Engine
+from highwater.checker.scenarios import Scenario
 
 LOSS, LIVE = "replication/recovery-first-phase-loss", "replication/live-recovery"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checker import counterexample, native
-from checker.problems import InputError
-from checker.search import SearchResult
+from highwater.checker import counterexample, native
+from highwater.checker.problems import InputError
+from highwater.checker.search import SearchResult
 from tests.spark.conftest import scenario
 
 COUNTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")

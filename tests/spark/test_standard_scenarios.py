@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from checker import counterexample, native, scenarios
+from highwater.checker import counterexample, native, scenarios
 from tests.spark.conftest import scenario
 from tests.spark.test_search import same_counts
 

@@ -30,7 +30,7 @@ CLUSTER = "local-cluster[2,1,3072]"
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "checker", "check", *map(str, arguments), "--engine", "spark"]
+    return [sys.executable, "-m", "highwater", "check", *map(str, arguments), "--engine", "spark"]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -47,7 +47,7 @@ def result(file: Path) -> dict[str, Any]:
 def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     file = tmp_path_factory.mktemp("native") / "result.json"
     subprocess.run(
-        [sys.executable, "-m", "checker", "check", *LARGE, "--quiet", "--json", file],
+        [sys.executable, "-m", "highwater", "check", *LARGE, "--quiet", "--json", file],
         env=environment(),
         check=True,
         capture_output=True,
@@ -216,7 +216,7 @@ def test_a_cluster_without_workers_is_one_line(tmp_path):
 
 
 def test_a_standalone_cluster_gets_the_package(tmp_path, counts, standalone, bare_python):
-    absent = subprocess.run([bare_python, "-c", "import checker"], capture_output=True, cwd=tmp_path)
+    absent = subprocess.run([bare_python, "-c", "import highwater"], capture_output=True, cwd=tmp_path)
     assert b"No module named 'checker'" in absent.stderr
     file = tmp_path / "result.json"
     process = start(

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checker import reference_graph as reference
-from checker.explored import Explored
-from checker.native import kernels, linking
-from checker.native.evaluation import Evaluation
-from checker.native.explored import explore
-from checker.native.frontier import Store
-from checker.native.layout import Layout
-from checker.search import EngineError, SearchOptions
-from model.language import Int, Model, Protocol, State, Struct, action, graph
-from model.language.interpreter import BoundError, Interpreter, compile_nodes
+from highwater.checker import reference_graph as reference
+from highwater.checker.explored import Explored
+from highwater.checker.native import kernels, linking
+from highwater.checker.native.evaluation import Evaluation
+from highwater.checker.native.explored import explore
+from highwater.checker.native.frontier import Store
+from highwater.checker.native.layout import Layout
+from highwater.checker.search import EngineError, SearchOptions
+from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph
+from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from tests import models, zoo
 
 

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from checker import reference, reference_graph
-from checker.cli import cli
-from checker.native.explored import explore
-from checker.search import Progress, SearchOptions
+from highwater.checker import reference, reference_graph
+from highwater.checker.cli import cli
+from highwater.checker.native.explored import explore
+from highwater.checker.search import Progress, SearchOptions
 from tests import models
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
@@ -35,7 +35,7 @@ SLOW = ("--set", "replicas=4", "--set", "max_leader_epoch=2", "--symmetry", "--w
 def start(out: Path, *arguments: str) -> subprocess.Popen[str]:
     """The command in a process group of its own, as a terminal starts it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "checker", "states", *LARGE, "--out", str(out), *arguments],
+        [sys.executable, "-m", "highwater", "states", *LARGE, "--out", str(out), *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -141,7 +141,7 @@ def test_before_anything_is_written_the_tables_of_a_run_before_stay(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("checker.engines.explore", lambda name: interrupted)
+    monkeypatch.setattr("highwater.checker.engines.explore", lambda name: interrupted)
     status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
     assert status == 130
     assert said == f"highwater: interrupted; the tables of a run before are in {tmp_path} as they were\n"
@@ -154,7 +154,7 @@ def test_a_disk_that_is_full_leaves_no_tables(tmp_path: Path, monkeypatch: pytes
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("checker.tables.files.TableFile.write", full)
+    monkeypatch.setattr("highwater.checker.tables.files.TableFile.write", full)
     status, said = run(*SMALL, "--out", tmp_path, "--force")
     assert (status, said) == (2, f"highwater: --out {tmp_path}: No space left on device\n")
     assert files(tmp_path) == []

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from checker.native.explored import explore
-from checker.search import SearchOptions
-from checker.tables.writing import write
+from highwater.checker.native.explored import explore
+from highwater.checker.search import SearchOptions
+from highwater.checker.tables.writing import write
 from tests import models
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
@@ -119,7 +119,7 @@ def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None
 @pytest.mark.slow
 @pytest.mark.usefixtures("_spark")
 def test_spark_answers_alike(duck: Any) -> None:
-    from checker.spark import session
+    from highwater.checker.spark import session
     from tests.spark.conftest import MASTER
 
     spark = session.session(MASTER).sql

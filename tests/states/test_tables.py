@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from checker import engines, reference_graph
-from checker.cli import cli
-from checker.native.explored import explore
-from checker.native.layout import Layout
-from checker.networkx_graph import to_networkx
-from checker.problems import InputError
-from checker.search import SearchOptions
-from model.language import Bool, Int, Model, Protocol, State, Struct, action, invariant
+from highwater.checker import engines, reference_graph
+from highwater.checker.cli import cli
+from highwater.checker.native.explored import explore
+from highwater.checker.native.layout import Layout
+from highwater.checker.networkx_graph import to_networkx
+from highwater.checker.problems import InputError
+from highwater.checker.search import SearchOptions
+from highwater.model.language import Bool, Int, Model, Protocol, State, Struct, action, invariant
 from tests import models, zoo
 
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from checker.tables import columns, directory, files  # noqa: E402
-from checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
-from checker.tables.writing import write  # noqa: E402
+from highwater.checker.tables import columns, directory, files  # noqa: E402
+from highwater.checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
+from highwater.checker.tables.writing import write  # noqa: E402
 
 
 def read(place: Path, table: str) -> Any:
@@ -85,7 +85,7 @@ def test_a_decoder_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, part:
 
 
 def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from checker.tables import writing
+    from highwater.checker.tables import writing
 
     monkeypatch.setattr(writing, "_STATES_IN_FILE", 700)
     monkeypatch.setattr(writing, "ROWS", 300)
@@ -268,8 +268,8 @@ def assert_same_rows(sql: Any) -> None:
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize("limit", [None, 3000])
 def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int | None) -> None:
-    from checker.spark.options import SparkOptions
-    from checker.tables.spark import write as write_on_spark
+    from highwater.checker.spark.options import SparkOptions
+    from highwater.checker.tables.spark import write as write_on_spark
     from tests.spark.conftest import MASTER
 
     model = models.scenario_model("truncation/kip-101", max_records=1)

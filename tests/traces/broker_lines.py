@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from traces.kafka.broker_log import read_broker_log
-from traces.observed import PartitionChange, PartitionState
-from traces.report import Finding
-from traces.watermarks import Watermarks
+from highwater.traces.kafka.broker_log import read_broker_log
+from highwater.traces.observed import PartitionChange, PartitionState
+from highwater.traces.report import Finding
+from highwater.traces.watermarks import Watermarks
 
 START_MS = 1_795_000_000_000
 ID = "BHjwkdgcRZK4YgaEP-5NYQ"

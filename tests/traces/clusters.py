@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from traces.observed import PartitionChange, PartitionState
+from highwater.traces.observed import PartitionChange, PartitionState
 
 CLUSTERS = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "clusters"
 SCENARIOS = sorted(path.name for path in CLUSTERS.glob("*")) if CLUSTERS.is_dir() else []

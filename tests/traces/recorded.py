@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from traces.fields import Place
-from traces.operations.format import OUTSIDE, ControllerTrace, Meta, Operation
-from traces.operations.recording import rules_in_force
-from traces.operations.replay import ControllerReplay
+from highwater.traces.fields import Place
+from highwater.traces.operations.format import OUTSIDE, ControllerTrace, Meta, Operation
+from highwater.traces.operations.recording import rules_in_force
+from highwater.traces.operations.replay import ControllerReplay
 
 RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "controller"
 MODES = ("elr-on", "elr-on-cleanaware", "elr-off", "elr-off-prod")

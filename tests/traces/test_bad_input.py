@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model.language.errors import LanguageError
+from highwater.model.language.errors import LanguageError
+from highwater.traces import lines as reading
+from highwater.traces.errors import TraceError
+from highwater.traces.operations.recording import replay_recording as replay
 from tests.traces.recorded import another, fields_of, get, made, put, write
-from traces import lines as reading
-from traces.errors import TraceError
-from traces.operations.recording import replay_recording as replay
 
 LINES = made().lines
 

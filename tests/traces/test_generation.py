@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from traces.generation import write_log
-from traces.generation.writing import LogWriter
-from traces.kafka.batches import encode_batch
-from traces.kafka.metadata_log import Gap, open_metadata_log
-from traces.kafka.values import decode, encode
-from traces.metadata import situations
-from traces.metadata.replay import replay_metadata
-from traces.report import Report
+from highwater.traces.generation import write_log
+from highwater.traces.generation.writing import LogWriter
+from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
+from highwater.traces.kafka.values import decode, encode
+from highwater.traces.metadata import situations
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.report import Report
 
 SMALL: dict[str, Any] = {"partitions": 60, "records": 5000, "brokers": 6}
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from highwater.traces.errors import TraceError
+from highwater.traces.inputs import BROKER_LOG, METADATA_LOG, OPERATIONS, RUN, Input, inputs, kind_of
+from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.kafka.values import encode, encode_control
+from highwater.traces.replay import replay
 from tests.traces.recorded import made, write
-from traces.errors import TraceError
-from traces.inputs import BROKER_LOG, METADATA_LOG, OPERATIONS, RUN, Input, inputs, kind_of
-from traces.kafka.batches import encode_batch
-from traces.kafka.values import encode, encode_control
-from traces.replay import replay
 
 LOG_LINE = "[2026-11-20 11:53:45,758] INFO [Partition t1-0 broker=0] Log loaded (kafka.cluster.Partition)\n"
 RUN_LINE = json.dumps({"meta": {"format": "highwater-trace-1"}}) + "\n"

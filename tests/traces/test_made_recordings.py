@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.operations.read_arguments import OPERATIONS
+from highwater.traces.replay import replay
 from tests.traces.recorded import made, write
-from traces.operations.read_arguments import OPERATIONS
-from traces.replay import replay
 
 
 @pytest.mark.parametrize(

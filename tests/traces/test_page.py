@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from highwater.traces import page as page_module
+from highwater.traces.observed import PartitionChange, PartitionState
+from highwater.traces.page import known_promises, write_page
+from highwater.traces.replay import replay
+from highwater.traces.report import Candidate, Finding, Report, Timeline, Unexplained
 from tests.checker.schema import problems
 from tests.traces.recorded import made, write
-from traces import page as page_module
-from traces.observed import PartitionChange, PartitionState
-from traces.page import known_promises, write_page
-from traces.replay import replay
-from traces.report import Candidate, Finding, Report, Timeline, Unexplained
 
 SCHEMA = json.loads((Path(page_module.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
 EVIL = [

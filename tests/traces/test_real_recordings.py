@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from model.replication.controller.rules import PROFILES, RULES
+from highwater.model.replication.controller.rules import PROFILES, RULES
+from highwater.traces.errors import TraceError
+from highwater.traces.operations.read_arguments import OPERATIONS
+from highwater.traces.replay import replay
 from tests.traces.recorded import (
     MODES,
     another,
@@ -26,9 +29,6 @@ from tests.traces.recorded import (
     put,
     write,
 )
-from traces.errors import TraceError
-from traces.operations.read_arguments import OPERATIONS
-from traces.replay import replay
 
 PROFILE_OF = {
     "elr-on": "kafka_trunk_2024_10",

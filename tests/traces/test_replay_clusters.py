@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from checker.cli import cli
+from highwater.checker.cli import cli
+from highwater.traces.replay import replay
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
-from traces.replay import replay
 
 pytestmark = needs_clusters
 

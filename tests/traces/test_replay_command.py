@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from checker.cli import cli
-from checker.commands import replay as replay_command
+from highwater.checker.cli import cli
+from highwater.checker.commands import replay as replay_command
+from highwater.traces.inputs import Input
 from tests.traces.recorded import made, write
-from traces.inputs import Input
 
 
 def run(*arguments: str | Path) -> Result:

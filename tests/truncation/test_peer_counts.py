@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from checker import engines
-from checker.request import Overrides, Request
-from checker.scenarios import find
-from checker.search import SearchOptions
+from highwater.checker import engines
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import find
+from highwater.checker.search import SearchOptions
 
 PEER = Path(__file__).parents[3] / "shared" / "peers" / "tlc.csv"
 SCENARIOS = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.language import Model
-from model.zookeeper import ZooKeeperMode
-from model.zookeeper.rules import PROFILES
+from highwater.model.language import Model
+from highwater.model.zookeeper import ZooKeeperMode
+from highwater.model.zookeeper.rules import PROFILES
 from tests import runs
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from checker.liveness import violating_run
-from checker.reference_graph import explore
-from checker.search import SearchOptions
-from invariants.zookeeper import LIVENESS
-from model.language import Liveness, Model
-from model.zookeeper import ZooKeeperMode
+from highwater.checker.liveness import violating_run
+from highwater.checker.reference_graph import explore
+from highwater.checker.search import SearchOptions
+from highwater.invariants.zookeeper import LIVENESS
+from highwater.model.language import Liveness, Model
+from highwater.model.zookeeper import ZooKeeperMode
 
 BUDGETS = {
     "live_brokers_hear_what_was_decided": {"bounces": 1, "metadata": 0},

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from checker.docs import DOCS
-from checker.docs.zookeeper import failing_under
-from checker.docs.zookeeper_notes import GALLERY
-from invariants.zookeeper import INVARIANTS, LIVENESS
-from model.zookeeper.rules import PROFILES, RULES
+from highwater.checker.docs import DOCS
+from highwater.checker.docs.zookeeper import failing_under
+from highwater.checker.docs.zookeeper_notes import GALLERY
+from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
+from highwater.model.zookeeper.rules import PROFILES, RULES
 
 COLUMNS = [p.name for p in (*INVARIANTS, *LIVENESS)]
 BROKER_EPOCHS = len(RULES) - len(PROFILES["before_kip_380"].rules)

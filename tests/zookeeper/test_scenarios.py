@@ -6,17 +6,17 @@ from functools import cache
 
 import pytest
 
-from checker import scenarios
-from checker.docs.zookeeper_notes import GALLERY
-from checker.liveness import decide
-from checker.native import search
-from checker.native.explored import explore
-from checker.request import Overrides, Request
-from checker.search import SearchOptions, SearchResult
-from invariants.zookeeper import INVARIANTS, LIVENESS
-from model.language import Model
-from model.zookeeper import ZooKeeperMode
-from model.zookeeper.rules import PROFILES, RULES
+from highwater.checker import scenarios
+from highwater.checker.docs.zookeeper_notes import GALLERY
+from highwater.checker.liveness import decide
+from highwater.checker.native import search
+from highwater.checker.native.explored import explore
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
+from highwater.model.language import Model
+from highwater.model.zookeeper import ZooKeeperMode
+from highwater.model.zookeeper.rules import PROFILES, RULES
 
 NAMES = [name for name in scenarios.titles() if name.startswith("zookeeper/")]
 SHOWN = [GALLERY.place + name for name in GALLERY.names]

@@ -1,9 +1,9 @@
 """Made metadata logs: a cluster's life, decided by the model, in the files that Kafka would have written.
 
-The controller's decisions are those of the model (``traces.decisions``); what brokers and operators do is drawn at
-random. So every record of such a log must be explained, whatever its length.
+The controller's decisions are those of the model (``highwater.traces.decisions``); what brokers and operators do
+is drawn at random. So every record of such a log must be explained, whatever its length.
 """
 
-from traces.generation.life import write_log
+from highwater.traces.generation.life import write_log
 
 __all__ = ["write_log"]

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from model.replication.controller.rules import PROFILES
-from model.replication.controller.types import NO_LEADER
-from traces.generation.partitions import NAMED_TO, Ids, Node, Question, Rules, State, Step
-from traces.generation.writing import LogWriter
-from traces.kafka.values import encode
+from highwater.model.replication.controller.rules import PROFILES
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.generation.partitions import NAMED_TO, Ids, Node, Question, Rules, State, Step
+from highwater.traces.generation.writing import LogWriter
+from highwater.traces.kafka.values import encode
 
 MAX_ELECTIONS = 1000
 """The most preferred elections of one decision of the periodic task (Kafka's limit)."""

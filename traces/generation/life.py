@@ -27,9 +27,9 @@ from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
 
-from traces.generation.cluster import Cluster, Partition, Topic
-from traces.generation.partitions import Ids
-from traces.generation.writing import LogWriter
+from highwater.traces.generation.cluster import Cluster, Partition, Topic
+from highwater.traces.generation.partitions import Ids
+from highwater.traces.generation.writing import LogWriter
 
 START = 1_700_000_000_000
 """The time of the first record, in ms since the epoch."""

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 
 from crc32c import crc32c
 
-from traces.kafka.batches import CHECKED, MAGIC, PREFIX, encode_batch
-from traces.kafka.codec import put_varint
-from traces.kafka.values import encode_control
+from highwater.traces.kafka.batches import CHECKED, MAGIC, PREFIX, encode_batch
+from highwater.traces.kafka.codec import put_varint
+from highwater.traces.kafka.values import encode_control
 
 MAX_RECORDS = 10_000
 """The most records of a batch: Kafka's limit for what is appended at once."""

@@ -25,7 +25,7 @@ from kio.serial.readers import (
     read_unsigned_varint,
 )
 
-from traces.kafka.schemas import Array, Field, Type
+from highwater.traces.kafka.schemas import Array, Field, Type
 
 Values = dict[str, Any]
 StructReader = Callable[[bytes, int, Values], int]

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traces.errors import TraceError, printable
-from traces.kafka.batches import MAX_BATCH, MAX_RECORDS, RecordBatch
-from traces.kafka.values import (
+from highwater.traces.errors import TraceError, printable
+from highwater.traces.kafka.batches import MAX_BATCH, MAX_RECORDS, RecordBatch
+from highwater.traces.kafka.values import (
     CONTROL_KEYS,
     FieldError,
     UnknownRecord,
@@ -23,7 +23,7 @@ from traces.kafka.values import (
     encode_control,
     encode_unknown,
 )
-from traces.lines import Source, parse, split
+from highwater.traces.lines import Source, parse, split
 
 LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
 SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})$")

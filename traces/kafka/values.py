@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from kio.serial.readers import read_unsigned_varint
 
-from traces.errors import printable
-from traces.kafka.codec import (
+from highwater.traces.errors import printable
+from highwater.traces.kafka.codec import (
     DAMAGE,
     FieldError,
     StructReader,
@@ -17,7 +17,7 @@ from traces.kafka.codec import (
     struct_reader,
     struct_writer,
 )
-from traces.kafka.schemas import CONTROL, METADATA, Schema
+from highwater.traces.kafka.schemas import CONTROL, METADATA, Schema
 
 FRAME = 1
 """The version of the frame around each record; Kafka knows no other."""

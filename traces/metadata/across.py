@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from traces.kafka.values import KEYS, is_known
-from traces.metadata.agreement import Narrowed
-from traces.metadata.together import CHANGE
+from highwater.traces.kafka.values import KEYS, is_known
+from highwater.traces.metadata.agreement import Narrowed
+from highwater.traces.metadata.together import CHANGE
 
 TOPIC_ID = slice(7, 23)
 """Where the topic id stands in the value of a PartitionRecord or PartitionChangeRecord."""

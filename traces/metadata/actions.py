@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from invariants.replication.controller import INVARIANTS
-from invariants.replication.observed import CONDITIONS, FINDINGS
-from model.language import graph
-from model.language.function import encoder
-from model.language.interpreter import Evaluate, compile_nodes
-from model.language.model import Instance, Scalars, state_inputs, trace_instance
-from model.language.protocol import Invariant
-from model.language.tracing import State, tracing
-from model.language.types import Bool, Option
-from model.language.values import as_bool
-from model.replication.controller import Controller
-from model.replication.controller.types import ElectionType
+from highwater.invariants.replication.controller import INVARIANTS
+from highwater.invariants.replication.observed import CONDITIONS, FINDINGS
+from highwater.model.language import graph
+from highwater.model.language.function import encoder
+from highwater.model.language.interpreter import Evaluate, compile_nodes
+from highwater.model.language.model import Instance, Scalars, state_inputs, trace_instance
+from highwater.model.language.protocol import Invariant
+from highwater.model.language.tracing import State, tracing
+from highwater.model.language.types import Bool, Option
+from highwater.model.language.values import as_bool
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.types import ElectionType
 
 MAX_BROKERS = Controller.parameters["brokers"].high
 """So many brokers can be concerned with one partition at a time: replicas, and those that it is moved to."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
-from model.language.interpreter import differences
-from model.language.model import Scalars
-from model.replication.controller.types import NO_LEADER
-from traces.decisions import decisions
-from traces.metadata.actions import MAX_BROKERS, Choice, ControllerActions, controller_actions
+from highwater.model.language.interpreter import differences
+from highwater.model.language.model import Scalars
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.decisions import decisions
+from highwater.traces.metadata.actions import MAX_BROKERS, Choice, ControllerActions, controller_actions
 
 Slots = tuple[int, ...]
 Rules = frozenset[str]

@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from invariants.replication.observed import CONDITIONS
-from traces.metadata.actions import MAX_BROKERS
-from traces.metadata.beliefs import Belief, Event, Observed, Tagged
-from traces.metadata.slots import TOO_MANY, Brokers, CannotFollow, candidate, merged, named, with_brokers
-from traces.metadata.steps import LEADING, BrokerEvent, Change, Hop, Item, Settings, Step
-from traces.report import Candidate
+from highwater.invariants.replication.observed import CONDITIONS
+from highwater.traces.metadata.actions import MAX_BROKERS
+from highwater.traces.metadata.beliefs import Belief, Event, Observed, Tagged
+from highwater.traces.metadata.slots import (
+    TOO_MANY,
+    Brokers,
+    CannotFollow,
+    candidate,
+    merged,
+    named,
+    with_brokers,
+)
+from highwater.traces.metadata.steps import LEADING, BrokerEvent, Change, Hop, Item, Settings, Step
+from highwater.traces.report import Candidate
 
 if TYPE_CHECKING:
-    from traces.metadata.situations import Situations
+    from highwater.traces.metadata.situations import Situations
 
 LIMIT_CANDIDATES = 5
 LIMIT_STATES = 4

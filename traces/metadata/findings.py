@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from model.language.protocol import Invariant
-from traces.metadata.actions import PROPERTIES
-from traces.observed import PartitionState
-from traces.report import Finding
+from highwater.model.language.protocol import Invariant
+from highwater.traces.metadata.actions import PROPERTIES
+from highwater.traces.observed import PartitionState
+from highwater.traces.report import Finding
 
 BY_NAME: dict[str, Invariant] = {p.name: p for p in PROPERTIES}
 

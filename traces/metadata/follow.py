@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from traces.errors import TraceError
-from traces.kafka.batches import RecordBatch
-from traces.kafka.values import KEYS, TYPES, DamagedRecord, UnknownRecord, api_key, decode
-from traces.metadata import registrations, topics
-from traces.metadata.across import CHANGED, Across, Elsewhere
-from traces.metadata.agreement import Agreement
-from traces.metadata.beliefs import Belief, Beliefs, Flags
-from traces.metadata.image import Image, Partition
-from traces.metadata.pending import Pending
-from traces.metadata.profiles import rule_sets
-from traces.metadata.situations import Situations
-from traces.metadata.slots import CannotFollow
-from traces.metadata.steps import BrokerEvent, Change, Item, Step
-from traces.metadata.telling import OnChange, Telling
-from traces.metadata.together import CHANGE, Record, Together
-from traces.report import Candidate, Report, Unexplained
-from traces.rules import RuleSet
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.batches import RecordBatch
+from highwater.traces.kafka.values import KEYS, TYPES, DamagedRecord, UnknownRecord, api_key, decode
+from highwater.traces.metadata import registrations, topics
+from highwater.traces.metadata.across import CHANGED, Across, Elsewhere
+from highwater.traces.metadata.agreement import Agreement
+from highwater.traces.metadata.beliefs import Belief, Beliefs, Flags
+from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.metadata.pending import Pending
+from highwater.traces.metadata.profiles import rule_sets
+from highwater.traces.metadata.situations import Situations
+from highwater.traces.metadata.slots import CannotFollow
+from highwater.traces.metadata.steps import BrokerEvent, Change, Item, Step
+from highwater.traces.metadata.telling import OnChange, Telling
+from highwater.traces.metadata.together import CHANGE, Record, Together
+from highwater.traces.report import Candidate, Report, Unexplained
+from highwater.traces.rules import RuleSet
 
 _HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | topics.HANDLERS).items()}
 _FRAME, _NAMED_BY, _REST = slice(0, 3), slice(3, 23), slice(23, None)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from traces.decisions import effective_min_isr
-from traces.metadata.actions import MAX_BROKERS
-from traces.metadata.beliefs import Belief, Flags
-from traces.metadata.slots import Brokers, with_brokers
-from traces.metadata.steps import Roster, Settings
-from traces.observed import PartitionState
+from highwater.traces.decisions import effective_min_isr
+from highwater.traces.metadata.actions import MAX_BROKERS
+from highwater.traces.metadata.beliefs import Belief, Flags
+from highwater.traces.metadata.slots import Brokers, with_brokers
+from highwater.traces.metadata.steps import Roster, Settings
+from highwater.traces.observed import PartitionState
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 TOPIC, BROKER = 2, 4

@@ -6,12 +6,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from traces.metadata.across import Reach, is_beyond
-from traces.metadata.image import Partition
-from traces.metadata.steps import LEADING, TRAILING, BrokerEvent, Change, Item, Settings, Step
+from highwater.traces.metadata.across import Reach, is_beyond
+from highwater.traces.metadata.image import Partition
+from highwater.traces.metadata.steps import LEADING, TRAILING, BrokerEvent, Change, Item, Settings, Step
 
 if TYPE_CHECKING:
-    from traces.metadata.follow import Follower
+    from highwater.traces.metadata.follow import Follower
 
 
 class _Explained(NamedTuple):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from model.language.interpreter import differences
-from traces.decisions import decisions
-from traces.metadata.beliefs import Flags
-from traces.metadata.image import Broker, Partition
-from traces.metadata.pending import Pending
-from traces.metadata.steps import Settings
-from traces.observed import PartitionState
+from highwater.model.language.interpreter import differences
+from highwater.traces.decisions import decisions
+from highwater.traces.metadata.beliefs import Flags
+from highwater.traces.metadata.image import Broker, Partition
+from highwater.traces.metadata.pending import Pending
+from highwater.traces.metadata.steps import Settings
+from highwater.traces.observed import PartitionState
 
 if TYPE_CHECKING:
-    from traces.metadata.follow import Follower, Found
+    from highwater.traces.metadata.follow import Follower, Found
 
 LOG_DIRS_VERSION = 2
 """From this version on a BrokerRegistrationChangeRecord can be about log directories alone; before, one without

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from traces.kafka.batches import RecordBatch
-from traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
-from traces.metadata import snapshots
-from traces.metadata.follow import Follower, OnSetting, Tracks
-from traces.metadata.telling import OnChange
-from traces.report import Report
+from highwater.traces.kafka.batches import RecordBatch
+from highwater.traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
+from highwater.traces.metadata import snapshots
+from highwater.traces.metadata.follow import Follower, OnSetting, Tracks
+from highwater.traces.metadata.telling import OnChange
+from highwater.traces.report import Report
 
 COLLECTED_AFTER = (100_000, 20, 100)
 """Thresholds of Python's garbage collector while a log is followed: the tables have no garbage, and are large."""

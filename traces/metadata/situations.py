@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from model.language.interpreter import differences
-from model.replication.controller.types import NO_LEADER
-from traces.metadata.beliefs import Belief, Beliefs, Flags
-from traces.metadata.explanation import Explanation
-from traces.metadata.slots import FIELDS, Brokers, in_slots, named, with_brokers
-from traces.metadata.steps import BrokerEvent, Change, InSlots, Item, Roster, Settings, Step
-from traces.observed import PartitionState
+from highwater.model.language.interpreter import differences
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.metadata.beliefs import Belief, Beliefs, Flags
+from highwater.traces.metadata.explanation import Explanation
+from highwater.traces.metadata.slots import FIELDS, Brokers, in_slots, named, with_brokers
+from highwater.traces.metadata.steps import BrokerEvent, Change, InSlots, Item, Roster, Settings, Step
+from highwater.traces.observed import PartitionState
 
 FlagsOf = Callable[[int], Flags]
 MAX_STEPS, MAX_BELIEFS, MAX_ITEMS = 600_000, 100_000, 1_000_000

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from model.replication.controller.types import NO_LEADER
-from traces.metadata.actions import MAX_BROKERS
-from traces.metadata.beliefs import Near, Observed, Slots
-from traces.observed import PartitionState
-from traces.report import Candidate
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.metadata.actions import MAX_BROKERS
+from highwater.traces.metadata.beliefs import Near, Observed, Slots
+from highwater.traces.observed import PartitionState
+from highwater.traces.report import Candidate
 
 Brokers = tuple[int, ...]
 RECOVERY = ("RECOVERED", "RECOVERING")

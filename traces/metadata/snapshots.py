@@ -6,13 +6,13 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from traces.errors import TraceError
-from traces.kafka.metadata_log import Snapshot
-from traces.kafka.values import DamagedRecord, MetadataRecord, UnknownRecord, decode
-from traces.metadata.across import Across, is_creation
-from traces.metadata.follow import Follower
-from traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
-from traces.metadata.topics import partition_state
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.metadata_log import Snapshot
+from highwater.traces.kafka.values import DamagedRecord, MetadataRecord, UnknownRecord, decode
+from highwater.traces.metadata.across import Across, is_creation
+from highwater.traces.metadata.follow import Follower
+from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
+from highwater.traces.metadata.topics import partition_state
 
 LIMIT = 20
 """So many differences of one snapshot are told."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from model.replication.controller import batches
-from traces.metadata.beliefs import Belief, Flags, Slots
-from traces.metadata.slots import Brokers
-from traces.report import Candidate
+from highwater.model.replication.controller import batches
+from highwater.traces.metadata.beliefs import Belief, Flags, Slots
+from highwater.traces.metadata.slots import Brokers
+from highwater.traces.report import Candidate
 
 
 class Change(NamedTuple):

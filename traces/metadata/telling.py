@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from traces.decisions import effective_min_isr
-from traces.metadata.agreement import Disagreement
-from traces.metadata.beliefs import Belief
-from traces.metadata.findings import finding
-from traces.metadata.image import Image, Partition
-from traces.metadata.slots import Brokers, with_brokers
-from traces.metadata.steps import Step
-from traces.observed import PartitionChange, PartitionState
-from traces.report import Candidate, Finding, Report, Unexplained
+from highwater.traces.decisions import effective_min_isr
+from highwater.traces.metadata.agreement import Disagreement
+from highwater.traces.metadata.beliefs import Belief
+from highwater.traces.metadata.findings import finding
+from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.metadata.slots import Brokers, with_brokers
+from highwater.traces.metadata.steps import Step
+from highwater.traces.observed import PartitionChange, PartitionState
+from highwater.traces.report import Candidate, Finding, Report, Unexplained
 
 OnChange = Callable[[PartitionChange], None]
 Told = tuple[tuple[int, str, bool, bool], Unexplained | Finding]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 
-from traces.errors import TraceError
-from traces.kafka.values import KEYS, TYPES
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.values import KEYS, TYPES
 
 CHANGE, NO_OP = KEYS["PARTITION_CHANGE_RECORD"], KEYS["NO_OP_RECORD"]
 _QUICK = frozenset({CHANGE, NO_OP})

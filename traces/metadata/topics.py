@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Partition, Topic
-from traces.metadata.pending import Pending
-from traces.metadata.slots import CannotFollow
-from traces.observed import PartitionState
+from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Partition, Topic
+from highwater.traces.metadata.pending import Pending
+from highwater.traces.metadata.slots import CannotFollow
+from highwater.traces.observed import PartitionState
 
 if TYPE_CHECKING:
-    from traces.metadata.follow import Follower, Found
+    from highwater.traces.metadata.follow import Follower, Found
 
 
 def create(follower: Follower, pending: Pending, found: Found) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from model.replication.controller import batches
-from traces.operations.format import Key, Record
-from traces.operations.model_records import partition_change_record
-from traces.operations.state import ControllerState
+from highwater.model.replication.controller import batches
+from highwater.traces.operations.format import Key, Record
+from highwater.traces.operations.model_records import partition_change_record
+from highwater.traces.operations.state import ControllerState
 
 Rule = Callable[..., Any]
 """A rule about a partition, out of ``Decisions``."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from traces.operations.format import Operation, Record
-from traces.operations.outcome import Outcome
-from traces.operations.recorded_form import recorded_form
-from traces.operations.state import ControllerState
+from highwater.traces.operations.format import Operation, Record
+from highwater.traces.operations.outcome import Outcome
+from highwater.traces.operations.recorded_form import recorded_form
+from highwater.traces.operations.state import ControllerState
 
 Difference = tuple[str, tuple[Any, Any]]
 """The path of a field, and its values: the model's and the recorded one."""

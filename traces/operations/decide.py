@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from traces.operations.decide_brokers import broker_heartbeat, fence_stale_broker, register_broker
-from traces.operations.decide_partitions import (
+from highwater.traces.operations.decide_brokers import broker_heartbeat, fence_stale_broker, register_broker
+from highwater.traces.operations.decide_partitions import (
     alter_partition,
     alter_partition_reassignments,
     elect_leaders,
     maybe_balance_partition_leaders,
     maybe_elect_unclean_leaders,
 )
-from traces.operations.decide_topics import create_topic, incremental_alter_configs
-from traces.operations.format import Operation
-from traces.operations.outcome import Outcome
-from traces.operations.state import ControllerState
+from highwater.traces.operations.decide_topics import create_topic, incremental_alter_configs
+from highwater.traces.operations.format import Operation
+from highwater.traces.operations.outcome import Outcome
+from highwater.traces.operations.state import ControllerState
 
 DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Outcome]] = {
     "registerBroker": register_broker,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from model.replication.controller import batches
-from traces.operations.change_partitions import change_because_of_broker
-from traces.operations.format import Operation, Record
-from traces.operations.model_records import (
+from highwater.model.replication.controller import batches
+from highwater.traces.operations.change_partitions import change_because_of_broker
+from highwater.traces.operations.format import Operation, Record
+from highwater.traces.operations.model_records import (
     controlled_shutdown_record,
     fencing_record,
     register_broker_record,
 )
-from traces.operations.outcome import Outcome, exception
-from traces.operations.state import ControllerState
+from highwater.traces.operations.outcome import Outcome, exception
+from highwater.traces.operations.state import ControllerState
 
 _REPLY = {
     "is_caught_up": "isCaughtUp",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from traces.operations.change_partitions import change_partitions, store_change
-from traces.operations.format import ANY_TEXT, Key, Operation
-from traces.operations.outcome import Outcome, exception
-from traces.operations.state import ControllerState
+from highwater.traces.operations.change_partitions import change_partitions, store_change
+from highwater.traces.operations.format import ANY_TEXT, Key, Operation
+from highwater.traces.operations.outcome import Outcome, exception
+from highwater.traces.operations.state import ControllerState
 
 
 def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, dict[str, Any]]:

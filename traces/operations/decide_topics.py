@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from traces.operations.change_partitions import store_change
-from traces.operations.format import MIN_ISR, Operation, Record
-from traces.operations.model_records import config_record, partition_record, topic_record
-from traces.operations.outcome import Outcome
-from traces.operations.state import ControllerState
+from highwater.traces.operations.change_partitions import store_change
+from highwater.traces.operations.format import MIN_ISR, Operation, Record
+from highwater.traces.operations.model_records import config_record, partition_record, topic_record
+from highwater.traces.operations.outcome import Outcome
+from highwater.traces.operations.state import ControllerState
 
 
 def incremental_alter_configs(state: ControllerState, op: Operation) -> Outcome:

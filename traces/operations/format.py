@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traces.fields import Place
+from highwater.traces.fields import Place
 
 FORMAT = "controller-oracle-1"
 MAX_BROKERS = 12

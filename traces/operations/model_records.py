@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from traces.operations.format import RECOVERY_STATES, RESOURCES, Key, Meta, Record
-from traces.operations.state import ControllerState
+from highwater.traces.operations.format import RECOVERY_STATES, RESOURCES, Key, Meta, Record
+from highwater.traces.operations.state import ControllerState
 
 _LISTS = (
     ("isr", "isr"),

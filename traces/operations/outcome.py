@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from traces.operations.format import ANY_TEXT, Record
+from highwater.traces.operations.format import ANY_TEXT, Record
 
 
 @dataclass

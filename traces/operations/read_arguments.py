@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from traces.fields import INT32, INT64, Fields, Place
-from traces.operations.format import CONFIGS, MIN_ISR, RECOVERY_STATES, RESOURCES, UNCLEAN
+from highwater.traces.fields import INT32, INT64, Fields, Place
+from highwater.traces.operations.format import CONFIGS, MIN_ISR, RECOVERY_STATES, RESOURCES, UNCLEAN
 
 Reader = Callable[[Fields], dict[str, Any]]
 

@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from traces.fields import INT64, Fields, Place
-from traces.lines import read_lines
-from traces.operations.format import FORMAT, MAX_BROKERS, ControllerTrace, Meta, Operation
-from traces.operations.read_arguments import OPERATIONS
-from traces.operations.read_records import read_record
-from traces.operations.read_response import read_response
-from traces.operations.read_state import read_brokers, read_partitions
+from highwater.traces.fields import INT64, Fields, Place
+from highwater.traces.lines import read_lines
+from highwater.traces.operations.format import FORMAT, MAX_BROKERS, ControllerTrace, Meta, Operation
+from highwater.traces.operations.read_arguments import OPERATIONS
+from highwater.traces.operations.read_records import read_record
+from highwater.traces.operations.read_response import read_response
+from highwater.traces.operations.read_state import read_brokers, read_partitions
 
 
 def read_controller_trace(path: Path) -> ControllerTrace:

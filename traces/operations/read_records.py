@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from traces.fields import INT32, INT64, Fields, Place
-from traces.operations.format import OUTSIDE, Record
+from highwater.traces.fields import INT32, INT64, Fields, Place
+from highwater.traces.operations.format import OUTSIDE, Record
 
 _IDS = ("isr", "replicas", "addingReplicas", "removingReplicas", "eligibleLeaderReplicas", "lastKnownElr")
 _RECORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.replication.controller.types import NO_LEADER
-from traces.operations.format import Key, Operation
-from traces.operations.state import ControllerState
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.operations.format import Key, Operation
+from highwater.traces.operations.state import ControllerState
 
 
 def recorded_form(state: ControllerState) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from traces.errors import TraceError
-from traces.operations.format import Meta
-from traces.operations.read_recording import read_controller_trace
-from traces.operations.replay import replay_operations
-from traces.report import Report
-from traces.rules import RuleSet, rule_set
+from highwater.traces.errors import TraceError
+from highwater.traces.operations.format import Meta
+from highwater.traces.operations.read_recording import read_controller_trace
+from highwater.traces.operations.replay import replay_operations
+from highwater.traces.report import Report
+from highwater.traces.rules import RuleSet, rule_set
 
 KIND = "controller operations"
 PROGRESS_EVERY = 100

@@ -10,15 +10,15 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model.language.errors import LanguageError
-from traces.operations.comparison import differences
-from traces.operations.decide import decide
-from traces.operations.format import ControllerTrace, Operation
-from traces.operations.outcome import Outcome
-from traces.operations.recorded_form import adopt, recorded_form
-from traces.operations.state import ControllerState
-from traces.operations.suppositions import suppositions
-from traces.report import Candidate, Report, Unexplained
+from highwater.model.language.errors import LanguageError
+from highwater.traces.operations.comparison import differences
+from highwater.traces.operations.decide import decide
+from highwater.traces.operations.format import ControllerTrace, Operation
+from highwater.traces.operations.outcome import Outcome
+from highwater.traces.operations.recorded_form import adopt, recorded_form
+from highwater.traces.operations.state import ControllerState
+from highwater.traces.operations.suppositions import suppositions
+from highwater.traces.report import Candidate, Report, Unexplained
 
 
 class ControllerReplay:

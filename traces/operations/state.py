@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from model.replication.controller.types import NO_LEADER
-from traces.decisions import Decisions, decisions, effective_min_isr
-from traces.operations.format import MIN_ISR, UNCLEAN, Key, Meta, Operation
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.decisions import Decisions, decisions, effective_min_isr
+from highwater.traces.operations.format import MIN_ISR, UNCLEAN, Key, Meta, Operation
 
 DEFAULTS = {MIN_ISR: "1", UNCLEAN: "false"}
 """What holds where neither the topic nor the brokers are configured."""

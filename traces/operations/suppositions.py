@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from traces.operations.format import Operation
-from traces.operations.state import ControllerState
+from highwater.traces.operations.format import Operation
+from highwater.traces.operations.state import ControllerState
 
 Supposition = Callable[[ControllerState], None]
 """Makes the state what it is if something was not recorded."""

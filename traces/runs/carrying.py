@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from model.language.interpreter import BoundError
-from model.language.model import Scalars
-from traces.errors import TraceError
-from traces.fields import Place
-from traces.runs.compiled import Compiled
-from traces.runs.steps import Expected
+from highwater.model.language.interpreter import BoundError
+from highwater.model.language.model import Scalars
+from highwater.traces.errors import TraceError
+from highwater.traces.fields import Place
+from highwater.traces.runs.compiled import Compiled
+from highwater.traces.runs.steps import Expected
 
 OF_THE_TYPES = "of the state's types"
 """How a cut is called where a step leaves the types of the state at no bound."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from model.language.interpreter import Evaluate, Interpreter, compile_nodes
-from model.language.model import Model
+from highwater.model.language.interpreter import Evaluate, Interpreter, compile_nodes
+from highwater.model.language.model import Model
 
 
 class Compiled:

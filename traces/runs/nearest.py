@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from model.language.interpreter import BoundError, differences
-from model.language.model import Scalars
-from traces.report import Candidate
-from traces.runs.carrying import Reached
-from traces.runs.compiled import Compiled
-from traces.runs.steps import Expected
+from highwater.model.language.interpreter import BoundError, differences
+from highwater.model.language.model import Scalars
+from highwater.traces.report import Candidate
+from highwater.traces.runs.carrying import Reached
+from highwater.traces.runs.compiled import Compiled
+from highwater.traces.runs.steps import Expected
 
 KEPT = 5
 """So many candidates are told."""

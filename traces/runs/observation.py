@@ -11,10 +11,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.language.model import Scalars
-from model.language.types import Array, BoolType, Enum, Index, IntType, Leaf, Option, Seq, Set, Struct, Type
-from traces.errors import printable
-from traces.fields import MAX_TEXT, Place
+from highwater.model.language.model import Scalars
+from highwater.model.language.types import (
+    Array,
+    BoolType,
+    Enum,
+    Index,
+    IntType,
+    Leaf,
+    Option,
+    Seq,
+    Set,
+    Struct,
+    Type,
+)
+from highwater.traces.errors import printable
+from highwater.traces.fields import MAX_TEXT, Place
 
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[(?:\d{1,6}|\*)\])*", re.ASCII)
 _TOKEN = re.compile(r"\w+|\*", re.ASCII)

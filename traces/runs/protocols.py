@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-import model
-from model.language.errors import LanguageError
-from model.language.model import Model
-from model.language.protocol import Protocol
-from model.language.types import Type
-from traces.errors import printable
-from traces.runs.compiled import Compiled
-from traces.runs.format import Meta
+from highwater import model
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import Protocol
+from highwater.model.language.types import Type
+from highwater.traces.errors import printable
+from highwater.traces.runs.compiled import Compiled
+from highwater.traces.runs.format import Meta
 
 MAX_CHOICES = 4000
 """The most actions, each choice of its parameters counted, of a model that a trace may ask for."""
@@ -91,7 +91,7 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
         choices += count
     if choices > MAX_CHOICES:
         raise LanguageError(f"{choices} actions, where {MAX_CHOICES} are the most; fewer brokers are needed")
-    stated = getattr(importlib.import_module(f"invariants.{name}"), "INVARIANTS", ())
+    stated = getattr(importlib.import_module(f"highwater.invariants.{name}"), "INVARIANTS", ())
     traced = Model(protocol, (*stated, *protocol.invariants))
     _ = traced.initial  # so that what is wrong with the initial states is said now
     return Compiled(traced)
@@ -99,7 +99,7 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
 
 def _protocol(name: str) -> type[Protocol]:
     """The protocol of a package whose name was looked up."""
-    found: type[Protocol] = importlib.import_module(f"model.{name}").PROTOCOL
+    found: type[Protocol] = importlib.import_module(f"highwater.model.{name}").PROTOCOL
     return found
 
 

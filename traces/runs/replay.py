@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 
-from model.language.model import Scalars
-from traces.errors import TraceError
-from traces.report import LIMIT, Finding, Report, Unexplained
-from traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
-from traces.runs.compiled import Compiled
-from traces.runs.format import Line, RunTrace, read_run
-from traces.runs.nearest import Nearest
-from traces.runs.protocols import model_for
-from traces.runs.steps import Expected, Reader
+from highwater.model.language.model import Scalars
+from highwater.traces.errors import TraceError
+from highwater.traces.report import LIMIT, Finding, Report, Unexplained
+from highwater.traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
+from highwater.traces.runs.compiled import Compiled
+from highwater.traces.runs.format import Line, RunTrace, read_run
+from highwater.traces.runs.nearest import Nearest
+from highwater.traces.runs.protocols import model_for
+from highwater.traces.runs.steps import Expected, Reader
 
 KIND = "run of the model"
 ALL_RULES = "all rules"

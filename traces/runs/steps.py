@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from model.language.model import Model, Scalars
-from model.language.protocol import Action
-from model.language.types import Set, Type
-from model.language.values import Value
-from traces.errors import printable
-from traces.fields import Place
-from traces.runs.format import Line, Meta
-from traces.runs.observation import Part, Seen, parts, read_value
+from highwater.model.language.model import Model, Scalars
+from highwater.model.language.protocol import Action
+from highwater.model.language.types import Set, Type
+from highwater.model.language.values import Value
+from highwater.traces.errors import printable
+from highwater.traces.fields import Place
+from highwater.traces.runs.format import Line, Meta
+from highwater.traces.runs.observation import Part, Seen, parts, read_value
 
 
 @dataclass(frozen=True)

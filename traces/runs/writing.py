@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.language.interpreter import Interpreter
-from model.language.model import Model, Scalars
-from traces.runs.format import FORMAT
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
+from highwater.traces.runs.format import FORMAT
 
 
 def meta_of(

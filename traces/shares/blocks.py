@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from traces.metadata.across import CHANGED, CREATED, Elsewhere
-from traces.metadata.together import Record
+from highwater.traces.metadata.across import CHANGED, CREATED, Elsewhere
+from highwater.traces.metadata.together import Record
 
 CHANGES, DECIDED, GAP, CHECK, FILE, LOADING = range(6)
 """Kinds of entries: changes that are decisions of their own; records that belong together; a gap, with the offset

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traces.errors import TraceError
-from traces.kafka.metadata_log import MetadataLog, Snapshot
-from traces.metadata import snapshots
-from traces.metadata.across import Across, Reach, Run
-from traces.metadata.agreement import Narrowed
-from traces.metadata.follow import Follower
-from traces.metadata.replay import Sequence
-from traces.metadata.telling import OnChange
-from traces.report import LIMIT, Finding, Report, Unexplained
-from traces.rules import RuleSet
-from traces.shares.blocks import CHECK, DECIDED, FILE, GAP, LOADING, Entry, read
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
+from highwater.traces.metadata import snapshots
+from highwater.traces.metadata.across import Across, Reach, Run
+from highwater.traces.metadata.agreement import Narrowed
+from highwater.traces.metadata.follow import Follower
+from highwater.traces.metadata.replay import Sequence
+from highwater.traces.metadata.telling import OnChange
+from highwater.traces.report import LIMIT, Finding, Report, Unexplained
+from highwater.traces.rules import RuleSet
+from highwater.traces.shares.blocks import CHECK, DECIDED, FILE, GAP, LOADING, Entry, read
 
 Place = tuple[int, int, str, bool]
 """The order of what is told: the group, the offset in it, the partition, and whether it is no disagreement."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traces.kafka.metadata_log import MetadataLog
-from traces.metadata import snapshots
-from traces.metadata.across import Run, join_reaches
-from traces.metadata.agreement import Agreement, Narrowed
-from traces.metadata.replay import Sequence as InSequence
-from traces.metadata.replay import begins_with
-from traces.metadata.telling import disagreement
-from traces.report import Finding, Report, Unexplained
-from traces.shares.follow import GROUPS, Found, Place
-from traces.shares.route import Head
+from highwater.traces.kafka.metadata_log import MetadataLog
+from highwater.traces.metadata import snapshots
+from highwater.traces.metadata.across import Run, join_reaches
+from highwater.traces.metadata.agreement import Agreement, Narrowed
+from highwater.traces.metadata.replay import Sequence as InSequence
+from highwater.traces.metadata.replay import begins_with
+from highwater.traces.metadata.telling import disagreement
+from highwater.traces.report import Finding, Report, Unexplained
+from highwater.traces.shares.follow import GROUPS, Found, Place
+from highwater.traces.shares.route import Head
 
 
 def ends(shares: Sequence[Found]) -> dict[Run, int]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from traces.kafka.metadata_log import MetadataLog
-from traces.kafka.pieces import Piece, heads
-from traces.metadata.replay import Sequence
-from traces.metadata.together import SPLIT
+from highwater.traces.kafka.metadata_log import MetadataLog
+from highwater.traces.kafka.pieces import Piece, heads
+from highwater.traces.metadata.replay import Sequence
+from highwater.traces.metadata.together import SPLIT
 
 MAX_RANGE = 8 << 20
 """The most bytes of a range, apart from what cannot be cut."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from traces.kafka.metadata_log import MetadataLog
-from traces.metadata.across import Run
-from traces.report import Report, Unexplained
-from traces.shares.follow import Found
-from traces.shares.join import ends, first_error, join
-from traces.shares.plan import Range
-from traces.shares.route import Head
+from highwater.traces.kafka.metadata_log import MetadataLog
+from highwater.traces.metadata.across import Run
+from highwater.traces.report import Report, Unexplained
+from highwater.traces.shares.follow import Found
+from highwater.traces.shares.join import ends, first_error, join
+from highwater.traces.shares.plan import Range
+from highwater.traces.shares.route import Head
 
 Ends = Mapping[Run, int]
 RunShares = Callable[[Sequence[Range], Ends], tuple[list[Head], list[Found]]]

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from traces.errors import TraceError
-from traces.kafka.batches import RecordBatch
-from traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
-from traces.metadata.across import CHANGED, CREATED, TOPIC_ID, is_creation, share_of
-from traces.metadata.replay import Sequence as InSequence
-from traces.metadata.replay import not_compared
-from traces.metadata.together import CHANGE, Record, Together
-from traces.shares.blocks import CHECK, DECIDED, FILE, GAP, LOADING, Writer
-from traces.shares.plan import Range
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.batches import RecordBatch
+from highwater.traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
+from highwater.traces.metadata.across import CHANGED, CREATED, TOPIC_ID, is_creation, share_of
+from highwater.traces.metadata.replay import Sequence as InSequence
+from highwater.traces.metadata.replay import not_compared
+from highwater.traces.metadata.together import CHANGE, Record, Together
+from highwater.traces.shares.blocks import CHECK, DECIDED, FILE, GAP, LOADING, Writer
+from highwater.traces.shares.plan import Range
 
 
 @dataclass

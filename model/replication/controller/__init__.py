@@ -1,6 +1,6 @@
 """The controller of KRaft mode: its rules as functions, and an explorable protocol made of them."""
 
-from model.replication.controller.protocol import Controller
+from highwater.model.replication.controller.protocol import Controller
 
 PROTOCOL = Controller
 

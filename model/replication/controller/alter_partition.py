@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from model.language import any_of, where
-from model.language.checks import Checks
-from model.language.sequences import any_element, every_element
-from model.language.values import ArrayValue, Bool, Int, SetValue, StructValue
-from model.replication.controller.brokers import controller_election
-from model.replication.controller.partition_change import partition_change
-from model.replication.controller.types import Error, LeaderRecoveryState, Terms
+from highwater.model.language import any_of, where
+from highwater.model.language.checks import Checks
+from highwater.model.language.sequences import any_element, every_element
+from highwater.model.language.values import ArrayValue, Bool, Int, SetValue, StructValue
+from highwater.model.replication.controller.brokers import controller_election
+from highwater.model.replication.controller.partition_change import partition_change
+from highwater.model.replication.controller.types import Error, LeaderRecoveryState, Terms
 
 
 def proposed_isr(t: Terms, request: StructValue) -> SetValue:

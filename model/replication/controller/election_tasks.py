@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from model.language import where
-from model.language.values import ArrayValue, Bool, Int, StructValue
-from model.replication.controller.partition_change import partition_change
-from model.replication.controller.types import ElectionType, Terms
+from highwater.model.language import where
+from highwater.model.language.values import ArrayValue, Bool, Int, StructValue
+from highwater.model.replication.controller.partition_change import partition_change
+from highwater.model.replication.controller.types import ElectionType, Terms
 
 
 def elect_leader(

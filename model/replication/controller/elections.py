@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from model.language import Option, where
-from model.language.checks import Checks
-from model.language.sequences import first_of, first_some
-from model.language.values import Bool, Int, OptionValue, SeqValue, SetValue, StructValue
-from model.replication.controller.types import ElectionType, Error, Terms
+from highwater.model.language import Option, where
+from highwater.model.language.checks import Checks
+from highwater.model.language.sequences import first_of, first_some
+from highwater.model.language.values import Bool, Int, OptionValue, SeqValue, SetValue, StructValue
+from highwater.model.replication.controller.types import ElectionType, Error, Terms
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.language import least, size, where
-from model.language.values import Bool, Int, OptionValue, SetValue, StructValue
-from model.replication.controller.types import NO_LEADER, Terms, written
+from highwater.model.language import least, size, where
+from highwater.model.language.values import Bool, Int, OptionValue, SetValue, StructValue
+from highwater.model.replication.controller.types import NO_LEADER, Terms, written
 
 
 def effective_min_isr(min_insync_replicas: Int, replication_factor: Int) -> Int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import size, where
-from model.language.sequences import kept, members_of
-from model.language.values import (
+from highwater.model.language import size, where
+from highwater.model.language.sequences import kept, members_of
+from highwater.model.language.values import (
     Bool,
     Int,
     OptionValue,
@@ -16,13 +16,13 @@ from model.language.values import (
     all_of,
     least,
 )
-from model.replication.controller.elections import elect
-from model.replication.controller.eligible_leader_replicas import (
+from highwater.model.replication.controller.elections import elect
+from highwater.model.replication.controller.eligible_leader_replicas import (
     eligible_leader_replicas,
     last_known_elr,
     last_known_leader,
 )
-from model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms, written
+from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms, written
 
 
 def partition_change(

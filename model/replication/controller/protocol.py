@@ -12,7 +12,7 @@ import itertools
 from functools import cached_property
 from typing import Any
 
-from model.language import (
+from highwater.model.language import (
     Array,
     Bool,
     Int,
@@ -26,11 +26,11 @@ from model.language import (
     size,
     where,
 )
-from model.language.sequences import ascending
-from model.language.values import Bool as Truth
-from model.language.values import Int as Number
-from model.language.values import OptionValue, SeqValue, SetValue, StructValue
-from model.replication.controller import (
+from highwater.model.language.sequences import ascending
+from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import Int as Number
+from highwater.model.language.values import OptionValue, SeqValue, SetValue, StructValue
+from highwater.model.replication.controller import (
     alter_partition,
     brokers,
     election_tasks,
@@ -41,8 +41,8 @@ from model.replication.controller import (
     sessions,
     unclean_recovery,
 )
-from model.replication.controller.rules import PROFILES, RULES
-from model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
+from highwater.model.replication.controller.rules import PROFILES, RULES
+from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
 
 
 class Controller(Protocol):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.language import size, where
-from model.language.checks import Checks
-from model.language.sequences import (
+from highwater.model.language import size, where
+from highwater.model.language.checks import Checks
+from highwater.model.language.sequences import (
     ascending,
     concatenated,
     every_element,
@@ -13,11 +13,11 @@ from model.language.sequences import (
     kept,
     members_of,
 )
-from model.language.values import ArrayValue, Bool, Int, SeqValue, SetValue, StructValue
-from model.replication.controller.brokers import controller_election
-from model.replication.controller.eligible_leader_replicas import effective_min_isr
-from model.replication.controller.partition_change import partition_change
-from model.replication.controller.types import Error, Terms
+from highwater.model.language.values import ArrayValue, Bool, Int, SeqValue, SetValue, StructValue
+from highwater.model.replication.controller.brokers import controller_election
+from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
+from highwater.model.replication.controller.partition_change import partition_change
+from highwater.model.replication.controller.types import Error, Terms
 
 
 def new_partition(t: Terms, replicas: SeqValue, registrations: ArrayValue) -> StructValue:

@@ -6,7 +6,7 @@ must show, in an exploration or in the replay of what a real controller did.
 
 from __future__ import annotations
 
-from model.language import Profile, Rule
+from highwater.model.language import Profile, Rule
 
 RULES = {
     # AlterPartition: what the controller looks at, in this order.

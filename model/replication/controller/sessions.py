@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.language import least, where
-from model.language.checks import Checks
-from model.language.values import ArrayValue, Bool, Int, StructValue, any_of
-from model.replication.controller.types import MAX_LONG, BrokerState, Error, Terms
+from highwater.model.language import least, where
+from highwater.model.language.checks import Checks
+from highwater.model.language.values import ArrayValue, Bool, Int, StructValue, any_of
+from highwater.model.replication.controller.types import MAX_LONG, BrokerState, Error, Terms
 
 
 def has_live_session(registration: StructValue, session: StructValue, now_ms: Int, timeout_ms: Int) -> Bool:

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from model.language import Array, Bool, Enum, Index, Int, LanguageError, Option, Seq, Set, Struct, where
-from model.language.values import ArrayValue, OptionValue, SetValue, Value
-from model.language.values import Bool as Truth
-from model.replication.controller.rules import RULES
+from highwater.model.language import (
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
+    LanguageError,
+    Option,
+    Seq,
+    Set,
+    Struct,
+    where,
+)
+from highwater.model.language.values import ArrayValue, OptionValue, SetValue, Value
+from highwater.model.language.values import Bool as Truth
+from highwater.model.replication.controller.rules import RULES
 
 NO_LEADER = -1
 """The node id that stands for "no leader" where a node id is written."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from model.language import size, where
-from model.language.sequences import members_of
-from model.language.values import ArrayValue, Bool, Int, StructValue
-from model.replication.controller.types import LeaderRecoveryState, Terms, written
+from highwater.model.language import size, where
+from highwater.model.language.sequences import members_of
+from highwater.model.language.values import ArrayValue, Bool, Int, StructValue
+from highwater.model.replication.controller.types import LeaderRecoveryState, Terms, written
 
 
 def may_recover(t: Terms, partition: StructValue, registrations: ArrayValue, aggressive: Bool | bool) -> Bool:

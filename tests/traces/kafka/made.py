@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from traces.errors import TraceError
-from traces.kafka.batches import HEADER, RecordBatch, encode_batch, read_batches
-from traces.kafka.schemas import Array, Field, Schema, Type
-from traces.kafka.values import (
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.batches import HEADER, RecordBatch, encode_batch, read_batches
+from highwater.traces.kafka.schemas import Array, Field, Schema, Type
+from highwater.traces.kafka.values import (
     UnknownRecord,
     control_type,
     decode,

@@ -12,12 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.traces.broker_lines import ID, Made, members
-from tests.traces.clusters import SCENARIOS, broker_logs, needs_clusters
-from traces.errors import TraceError
-from traces.fields import INT32, INT64
-from traces.kafka import broker_events
-from traces.kafka.broker_events import (
+from highwater.traces.errors import TraceError
+from highwater.traces.fields import INT32, INT64
+from highwater.traces.kafka import broker_events
+from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
     BrokerEvent,
@@ -35,7 +33,9 @@ from traces.kafka.broker_events import (
     TopicConfigured,
     Truncating,
 )
-from traces.kafka.broker_log import UtcOffset, is_broker_log, read_broker_log
+from highwater.traces.kafka.broker_log import UtcOffset, is_broker_log, read_broker_log
+from tests.traces.broker_lines import ID, Made, members
+from tests.traces.clusters import SCENARIOS, broker_logs, needs_clusters
 
 PARTITION, STATE = "kafka.cluster.Partition", "state.change.logger"
 SENT = (
@@ -227,7 +227,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     cut.write_bytes(gzip.compress("\n".join([HEADER] * 1000).encode())[:-20])
     with pytest.raises(TraceError):
         list(read_broker_log(cut))
-    monkeypatch.setattr("traces.lines.MAX_LINE", 100)
+    monkeypatch.setattr("highwater.traces.lines.MAX_LINE", 100)
     with pytest.raises(TraceError, match="longer than"):
         events(tmp_path, as_line("INFO", PARTITION, "x" * 200))
 

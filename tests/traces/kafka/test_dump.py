@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.batches import RecordBatch, encode_batch
+from highwater.traces.kafka.dump import read_dump
+from highwater.traces.kafka.recognise import recognise
+from highwater.traces.kafka.values import UnknownRecord, decode, encode
+from highwater.traces.lines import Source
 from tests.traces.kafka.made import TIME, batches_of, change, check_shown, dump_of, segment, snapshot
-from traces.errors import TraceError
-from traces.kafka.batches import RecordBatch, encode_batch
-from traces.kafka.dump import read_dump
-from traces.kafka.recognise import recognise
-from traces.kafka.values import UnknownRecord, decode, encode
-from traces.lines import Source
 
 LOG = b"".join(segment())
 TEXT = dump_of(LOG)
@@ -201,7 +201,7 @@ def test_long_lines_take_no_long_time(path: Path, line: str, text: str) -> None:
 
 
 def test_a_batch_has_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traces.kafka.dump.MAX_BATCH", 100)
+    monkeypatch.setattr("highwater.traces.kafka.dump.MAX_BATCH", 100)
     assert "more than 100 bytes" in error_of(path, TEXT).message
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.kafka.batches import HEADER, RecordBatch, read_batches
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.kafka.recognise import recognise
+from highwater.traces.kafka.values import control_type, decode, decode_control, encode, encode_control
 from tests.traces.kafka.made import CLUSTERS, NAMES, SHOWN_CONTROL, needs_clusters
-from traces.kafka.batches import HEADER, RecordBatch, read_batches
-from traces.kafka.metadata_log import open_metadata_log
-from traces.kafka.recognise import recognise
-from traces.kafka.values import control_type, decode, decode_control, encode, encode_control
 
 pytestmark = needs_clusters
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.traces.kafka.made import TOPIC_ID, change, ids, structure, versions
-from traces.kafka.schemas import CONTROL, METADATA, Schema
-from traces.kafka.values import (
+from highwater.traces.kafka.schemas import CONTROL, METADATA, Schema
+from highwater.traces.kafka.values import (
     TYPES,
     DamagedRecord,
     FieldError,
@@ -26,6 +25,7 @@ from traces.kafka.values import (
     encode_control,
     encode_unknown,
 )
+from tests.traces.kafka.made import TOPIC_ID, change, ids, structure, versions
 
 
 def test_the_tables_name_each_type_once() -> None:

@@ -10,6 +10,15 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.kafka.values import MetadataRecord, decode
+from highwater.traces.metadata import follow
+from highwater.traces.metadata.beliefs import Beliefs
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.situations import FlagsOf, Situations
+from highwater.traces.observed import PartitionChange
+from highwater.traces.report import Report, Unexplained
 from tests.traces.metadata.mutations import (
     CHANGE,
     CONFIG,
@@ -22,15 +31,6 @@ from tests.traces.metadata.mutations import (
     Mutation,
     without_order,
 )
-from traces.errors import TraceError
-from traces.kafka.metadata_log import open_metadata_log
-from traces.kafka.values import MetadataRecord, decode
-from traces.metadata import follow
-from traces.metadata.beliefs import Beliefs
-from traces.metadata.replay import replay_metadata
-from traces.metadata.situations import FlagsOf, Situations
-from traces.observed import PartitionChange
-from traces.report import Report, Unexplained
 
 SET_ORDER = "order of a set"
 NOT_FOLLOWED = "nothing that is followed"

@@ -11,10 +11,10 @@ from typing import Any
 
 from crc32c import crc32c
 
-from traces.kafka.batches import HEADER, RecordBatch, encode_batch
-from traces.kafka.codec import put_varint
-from traces.kafka.metadata_log import open_metadata_log
-from traces.kafka.values import MetadataRecord, decode, encode
+from highwater.traces.kafka.batches import HEADER, RecordBatch, encode_batch
+from highwater.traces.kafka.codec import put_varint
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.kafka.values import MetadataRecord, decode, encode
 
 Data = dict[str, Any]
 

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traces.errors import TraceError
-from traces.kafka.batches import encode_batch
-from traces.kafka.values import encode, encode_control
-from traces.replay import replay
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.kafka.values import encode, encode_control
+from highwater.traces.replay import replay
 
 TOPIC_IDS = ["AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"]
 INCARNATIONS = ["AAAAAAAAAAAAAAAAAAAAAw", "AAAAAAAAAAAAAAAAAAAABA"]

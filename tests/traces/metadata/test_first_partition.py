@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from traces.kafka.batches import encode_batch
-from traces.kafka.values import encode
-from traces.replay import replay
+from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.kafka.values import encode
+from highwater.traces.replay import replay
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 BROKERS = [0, 1, 2]

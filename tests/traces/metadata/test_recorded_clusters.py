@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.kafka.metadata_log import DUMP, LOG, open_metadata_log
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.report import Report
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
-from traces.kafka.metadata_log import DUMP, LOG, open_metadata_log
-from traces.metadata.replay import replay_metadata
-from traces.report import Report
 
 pytestmark = needs_clusters
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from model.language import where
-from model.replication.controller import sessions
-from traces.decisions import decisions
-from traces.kafka.batches import encode_batch
-from traces.kafka.values import encode
-from traces.replay import replay
-from traces.report import Report
+from highwater.model.language import where
+from highwater.model.replication.controller import sessions
+from highwater.traces.decisions import decisions
+from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.kafka.values import encode
+from highwater.traces.replay import replay
+from highwater.traces.report import Report
 
 INCARNATION, ANOTHER = "AAAAAAAAAAAAAAAAAAAAAw", "AAAAAAAAAAAAAAAAAAAABA"
 

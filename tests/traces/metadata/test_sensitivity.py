@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.report import Report
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.metadata.accounts import TORN, is_torn, replayed, shared
 from tests.traces.metadata.mutations import Log, fields, read, whole_records
@@ -28,9 +31,6 @@ from tests.traces.metadata.sensitivity import (
     position,
     table,
 )
-from traces.kafka.metadata_log import Gap, open_metadata_log
-from traces.metadata.replay import replay_metadata
-from traces.report import Report
 
 pytestmark = needs_clusters
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.generation import write_log
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.kafka.values import MetadataRecord, decode, encode
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.report import Report
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.mutations import Log, read
-from traces.generation import write_log
-from traces.kafka.metadata_log import open_metadata_log
-from traces.kafka.values import MetadataRecord, decode, encode
-from traces.metadata.replay import replay_metadata
-from traces.report import Report
 
 Told = list[tuple[str | None, set[str]]]
 

@@ -10,15 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from checker import catalogue, engines, scenarios
-from checker.request import Overrides, Request
-from checker.search import SearchOptions, Violation
-from model.language.errors import LanguageError
-from model.language.interpreter import Interpreter
-from model.language.model import Model
-from traces.report import Report
-from traces.runs import random_walk, replay_run
-from traces.runs.writing import meta_of, step_lines
+from highwater.checker import catalogue, engines, scenarios
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions, Violation
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model
+from highwater.traces.report import Report
+from highwater.traces.runs import random_walk, replay_run
+from highwater.traces.runs.writing import meta_of, step_lines
 
 Lines = list[dict[str, Any]]
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import traces.runs as runs
-from model.language.errors import LanguageError
+import highwater.traces.runs as runs
+from highwater.model.language.errors import LanguageError
+from highwater.traces.errors import TraceError
+from highwater.traces.runs import is_run_trace, replay_run
 from tests.checker.schema import problems
 from tests.traces.runs.changing import another, fields_of, get, put
 from tests.traces.runs.made import walk_of, write
-from traces.errors import TraceError
-from traces.runs import is_run_trace, replay_run
 
 LINES = walk_of("truncation/kip-101", depth=8)
 WHOLE = walk_of("replication/standard-crashes", depth=6, whole=True)

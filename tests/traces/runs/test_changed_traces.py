@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from highwater.traces.errors import TraceError
 from tests.traces.runs.changing import another, fields_of, get, put
 from tests.traces.runs.made import is_run, replayed, walk_of
-from traces.errors import TraceError
 
 SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/standard-crashes")
 OUTSIDE = {("meta", "scenario")}

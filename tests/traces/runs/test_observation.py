@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from model.language.interpreter import Interpreter
+from highwater.model.language.interpreter import Interpreter
+from highwater.traces.fields import Place
+from highwater.traces.runs import random_walk
+from highwater.traces.runs.observation import Seen, read_value
 from tests.traces.runs.made import model_of
-from traces.fields import Place
-from traces.runs import random_walk
-from traces.runs.observation import Seen, read_value
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from traces.runs import replay_run
+from highwater.traces.runs import replay_run
 
 PAGE = (Path(__file__).parents[3] / "docs" / "trace-format.md").read_text(encoding="utf-8")
 EXAMPLE, ANSWER = re.search(r"```json\n(.*?)```.*?```\n(.*?)```", PAGE, re.DOTALL).groups()

@@ -7,11 +7,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from checker.cli import cli
-from traces.errors import TraceError
-from traces.report import Report
-from traces.runs import Compiled, hold, replay_run
-from traces.runs.format import read_run
+from highwater.checker.cli import cli
+from highwater.traces.errors import TraceError
+from highwater.traces.report import Report
+from highwater.traces.runs import Compiled, hold, replay_run
+from highwater.traces.runs.format import read_run
 
 DEFECT, SOUND = "replication/defect-join-below-hwm", "truncation/kip-320"
 REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.toml"
@@ -92,8 +92,8 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path):
 
 def test_a_protocol_of_ones_own_is_held_from_python(out):
     """A trace never makes the replay load a file; whoever has the model hands it over."""
-    from checker.request import Overrides, Request
-    from checker.scenarios import find
+    from highwater.checker.request import Overrides, Request
+    from highwater.checker.scenarios import find
 
     run("simulate", HASTY, "--walks", 300, "--depth", 20, "--trace-out", out)
     with pytest.raises(TraceError, match="unknown protocol"):

@@ -6,14 +6,14 @@ import copy
 
 import pytest
 
-from model.language import Int, Protocol, State, Struct, action, require
-from model.language.model import Model
+from highwater.model.language import Int, Protocol, State, Struct, action, require
+from highwater.model.language.model import Model
+from highwater.traces.report import Report
+from highwater.traces.runs import Compiled, hold
+from highwater.traces.runs.format import read_run
+from highwater.traces.runs.nearest import KEPT
+from highwater.traces.runs.replay import NOT_LOOKED_AT, TOLD
 from tests.traces.runs.made import counterexample_of, model_of, replayed, request_of, walk_of, write
-from traces.report import Report
-from traces.runs import Compiled, hold
-from traces.runs.format import read_run
-from traces.runs.nearest import KEPT
-from traces.runs.replay import NOT_LOOKED_AT, TOLD
 
 BY_A_GUARD = {
     "replication/defect-late-fetch": "stale_fetch_check",

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import traces.runs as runs
-from checker.catalogue import scenario_files
+import highwater.traces.runs as runs
+from highwater.checker.catalogue import scenario_files
+from highwater.traces.errors import TraceError
+from highwater.traces.report import Report
+from highwater.traces.runs import is_run_trace, random_walk, replay_run, write_run
 from tests.checker.schema import problems
 from tests.traces.runs.made import (
     counterexample_of,
@@ -19,9 +22,6 @@ from tests.traces.runs.made import (
     walk_of,
     write,
 )
-from traces.errors import TraceError
-from traces.report import Report
-from traces.runs import is_run_trace, random_walk, replay_run, write_run
 
 SCENARIOS = (
     "truncation/kip-101",

@@ -14,23 +14,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from highwater.traces.errors import TraceError
+from highwater.traces.generation import write_log
+from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from highwater.traces.kafka.pieces import can_be_divided
+from highwater.traces.kafka.values import encode
+from highwater.traces.metadata.across import Across
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.report import Report
+from highwater.traces.shares.follow import Found, ShareFollower, from_json, to_json
+from highwater.traces.shares.plan import Range, ranges
+from highwater.traces.shares.replay import Ends, RunShares, Unreadable, replay_shares
+from highwater.traces.shares.route import Head, route
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.mutations import Log, fields, read, whole_records
 from tests.traces.metadata.test_any_log import records, whole
-from traces.errors import TraceError
-from traces.generation import write_log
-from traces.kafka.batches import encode_batch
-from traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from traces.kafka.pieces import can_be_divided
-from traces.kafka.values import encode
-from traces.metadata.across import Across
-from traces.metadata.replay import replay_metadata
-from traces.report import Report
-from traces.shares.follow import Found, ShareFollower, from_json, to_json
-from traces.shares.plan import Range, ranges
-from traces.shares.replay import Ends, RunShares, Unreadable, replay_shares
-from traces.shares.route import Head, route
 
 WORK = ("beliefs", "steps explained")
 """Figures of how much was explained: each share explains for itself."""

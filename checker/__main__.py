@@ -1,5 +1,0 @@
-"""``python -m checker`` is ``highwater``."""
-
-from checker.cli import main
-
-main()
