@@ -90,8 +90,8 @@ LIVELOCKS = (
         "replication/live-rejected",
         "proposals_come_to_rest",
         lambda fairness: fairness,
-        "Everything is fair; the rule `leader_eligible_check` (841.1) is off. The leader proposes a fenced replica, "
-        "the controller answers INELIGIBLE_REPLICA, the leader goes back to the ISR (841.3), and proposes it again.",
+        "Everything is fair; the rule `proposed_replica_eligible_check` (841.1) is off. The leader proposes a "
+        "fenced replica, the controller answers INELIGIBLE_REPLICA, the leader goes back to the ISR (841.3), and proposes it again.",
     ),
 )
 """The livelocks of the page."""

@@ -196,10 +196,11 @@ def machine(
 ) -> type[ModelMachine]:
     """A state machine class for a scenario or a protocol.
 
-    See ``highwater.checker.subject.asked`` for both, and for overrides. Its ``TestCase`` is what a test suite collects; settings, seeds and the
-    example database are Hypothesis' own. A violation raises ``Violated``. With ``traces``, a directory, the shrunk run to each property's violation is written
-    there as ``PROPERTY.ndjson``. Without ``swarm`` all actions are always as likely as each other. Raises
-    InputError where the subject does not exist or ``traces`` is no directory.
+    See ``highwater.checker.subject.asked`` for both, and for overrides. Its ``TestCase`` is what a test suite
+    collects; settings, seeds and the example database are Hypothesis' own. A violation raises ``Violated``. With
+    ``traces``, a directory, the shrunk run to each property's violation is written there as ``PROPERTY.ndjson``.
+    Without ``swarm`` all actions are always as likely as each other. Raises InputError where the subject does not
+    exist or ``traces`` is no directory.
     """
     request = asked(subject, **overrides)
     if traces is not None and not Path(traces).is_dir():

@@ -69,11 +69,20 @@ _KRAFT = {
 
 RULES = {**_KIP_1166, **_KRAFT}
 
+_BEFORE = (
+    "fetch_epoch_check", "fetch_response_check", "divergence_check", "records_complete", "timer_answers_as_parked",
+    "majority_commits", "observers_do_not_count", "own_epoch_commits", "new_leader_forgets_hwm", "hwm_within_log",
+    "majority_elects", "up_to_date_vote", "leader_change_record",
+)  # fmt: skip
+
 PROFILES = {
-    "kip_1166": Profile("KIP-1166: the HWM travels with the fetch", frozenset(RULES)),
-    "before_kip_1166": Profile(
-        "before KIP-1166: a leader does not know which HWM a replica has", frozenset(_KRAFT)
+    "kip_1166": Profile.of(
+        "KIP-1166: the HWM travels with the fetch",
+        *_BEFORE, "fetch_carries_hwm", "unknown_hwm_is_told", "behind_is_answered", "equal_hwm_parks",
+        "hwm_growth_completes", "missing_hwm_is_greatest",
     ),
-}
+    "before_kip_1166": Profile.of("before KIP-1166: a leader does not know which HWM a replica has", *_BEFORE),
+}  # fmt: skip
+"""A new rule is on only where a profile names it."""
 
 __all__ = ["PROFILES", "RULES"]

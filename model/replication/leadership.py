@@ -145,9 +145,9 @@ class Leadership(Cluster):
             eligible = eligible & (leo >= broker.hwm)
         if self.on("join_at_epoch_start"):
             eligible = eligible & (leo >= broker.leso)
-        if self.on("leader_eligible_check"):
+        if self.on("proposed_replica_eligible_check"):
             eligible = eligible & view.active.has(follower)
-        if self.on("leader_epoch_match"):
+        if self.on("proposed_broker_epoch_check"):
             eligible = eligible & (state.broker_epoch == view.epochs[follower])
         return eligible
 

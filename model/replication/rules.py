@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from highwater.model.language import Profile, Rule
 from highwater.model.replication.controller import rules as controller
 
@@ -58,10 +60,10 @@ RULES = {
     "join_at_epoch_start": Rule(
         "B5", "A follower joins the ISR only when it has reached the leader epoch start offset (LESO)."
     ),
-    "leader_eligible_check": Rule(
+    "proposed_replica_eligible_check": Rule(
         "841.1", "A leader proposes only replicas that its view shows unfenced and not shutting down."
     ),
-    "leader_epoch_match": Rule(
+    "proposed_broker_epoch_check": Rule(
         "903.2",
         "A leader proposes a replica only when its fetch carried the broker epoch of the leader's view.",
     ),
@@ -93,48 +95,57 @@ RULES = {
     ),
 }
 
-_BROKERS = tuple(name for name in RULES if name not in controller.RULES)
+# What each proposal and each version has of the brokers' rules. A new rule is on only where a profile names it.
+_BASE = (
+    "fetch_epoch_check", "divergence_check", "fetch_response_check", "hwm_over_maximal_isr", "fetch_state_per_epoch",
+    "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs", "acks_all_needs_min_isr",
+)  # fmt: skip
+_KIP_841 = ("proposed_replica_eligible_check",)
+_KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check")
+_KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
+_UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_answers_expire")
+# What the proposals take for granted, and Kafka's code of 2024-10 does not do.
+_TAKEN_FOR_GRANTED = (
+    "proposal_outlives_known_metadata", "re_election_forgets_fetches", "fenced_before_registration",
+)  # fmt: skip
 
 
-def _with(profile: str, *without: str) -> frozenset[str]:
-    return (controller.PROFILES[profile].rules | set(_BROKERS)) - {"hwm_waits_for_caught_up", *without}
+def _of(meaning: str, controllers: Iterable[str], *brokers: str) -> Profile:
+    """A profile: the rules of the controller and those of the brokers."""
+    return Profile.of(meaning, *controllers, *brokers)
 
-
-_GATE = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
-_KIP_903 = ("leader_epoch_match", "member_epoch_check", "stale_fetch_check")
-_KIP_841 = ("leader_eligible_check", "ineligible_replica_check")
 
 PROFILES = {
-    "kip_966": Profile("KIP-966 in full", _with("kip_966")),
-    "kip_966_first_phase": Profile(
+    "kip_966": _of(
+        "KIP-966 in full",
+        controller.PROFILES["kip_966"].rules,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_UNCLEAN_RECOVERY, *_TAKEN_FOR_GRANTED,
+    ),
+    "kip_966_first_phase": _of(
         "KIP-966 without unclean recovery (966.15)",
-        _with("kip_966_first_phase", "recovery_epoch_check", "recovery_answers_expire"),
+        controller.PROFILES["kip_966_first_phase"].rules,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_TAKEN_FOR_GRANTED,
     ),
-    "kafka_trunk_2024_10": Profile(
+    "kafka_trunk_2024_10": _of(
         "apache/kafka trunk of 2024-10-25, ELR on",
-        _with(
-            "kafka_trunk_2024_10",
-            "recovery_epoch_check",
-            "recovery_answers_expire",
-            "fenced_before_registration",
-            "proposal_outlives_known_metadata",
-            "re_election_forgets_fetches",
-        ),
+        controller.PROFILES["kafka_trunk_2024_10"].rules,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966,
     ),
-    "before_kip_966": Profile(
+    "before_kip_966": _of(
         "KIP-841 and KIP-903, but the HWM advances under min ISR and there is no ELR",
-        _with("before_kip_966", "recovery_epoch_check", "recovery_answers_expire", *_GATE),
+        controller.PROFILES["before_kip_966"].rules,
+        *_BASE, *_KIP_841, *_KIP_903, *_TAKEN_FOR_GRANTED,
     ),
-    "before_kip_903": Profile(
+    "before_kip_903": _of(
         "KIP-841, but broker epochs of ISR members are not compared",
-        _with("before_kip_966", "recovery_epoch_check", "recovery_answers_expire", *_GATE, *_KIP_903),
+        (*controller.BASE, *controller.KIP_841),
+        *_BASE, *_KIP_841, *_TAKEN_FOR_GRANTED,
     ),
-    "before_kip_841": Profile(
+    "before_kip_841": _of(
         "fenced and shutting-down replicas may join the ISR",
-        _with(
-            "before_kip_841", "recovery_epoch_check", "recovery_answers_expire", *_GATE, *_KIP_903, *_KIP_841
-        ),
+        controller.PROFILES["before_kip_841"].rules,
+        *_BASE, *_TAKEN_FOR_GRANTED,
     ),
-}
+}  # fmt: skip
 
 __all__ = ["PROFILES", "RULES"]

@@ -61,11 +61,21 @@ FENCES = {
 
 RULES = {**KIP_380, **FENCES}
 
+_BEFORE = (
+    "controller_epoch_check", "leader_epoch_check", "decision_bumps_leader_epoch", "controller_epoch_fencing",
+)  # fmt: skip
+
 PROFILES = {
-    "kip_380": Profile("KIP-380 (Kafka 2.2)", frozenset(RULES)),
-    "before_kip_380": Profile(
-        "controller epoch and leader epoch are compared, broker epochs do not exist", frozenset(FENCES)
+    "kip_380": Profile.of(
+        "KIP-380 (Kafka 2.2)",
+        *_BEFORE, "epoch_per_registration", "leader_and_isr_epoch_check", "update_metadata_epoch_check",
+        "stop_replica_epoch_check", "newer_epoch_is_obeyed", "shutdown_epoch_check", "bounce_detection",
+        "bounced_broker_fails_first",
     ),
-}
+    "before_kip_380": Profile.of(
+        "controller epoch and leader epoch are compared, broker epochs do not exist", *_BEFORE
+    ),
+}  # fmt: skip
+"""A new rule is on only where a profile names it."""
 
 __all__ = ["FENCES", "KIP_380", "PROFILES", "RULES"]

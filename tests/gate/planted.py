@@ -199,7 +199,7 @@ CHANGES = (
     Change(
         "check-turned-off",
         "replication: the leader does not compare broker epochs (903.2), whatever the rule says",
-        ((LEADERSHIP, 'if self.on("leader_epoch_match"):', "if False:"),),
+        ((LEADERSHIP, 'if self.on("proposed_broker_epoch_check"):', "if False:"),),
         False,
         ("is_eligible: changed",),
     ),

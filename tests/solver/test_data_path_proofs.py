@@ -76,7 +76,7 @@ ELSEWHERE = {
 
 HARMLESS = {
     # The controller looks again: who is eligible, and by which broker epoch; a partition epoch has one leader epoch.
-    "leader_eligible_check", "leader_epoch_match", "stale_fetch_check",
+    "proposed_replica_eligible_check", "proposed_broker_epoch_check", "stale_fetch_check",
     "leader_epoch_check", "sender_is_leader_check", "sender_epoch_check", "valid_isr_check",
     # Whether somebody is elected soon, and who of several.
     "election_on_unfencing", "leader_stays", "replica_order",

@@ -107,11 +107,16 @@ RULES = {
     ),
 }
 
-_BASE = (
+BASE = (
     "sender_epoch_check", "leader_epoch_check", "sender_is_leader_check", "partition_epoch_check", "valid_isr_check",
-    "recovery_state_check", "ineligible_replica_check", "member_epoch_check", "leader_stays", "replica_order",
-    "election_on_unfencing", "unclean_election_recovers", "reassignment_bumps_leader_epoch", "live_session_check",
+    "recovery_state_check", "leader_stays", "replica_order", "election_on_unfencing", "unclean_election_recovers",
+    "reassignment_bumps_leader_epoch", "live_session_check",
 )  # fmt: skip
+"""The controller's rules that every version has."""
+
+KIP_841 = ("ineligible_replica_check",)
+KIP_903 = ("member_epoch_check",)
+_BEFORE_KIP_966 = (*BASE, *KIP_841, *KIP_903)
 _KIP_966_FIRST_PHASE = (
     "unclean_registration", "clean_registration", "eligible_leader_replicas", "elr_follows_election",
     "isr_may_become_empty", "min_isr_change_empties_elr", "last_known_elr", "last_known_leader",
@@ -120,25 +125,24 @@ _KIP_966_FIRST_PHASE = (
 
 PROFILES = {
     "kip_966": Profile.of(
-        "KIP-966 as proposed, with unclean recovery", *_BASE, *_KIP_966_FIRST_PHASE, "unclean_recovery"
+        "KIP-966 as proposed, with unclean recovery", *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE, "unclean_recovery"
     ),
     "kip_966_first_phase": Profile.of(
-        "KIP-966 without unclean recovery (966.15)", *_BASE, *_KIP_966_FIRST_PHASE
+        "KIP-966 without unclean recovery (966.15)", *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE
     ),
     "kafka_trunk_2024_10": Profile.of(
         "apache/kafka trunk of 2024-10-25 (1eb7644349), metadata.version 4.0-IV1 or later, ELR on",
-        *_BASE, "unclean_registration", "eligible_leader_replicas", "isr_may_become_empty", "last_known_leader",
-        "last_known_leader_first",
+        *_BEFORE_KIP_966, "unclean_registration", "eligible_leader_replicas", "isr_may_become_empty",
+        "last_known_leader", "last_known_leader_first",
     ),
     "kafka_trunk_2024_10_elr_off": Profile.of(
-        "the same with ELR off", *_BASE, "unclean_registration"
+        "the same with ELR off", *_BEFORE_KIP_966, "unclean_registration"
     ),
-    "before_kip_966": Profile.of("KIP-841 and KIP-903, no ELR, metadata.version 3.6 to 4.0-IV0", *_BASE),
+    "before_kip_966": Profile.of("KIP-841 and KIP-903, no ELR, metadata.version 3.6 to 4.0-IV0", *_BEFORE_KIP_966),
     "before_kip_841": Profile.of(
         "neither KIP-841, KIP-903 nor ELR; metadata.version before 3.6",
-        *(r for r in _BASE if r not in ("ineligible_replica_check", "member_epoch_check")),
-        "shrink_bumps_leader_epoch",
+        *BASE, "shrink_bumps_leader_epoch",
     ),
 }  # fmt: skip
 
-__all__ = ["PROFILES", "RULES"]
+__all__ = ["BASE", "KIP_841", "KIP_903", "PROFILES", "RULES"]
