@@ -12,12 +12,12 @@ from highwater.model.language import (
     invariant,
     weak,
 )
-from highwater.model.language.values import Bool, Int, as_bool
+from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.zookeeper import ZooKeeperMode
 
 
 @invariant("380.2")
-def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Bool:
+def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Truth:
     """No broker obeys a request that was meant for its former generation.
 
     What the controller decided for that one need not be true of this one.
@@ -26,7 +26,7 @@ def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Bool:
 
 
 @invariant("380.2")
-def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Bool:
+def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Truth:
     """A replica that is stopped was stopped by a request meant for this generation of its broker, or a later one.
 
     Else nobody starts it again: the controller takes it for one that runs.
@@ -38,13 +38,13 @@ def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Bo
 
 
 @invariant("380.3")
-def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Bool:
+def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
     """A restarted broker does not lose leadership to its former generation's ControlledShutdown."""
     return implies(m.p.controlled_shutdowns > s.budgets.controlled_shutdowns, s.deposed.is_empty)
 
 
 @invariant("380.3")
-def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Bool:
+def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
     """Who counts as shutting down for the active controller has asked for it in the generation that it knows.
 
     Such a broker is not elected until it has failed.
@@ -60,13 +60,13 @@ def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Bool:
 
 
 @invariant("controller epoch, leader epoch")
-def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Bool:
+def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Truth:
     """No process obeys a request of a lower controller epoch or leader epoch than one that it has obeyed before."""
     return all_of(implies(m.is_up(s.brokers[b]), ~s.brokers[b].reverted) for b in m.broker)
 
 
 @invariant("leader epoch")
-def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Bool:
+def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
     """In a leader epoch at most one broker takes itself for the leader."""
     return all_of(
         ~(
@@ -81,7 +81,7 @@ def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Bool:
 
 
 @invariant("380.4")
-def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Bool:
+def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
     """A restarted broker does not lead in a leader epoch in which its former process led.
 
     It may have lost records that followers of that leader epoch have, and no epoch tells the two logs apart.
@@ -96,7 +96,7 @@ def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Bool:
 
 
 @invariant("KAFKA-6082")
-def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Bool:
+def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
     """Leader and leader epoch in ZooKeeper are those that the active controller decided and tells brokers.
 
     Else brokers never hear of a decision that is in ZooKeeper.
@@ -106,7 +106,7 @@ def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Bool:
 
 
 @invariant("leader epoch")
-def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Bool:
+def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
     """No broker is in a leader epoch that ZooKeeper has not, and in ZooKeeper's it has ZooKeeper's leader."""
     p = s.zookeeper.partition
     return all_of(
@@ -144,13 +144,13 @@ SESSIONS = weak("register_again", "learn_epoch")
 """A broker that has lost its session registers again, and learns its new broker epoch."""
 
 
-def _is_live(m: ZooKeeperMode, s: State, b: Int) -> Bool:
+def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:
     """Whether a broker runs, is registered, and does not want to stop."""
     return (s.brokers[b].status == "RUNNING") & s.zookeeper.registrations[b].is_(s.brokers[b].epoch)
 
 
 @always_eventually("380.4", fair=DELIVERY + LOOKS)
-def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Bool:
+def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
     """Every live broker comes to have the leader and leader epoch that the controller decided, and a running replica.
 
     A broker that its controller tells nothing serves nobody, and fetches from nobody.
@@ -168,7 +168,7 @@ def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Bool:
 
 
 @always_eventually("380.4", fair=DELIVERY + LOOKS)
-def live_brokers_know_the_leader(m: ZooKeeperMode, s: State) -> Bool:
+def live_brokers_know_the_leader(m: ZooKeeperMode, s: State) -> Truth:
     """Every live broker comes to tell clients of the leader that the controller decided."""
     if not m.p.metadata:
         return as_bool(True)
@@ -177,7 +177,7 @@ def live_brokers_know_the_leader(m: ZooKeeperMode, s: State) -> Bool:
 
 
 @always_eventually("380.3", fair=LOOKS)
-def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Bool:
+def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Truth:
     """While there is a live broker in the ISR, the partition comes to have a leader that is registered."""
     p = s.zookeeper.partition
     nobody = ~any_of(p.isr.has(b) & _is_live(m, s, b) for b in m.broker)
@@ -185,7 +185,7 @@ def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Bool:
 
 
 @always_eventually("380.1", fair=SESSIONS)
-def sessions_come_back(m: ZooKeeperMode, s: State) -> Bool:
+def sessions_come_back(m: ZooKeeperMode, s: State) -> Truth:
     """A broker that runs comes to be registered, and to know its broker epoch."""
     return all_of((s.brokers[b].status != "RUNNING") | _is_live(m, s, b) for b in m.broker)
 

@@ -12,11 +12,11 @@ from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions
 from highwater.model.language import State
 from highwater.model.language.liveness import Fairness
-from highwater.model.language.values import Bool, Int
+from highwater.model.language.values import Number, Truth
 from highwater.model.replication import Replication
 
 
-def broker_does_not_lead(m: Replication, s: State, b: Int) -> Bool:
+def broker_does_not_lead(m: Replication, s: State, b: Number) -> Truth:
     """A condition under which a leader is not fair to its own metadata."""
     return ~m.leads(b, s.brokers[b])
 
@@ -91,7 +91,8 @@ LIVELOCKS = (
         "proposals_come_to_rest",
         lambda fairness: fairness,
         "Everything is fair; the rule `proposed_replica_eligible_check` (841.1) is off. The leader proposes a "
-        "fenced replica, the controller answers INELIGIBLE_REPLICA, the leader goes back to the ISR (841.3), and proposes it again.",
+        "fenced replica, the controller answers INELIGIBLE_REPLICA, the leader goes back to the ISR (841.3), "
+        "and proposes it again.",
     ),
 )
 """The livelocks of the page."""

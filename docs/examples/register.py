@@ -6,23 +6,23 @@ from highwater.model.language import (
     Array,
     Index,
     Int,
+    Number,
     Parameter,
     Protocol,
     Rule,
     Set,
     State,
     Struct,
+    Truth,
     action,
     all_of,
     invariant,
     require,
 )
-from highwater.model.language.values import Bool
-from highwater.model.language.values import Int as Number
 
 
 @invariant("example")
-def no_acknowledged_write_is_lost(m: Register, s: State) -> Bool:
+def no_acknowledged_write_is_lost(m: Register, s: State) -> Truth:
     """The leader holds every write that a client was told of."""
     return s.stored[s.leader] >= s.acknowledged
 

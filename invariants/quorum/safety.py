@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from highwater.model.language import State, all_of, any_of, implies, invariant, total
-from highwater.model.language.values import Bool, Int, SeqValue
+from highwater.model.language.values import Number, SeqValue, Truth
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import UNKNOWN
 from highwater.model.replication import logs
 
 
-def _holds(log: SeqValue, committed: SeqValue, end: Int) -> Bool:
+def _holds(log: SeqValue, committed: SeqValue, end: Number) -> Truth:
     """Whether a log has all committed records below an offset, and none below it is not committed."""
     return all_of((end <= o) | logs.same_record(log, committed, o) for o in range(log.type.maximum))
 
 
-def both_support(m: Quorum, f: Int, leader: Int) -> bool:
+def both_support(m: Quorum, f: Number, leader: Number) -> bool:
     """1166.4. Whether both ends of a fetch have version 18."""
     return not m.is_older(f) and not m.is_older(leader)
 
 
 @invariant("KRaft")
-def leader_holds_what_is_committed(m: Quorum, s: State) -> Bool:
+def leader_holds_what_is_committed(m: Quorum, s: State) -> Truth:
     """The leader of the latest epoch has every committed record.
 
     A record that it lacks is lost: the others truncate to the leader's log.
@@ -37,7 +37,7 @@ def leader_holds_what_is_committed(m: Quorum, s: State) -> Bool:
 
 
 @invariant("KRaft")
-def committed_records_are_on_a_majority(m: Quorum, s: State) -> Bool:
+def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
     """A majority of the voters holds every committed record: whoever is elected has one of them behind it."""
     return all_of(
         implies(
@@ -49,7 +49,7 @@ def committed_records_are_on_a_majority(m: Quorum, s: State) -> Bool:
 
 
 @invariant("KRaft")
-def hwm_is_committed(m: Quorum, s: State) -> Bool:
+def hwm_is_committed(m: Quorum, s: State) -> Truth:
     """What is below a member's HWM is committed, and it has it: its state machine applies these records."""
     return all_of(
         implies(
@@ -61,7 +61,7 @@ def hwm_is_committed(m: Quorum, s: State) -> Bool:
 
 
 @invariant("KRaft")
-def logs_match(m: Quorum, s: State) -> Bool:
+def logs_match(m: Quorum, s: State) -> Truth:
     """Two logs with a record of one epoch at an offset have the same records before it."""
     return all_of(
         implies(
@@ -77,7 +77,7 @@ def logs_match(m: Quorum, s: State) -> Bool:
 
 
 @invariant("KRaft")
-def one_leader_an_epoch(m: Quorum, s: State) -> Bool:
+def one_leader_an_epoch(m: Quorum, s: State) -> Truth:
     """No two members take themselves for the leader of one epoch."""
     return all_of(
         implies(m.leads(a, s.members[a]) & m.leads(b, s.members[b]), s.members[a].epoch != s.members[b].epoch)
@@ -88,7 +88,7 @@ def one_leader_an_epoch(m: Quorum, s: State) -> Bool:
 
 
 @invariant("KRaft")
-def hwm_never_moves_back(m: Quorum, s: State) -> Bool:
+def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
     """A member that knows an HWM knows none less than it has known since it started.
 
     A new leader forgets its HWM until it can commit in its epoch. That is all: the next one that it knows is not
@@ -101,7 +101,7 @@ def hwm_never_moves_back(m: Quorum, s: State) -> Bool:
 
 
 @invariant("KRaft")
-def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Bool:
+def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
     """A leader that knows an HWM has it past every record of earlier epochs that is committed.
 
     Clients see the HWM through leaders: for them it does not move back when another one takes over.
@@ -120,7 +120,7 @@ def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Bool:
 
 
 @invariant("KRaft")
-def truncation_stays_above_hwm(m: Quorum, s: State) -> Bool:
+def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
     """No answer makes a member truncate below its HWM; it would stop with an error."""
     return all_of(
         implies(
@@ -135,7 +135,7 @@ def truncation_stays_above_hwm(m: Quorum, s: State) -> Bool:
 
 
 @invariant("1166.2")
-def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Bool:
+def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Truth:
     """A fetch is parked only while the leader has no record for it."""
     return all_of(
         implies(
@@ -148,7 +148,7 @@ def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Bool:
 
 
 @invariant("1166.2, 1166.3")
-def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Bool:
+def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
     """A fetch is parked only while the leader's HWM is not past that of the fetching replica.
 
     Else the replica hears of it when the park timer ends the fetch, up to 500 ms later. It is promised where both
@@ -168,7 +168,7 @@ def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Bool:
 
 
 @invariant("1166.2, 1166.4")
-def answers_bring_news(m: Quorum, s: State) -> Bool:
+def answers_bring_news(m: Quorum, s: State) -> Truth:
     """An answer that the park timer did not give brings a record, a greater HWM, or where to truncate.
 
     Else leader and replica would be busy with fetches that tell nothing.

@@ -20,7 +20,7 @@ from highwater.invariants.replication.histories import (
 from highwater.invariants.replication.knowledge import helper, reached
 from highwater.model.language import State, all_of, any_of, implies, size
 from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Bool, Int, SetValue
+from highwater.model.language.values import Number, SetValue, Truth
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.logs import same_record
@@ -33,8 +33,8 @@ class Quorum:
     It is there, and lets the HWM advance (966.1), under a condition.
     """
 
-    leader: Int
-    commits: Bool
+    leader: Number
+    commits: Truth
     waits_for: SetValue
 
 
@@ -57,11 +57,11 @@ def quorums(m: Replication, s: State) -> list[Quorum]:
     return found
 
 
-def _epoch(s: State, b: Int) -> Int:
+def _epoch(s: State, b: Number) -> Number:
     return s.brokers[b].view.leader_epoch
 
 
-def _fetched(m: Replication, s: State, leader: Int, f: Int, offset: int) -> Bool:
+def _fetched(m: Replication, s: State, leader: Number, f: Number, offset: int) -> Truth:
     """Whether a leader knows that a follower has a record, or will by a fetch that is under way."""
     recorded, request, log = s.brokers[leader].followers[f].leo, s.fetch_requests[f], s.brokers[leader].log
     fetch = request.value
@@ -70,12 +70,12 @@ def _fetched(m: Replication, s: State, leader: Int, f: Int, offset: int) -> Bool
     return (recorded.is_some & (recorded.value > offset)) | comes
 
 
-def _has_passed(m: Replication, s: State, quorum: Quorum, f: Int) -> Bool:
+def _has_passed(m: Replication, s: State, quorum: Quorum, f: Number) -> Truth:
     """Whether a replica has gone on to a later epoch than the leader's: it fetches from it no more."""
     return reached(m, s, f) > _epoch(s, quorum.leader)
 
 
-def somebody_has_passed(m: Replication, s: State, quorum: Quorum) -> Bool:
+def somebody_has_passed(m: Replication, s: State, quorum: Quorum) -> Truth:
     """Whether the leader waits for somebody who has gone on to a later epoch."""
     return any_of(
         quorum.waits_for.has(f) & _has_passed(m, s, quorum, f)
@@ -84,7 +84,7 @@ def somebody_has_passed(m: Replication, s: State, quorum: Quorum) -> Bool:
     )
 
 
-def can_commit(m: Replication, s: State, quorum: Quorum, offset: int, without: Int | None = None) -> Bool:
+def can_commit(m: Replication, s: State, quorum: Quorum, offset: int, without: Number | None = None) -> Truth:
     """Whether a leader can yet commit its record at an offset, or has: without a further fetch by one replica."""
     able = [quorum.commits, s.brokers[quorum.leader].log.length > offset]
     for f in m.broker:
@@ -97,7 +97,7 @@ def can_commit(m: Replication, s: State, quorum: Quorum, offset: int, without: I
     return all_of(able)
 
 
-def _holds_committed(m: Replication, s: State, b: Int) -> Bool:
+def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
     return begins_with(m, s.brokers[b].log, s.committed, s.committed.length)
 
 
@@ -105,7 +105,7 @@ def _holds_committed(m: Replication, s: State, b: Int) -> Bool:
 
 
 @helper("B7, 966.1")
-def leaders_wait_for_the_electable(m: Replication, s: State) -> Bool:
+def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
     """A leader that can commit waits for all who can be elected, or for somebody who has gone on to a later epoch.
 
     Who is not waited for has gone on itself: it joined the ISR of a later leader, and fetched in that epoch.
@@ -128,7 +128,7 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Bool:
 
 
 @helper("B4, 966.6")
-def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Bool:
+def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
     """What a leader can commit without a further fetch of somebody who can be elected, that one holds.
 
     So does the leader of a later epoch; and, as long as no log is lost, everybody who has fetched it. A follower that
@@ -153,7 +153,7 @@ def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Bool:
 
 
 @helper("B4")
-def the_electable_hold_what_is_committed(m: Replication, s: State) -> Bool:
+def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
     """Who can be elected holds every committed record, and keeps it when it truncates; what it has lost excepted."""
     held = []
     for b in m.broker:
@@ -165,7 +165,7 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Bool:
 
 
 @helper("B4, B5")
-def leaders_hold_what_is_committed(m: Replication, s: State) -> Bool:
+def leaders_hold_what_is_committed(m: Replication, s: State) -> Truth:
     """Before a leader can commit a record it holds all that is committed before it.
 
     So does a leader as long as nobody whom it waits for has gone on, or one who can be elected has not; and in the
@@ -195,7 +195,7 @@ def leaders_hold_what_is_committed(m: Replication, s: State) -> Bool:
 
 
 @helper("B4")
-def hwms_are_of_what_is_committed(m: Replication, s: State) -> Bool:
+def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
     """Below every HWM is what is committed, also once a follower has taken the answer to its fetch."""
     held = []
     for b in m.broker:
@@ -212,7 +212,7 @@ def hwms_are_of_what_is_committed(m: Replication, s: State) -> Bool:
 
 
 @helper("B4, B6")
-def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Bool:
+def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Truth:
     """As long as no log is lost, all that a leader waits for hold what is below its HWM, and keep it.
 
     Whoever they truncate by holds it too: the leader of a later epoch, and one of an earlier epoch as long as somebody
@@ -241,7 +241,7 @@ def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State
 
 
 @helper("B6")
-def acknowledged_is_committed(m: Replication, s: State) -> Bool:
+def acknowledged_is_committed(m: Replication, s: State) -> Truth:
     """What was acknowledged to an acks=all producer is committed."""
     return all_of(
         implies(
@@ -253,7 +253,7 @@ def acknowledged_is_committed(m: Replication, s: State) -> Bool:
 
 
 @step_property("B4")
-def a_leaders_hwm_and_log_never_shrink(m: Replication, before: State, after: State) -> Bool:
+def a_leaders_hwm_and_log_never_shrink(m: Replication, before: State, after: State) -> Truth:
     """As long as a broker leads in one epoch its HWM does not move back, and it keeps the records that it has."""
     kept = []
     for b in m.broker:
@@ -264,7 +264,7 @@ def a_leaders_hwm_and_log_never_shrink(m: Replication, before: State, after: Sta
 
 
 @step_property("B6")
-def what_is_committed_stays(m: Replication, before: State, after: State) -> Bool:
+def what_is_committed_stays(m: Replication, before: State, after: State) -> Truth:
     """What is committed stays as it is; more can be committed behind it."""
     return begins_with(m, after.committed, before.committed, before.committed.length)
 

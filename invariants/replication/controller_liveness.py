@@ -9,16 +9,16 @@ whether a replica joins the ISR is up to its log, which this protocol does not h
 from __future__ import annotations
 
 from highwater.model.language import State, always_eventually, implies, strong, weak
-from highwater.model.language.values import Bool, Int
+from highwater.model.language.values import Number, Truth
 from highwater.model.replication.controller import Controller
 
 
-def broker_is_shutting_down(m: Controller, s: State, broker: Int) -> Bool:
+def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
     """Where fencing is a duty: a broker in controlled shutdown stops. Elsewhere it is a fault."""
     return s.registrations[broker].in_controlled_shutdown
 
 
-def broker_has_shut_down(m: Controller, s: State, broker: Int) -> Bool:
+def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
     """Where a registration is a duty: a broker that has stopped is started. Elsewhere it is one of a crashed broker."""
     registration = s.registrations[broker]
     return registration.fenced & registration.in_controlled_shutdown
@@ -32,19 +32,19 @@ _RETURN = (
 
 
 @always_eventually("966.13", fair=_RETURN)
-def electable_replicas_come_to_lead(m: Controller, s: State) -> Bool:
+def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
     """A partition with anyone in ISR or ELR comes to have a leader: they are unfenced in the end."""
     return implies(~(s.partition.isr | s.partition.elr).is_empty, s.partition.leader.is_some)
 
 
 @always_eventually("966.13, 966.14, 966.15", fair=_RETURN + strong("recover_uncleanly", by=[]))
-def partitions_are_led(m: Controller, s: State) -> Bool:
+def partitions_are_led(m: Controller, s: State) -> Truth:
     """A partition comes to have a leader, by unclean recovery or by its last known leader where nobody is eligible."""
     return s.partition.leader.is_some
 
 
 @always_eventually("966.17", fair=weak("maybe_balance_leader"))
-def preferred_replicas_lead(m: Controller, s: State) -> Bool:
+def preferred_replicas_lead(m: Controller, s: State) -> Truth:
     """A preferred replica that is in the ISR and active comes to lead."""
     preferred = s.partition.replicas.at(0)
     able = s.partition.isr.has(preferred) & m.active(s).has(preferred)

@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from highwater.invariants.replication.knowledge import acceptable, helper, is_unaware_leader, reached
 from highwater.model.language import State, all_of, any_of, implies, least, where
-from highwater.model.language.values import Bool, Int, SeqValue
+from highwater.model.language.values import Number, SeqValue, Truth
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.logs import same_record
 
 
-def takes_answer(m: Replication, s: State, f: Int) -> Bool:
+def takes_answer(m: Replication, s: State, f: Number) -> Truth:
     """Whether a follower can use the answer to its fetch."""
     broker, response = s.brokers[f], s.fetch_responses[f]
     return m.follows(f, broker) & response.is_some & (response.value.leader_epoch == broker.view.leader_epoch)
 
 
-def history(m: Replication, s: State, b: Int) -> SeqValue:
+def history(m: Replication, s: State, b: Number) -> SeqValue:
     """A broker's log, and the record that it is about to append."""
     log, answer = s.brokers[b].log, s.fetch_responses[b].value
     appends = takes_answer(m, s, b) & ~answer.diverging & answer.record.is_some & (log.length < m.p.records)
     return where(appends, log.append(answer.record.value), log)
 
 
-def kept_by_answer(m: Replication, s: State, f: Int) -> Int:
+def kept_by_answer(m: Replication, s: State, f: Number) -> Number:
     """How many records a follower keeps that truncates by the answer to its fetch."""
     log, answer = s.brokers[f].log, s.fetch_responses[f].value
     return least(log_rules.truncation_offset(log, answer.epoch, answer.end), log.length)
 
 
-def electable(m: Replication, s: State, b: Int) -> Bool:
+def electable(m: Replication, s: State, b: Number) -> Truth:
     """Whether a broker is in ISR or ELR, or will be once a proposal that is under way has arrived."""
     joins = any_of(
         acceptable(s, x)
@@ -44,23 +44,23 @@ def electable(m: Replication, s: State, b: Int) -> Bool:
     return (s.partition.isr | s.partition.elr).has(b) | joins
 
 
-def nothing_is_lost(m: Replication, s: State) -> Bool:
+def nothing_is_lost(m: Replication, s: State) -> Truth:
     """Whether no crash has taken records from a log yet."""
     return all_of(getattr(s.budgets, name) == getattr(m.p, name) for name in ("lossy_crashes", "disk_losses"))
 
 
-def is_whole(m: Replication, s: State, b: Int) -> Bool:
+def is_whole(m: Replication, s: State, b: Number) -> Truth:
     """Whether a broker's log is known to be whole: it runs, or has stopped after a flush, or no log was ever lost."""
     return (s.brokers[b].status != "CRASHED") | nothing_is_lost(m, s)
 
 
-def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Int) -> Bool:
+def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Number) -> Truth:
     """Whether two logs hold the same records below an offset."""
     return all_of((length <= o) | same_record(log, other, o) for o in m.offsets)
 
 
 @helper("B1, B2")
-def epochs_in_logs_ascend(m: Replication, s: State) -> Bool:
+def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
     """Leader epochs never fall along a log, and none is above the one that the broker has reached."""
     kept = []
     for b in m.broker:
@@ -74,7 +74,7 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Bool:
 
 
 @helper("B3")
-def logs_match(m: Replication, s: State) -> Bool:
+def logs_match(m: Replication, s: State) -> Truth:
     """Two logs with records of the same epoch hold the same records up to the lesser offset of the two.
 
     So nothing of an epoch that a follower's last record has can be elsewhere in the leader's log.
@@ -94,7 +94,7 @@ def logs_match(m: Replication, s: State) -> Bool:
 
 
 @helper("B1")
-def records_are_their_leaders(m: Replication, s: State) -> Bool:
+def records_are_their_leaders(m: Replication, s: State) -> Truth:
     """As long as the leader of a record's epoch leads in it, its log holds the record.
 
     A leader that does not know of its election has written nothing in its epoch.
@@ -115,7 +115,7 @@ def records_are_their_leaders(m: Replication, s: State) -> Bool:
 
 
 @helper("B5")
-def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Bool:
+def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Truth:
     """Of a leader's log, exactly what is from its start offset on is of its own epoch."""
     return all_of(
         implies(
@@ -132,7 +132,7 @@ def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Bool
 
 
 @helper("B2, 903.1")
-def fetches_tell_the_log(m: Replication, s: State) -> Bool:
+def fetches_tell_the_log(m: Replication, s: State) -> Truth:
     """A fetch under way tells where its sender's log ended and in which epoch; unless it crashed, that is still there.
 
     In its epoch the sender has got no further, and what is answered begins at its log's end. A record of the fetch's
@@ -162,7 +162,7 @@ def fetches_tell_the_log(m: Replication, s: State) -> Bool:
 
 
 @helper("B3, B4")
-def a_follower_has_what_it_fetched(m: Replication, s: State) -> Bool:
+def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
     """In the leader's epoch a follower that has fetched has the beginning of the leader's log, as far as it said.
 
     That goes for the incarnation that fetched, and for a member that stopped cleanly. It does not truncate any more.

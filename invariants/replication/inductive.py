@@ -10,13 +10,13 @@ from __future__ import annotations
 from highwater.invariants.replication import commits, histories, knowledge
 from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant, size
 from highwater.model.language.step_properties import StepProperty, step_property
-from highwater.model.language.values import Bool
+from highwater.model.language.values import Truth
 from highwater.model.replication import Replication
 from highwater.model.replication.controller import Controller
 
 
 @invariant("B8")
-def brokers_are_registered(m: Controller, s: State) -> Bool:
+def brokers_are_registered(m: Controller, s: State) -> Truth:
     """Every broker has a registration.
 
     It holds as the cluster begins with all brokers registered, and a registration is replaced, never taken away.
@@ -26,7 +26,7 @@ def brokers_are_registered(m: Controller, s: State) -> Bool:
 
 
 @invariant("966.3", rule="isr_may_become_empty")
-def somebody_leads_the_isr(m: Controller, s: State) -> Bool:
+def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
     """Without a leader the ISR is empty: its last member leaves it when it cannot lead.
 
     Else an election could pass over the ISR, and take an ELR member or the last known leader in its place.
@@ -35,7 +35,7 @@ def somebody_leads_the_isr(m: Controller, s: State) -> Bool:
 
 
 @invariant("B8, 966.9")
-def a_reassignment_has_two_ends(m: Controller, s: State) -> Bool:
+def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
     """Replicas are listed once; without those that are added some are left, and so without those that are removed.
 
     So there is somebody to go back to when a reassignment is cancelled.
@@ -47,7 +47,7 @@ def a_reassignment_has_two_ends(m: Controller, s: State) -> Bool:
 
 
 @invariant("966.4, 966.10, 966.11")
-def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Bool:
+def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Truth:
     """With the rules off that keep ELR, last known ELR and last known leader, these are empty.
 
     They are empty at the start, and nothing else writes a member into them.
@@ -65,27 +65,27 @@ def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Bool:
 
 
 @step_property("B8")
-def leader_epoch_never_falls(m: Controller, before: State, after: State) -> Bool:
+def leader_epoch_never_falls(m: Controller, before: State, after: State) -> Truth:
     """The leader epoch never moves back: a replica that heard of a higher one would refuse the leader for ever."""
     return before.partition.leader_epoch <= after.partition.leader_epoch
 
 
 @step_property("B8")
-def leader_change_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Bool:
+def leader_change_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
     """Another leader, or none, means the next leader epoch: no leader epoch has two leaders."""
     old, new = before.partition, after.partition
     return implies(new.leader != old.leader, new.leader_epoch == old.leader_epoch + 1)
 
 
 @step_property("B8")
-def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Bool:
+def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
     """Where a replica leaves the partition the leader epoch ends, so that its fetches are refused from then on."""
     gone = m.assigned(before.partition) - m.assigned(after.partition)
     return implies(~gone.is_empty, after.partition.leader_epoch == before.partition.leader_epoch + 1)
 
 
 @step_property("B8")
-def partition_change_is_counted(m: Controller, before: State, after: State) -> Bool:
+def partition_change_is_counted(m: Controller, before: State, after: State) -> Truth:
     """Whatever changes in a partition, its partition epoch goes up by one; else it stays.
 
     By that an AlterPartition that was decided on an older state is found out.
@@ -100,7 +100,7 @@ def partition_change_is_counted(m: Controller, before: State, after: State) -> B
 
 
 @step_property("B8")
-def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Bool:
+def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Truth:
     """A broker epoch never moves back, and goes up only when the broker registers, fenced until it has caught up."""
     return all_of(
         (after.registrations[b].epoch == before.registrations[b].epoch)
@@ -110,21 +110,21 @@ def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Bool
 
 
 @step_property("841.2, 903.4")
-def only_active_brokers_join_the_isr(m: Controller, before: State, after: State) -> Bool:
+def only_active_brokers_join_the_isr(m: Controller, before: State, after: State) -> Truth:
     """Who joins the ISR is neither fenced nor shutting down after the step, and a replica."""
     joining = after.partition.isr - before.partition.isr
     return implies(~joining.is_empty, (joining <= m.active(after)) & (joining <= m.assigned(after.partition)))
 
 
 @step_property("966.6")
-def only_isr_members_join_the_elr(m: Controller, before: State, after: State) -> Bool:
+def only_isr_members_join_the_elr(m: Controller, before: State, after: State) -> Truth:
     """The ELR gains nobody but members of the ISR: only they are known to hold what is committed."""
     joining = after.partition.elr - before.partition.elr
     return implies(~joining.is_empty, joining <= before.partition.isr)
 
 
 @step_property("966.10, 966.14")
-def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Bool:
+def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
 
     They are the replicas that a Balanced recovery waits for. A change of min ISR or of the replicas, and

@@ -13,7 +13,7 @@ from typing import Any
 from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant, size, where
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
-from highwater.model.language.values import Bool, Int, SetValue, StructValue, as_bool
+from highwater.model.language.values import Number, SetValue, StructValue, Truth, as_bool
 from highwater.model.replication import Replication
 
 BEYOND = (
@@ -50,13 +50,13 @@ def replicas(m: Replication, s: State) -> SetValue:
     return members_of(s.partition.replicas, m.t.brokers)
 
 
-def reached(m: Replication, s: State, b: Int) -> Int:
+def reached(m: Replication, s: State, b: Number) -> Number:
     """The leader epoch that a broker acts in, or, while it is down, the least one that it can start in."""
     broker = s.brokers[b]
     return where(m.is_up(broker), broker.view.leader_epoch, s.partition.leader_epoch)
 
 
-def acceptable(s: State, b: Int) -> Bool:
+def acceptable(s: State, b: Number) -> Truth:
     """Whether the controller would look at who is proposed in a broker's AlterPartition."""
     sent, p = s.alter_requests[b], s.partition
     return (
@@ -68,14 +68,14 @@ def acceptable(s: State, b: Int) -> Bool:
     )
 
 
-def is_unaware_leader(m: Replication, s: State, b: Int) -> Bool:
+def is_unaware_leader(m: Replication, s: State, b: Number) -> Truth:
     """Whether a broker runs that was elected and does not know it yet."""
     broker, p = s.brokers[b], s.partition
     return p.leader.is_(b) & m.is_up(broker) & (broker.view.leader_epoch != p.leader_epoch)
 
 
 @helper("B8, 966.12")
-def registrations_are_the_brokers(m: Replication, s: State) -> Bool:
+def registrations_are_the_brokers(m: Replication, s: State) -> Truth:
     """A broker's epoch is the registered one; who runs is in controlled shutdown as the controller knows it.
 
     Who has stopped is fenced.
@@ -91,7 +91,7 @@ def registrations_are_the_brokers(m: Replication, s: State) -> Bool:
 
 
 @helper("B8, 966.3")
-def isr_has_its_leader(m: Replication, s: State) -> Bool:
+def isr_has_its_leader(m: Replication, s: State) -> Truth:
     """A leader is in the ISR, and an ISR has a leader; replicas stay as they are."""
     p = s.partition
     led = where(p.leader.is_some, p.isr.has(p.leader), p.isr.is_empty)
@@ -99,7 +99,7 @@ def isr_has_its_leader(m: Replication, s: State) -> Bool:
 
 
 @helper("966.4, 966.10, 966.14")
-def enough_are_remembered(m: Replication, s: State) -> Bool:
+def enough_are_remembered(m: Replication, s: State) -> Truth:
     """ISR, ELR and last known ELR together have min ISR members; without a crash ISR and ELR alone have them.
 
     That asks for as many in the ISR at the start.
@@ -114,7 +114,7 @@ def enough_are_remembered(m: Replication, s: State) -> Bool:
 
 
 @helper("B8")
-def views_are_former_states(m: Replication, s: State) -> Bool:
+def views_are_former_states(m: Replication, s: State) -> Truth:
     """What a broker that runs knows is what the controller knew; the same epoch means the same decision.
 
     Configuration and replicas do not change here. The partition epoch tells the whole decision; the leader epoch
@@ -146,7 +146,7 @@ def views_are_former_states(m: Replication, s: State) -> Bool:
 
 
 @helper("B5, B7")
-def only_leaders_have_followers(m: Replication, s: State) -> Bool:
+def only_leaders_have_followers(m: Replication, s: State) -> Truth:
     """Who does not lead proposes nothing and knows no follower; who leads knows of followers in its own epoch.
 
     A follower that has fetched in an epoch never goes back to an earlier one.
@@ -170,7 +170,7 @@ def only_leaders_have_followers(m: Replication, s: State) -> Bool:
 
 
 @helper("B2, 903.1")
-def fetches_are_not_from_the_future(m: Replication, s: State) -> Bool:
+def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
     """A fetch under way is one that its sender sent, in an epoch that it has reached, to the leader of that epoch.
 
     There is an answer only where there is no fetch, and only for a process that runs.
@@ -206,7 +206,7 @@ def fetches_are_not_from_the_future(m: Replication, s: State) -> Bool:
 
 
 @helper("B7, 903.3")
-def proposals_are_the_leaders(m: Replication, s: State) -> Bool:
+def proposals_are_the_leaders(m: Replication, s: State) -> Truth:
     """An AlterPartition under way is one that its sender sent; as long as the sender knows no more, it stands by it.
 
     Whom it adds has fetched in its epoch, with the broker epoch that it says.
@@ -248,7 +248,7 @@ def proposals_are_the_leaders(m: Replication, s: State) -> Bool:
     return all_of(known)
 
 
-def _is_former(s: State, answer: StructValue, broker: StructValue, b: Int) -> Bool:
+def _is_former(s: State, answer: StructValue, broker: StructValue, b: Number) -> Truth:
     """Whether an answer to an AlterPartition tells what the controller decided, in an epoch that is over or not."""
     p = s.partition
     present = (answer.isr == p.isr) & (answer.leader_epoch == p.leader_epoch)
@@ -261,7 +261,7 @@ def _is_former(s: State, answer: StructValue, broker: StructValue, b: Int) -> Bo
 
 
 @helper("841.3")
-def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Bool:
+def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Truth:
     """What stands as proposed is what is under way, or its answer is; else the controller has moved on.
 
     So nothing that is sent again is ever accepted, and nobody joins whom the leader does not count.
@@ -289,7 +289,7 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Bool:
 
 
 @step_property("B8")
-def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: State) -> Bool:
+def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: State) -> Truth:
     """No broker goes back: not in its leader epoch, across restarts too, nor in its partition epoch while it runs."""
     if not is_stated_for(m):
         return as_bool(True)

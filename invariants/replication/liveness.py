@@ -7,11 +7,11 @@ names the fewest steps that make it true; docs/liveness.md shows for each what h
 from __future__ import annotations
 
 from highwater.model.language import State, all_of, always_eventually, any_of, either, implies, weak
-from highwater.model.language.values import Bool, Int
+from highwater.model.language.values import Number, Truth
 from highwater.model.replication import Replication
 
 
-def broker_is_down(m: Replication, s: State, b: Int) -> Bool:
+def broker_is_down(m: Replication, s: State, b: Number) -> Truth:
     """Where fencing is a duty: the session of a broker that is down ends. Where the broker runs it is a fault."""
     return ~m.is_up(s.brokers[b])
 
@@ -28,38 +28,38 @@ _RECOVER = weak("send_log_info", "take_log_info") + weak("finish_recovery", by=[
 
 
 @always_eventually("Liveness", fair=_START)
-def brokers_run(m: Replication, s: State) -> Bool:
+def brokers_run(m: Replication, s: State) -> Truth:
     """A broker that is down runs again: its session ends, and it is started."""
     return all_of(m.is_up(s.brokers[b]) for b in m.broker)
 
 
 @always_eventually("Liveness", fair=weak("unfence_broker"))
-def running_brokers_are_unfenced(m: Replication, s: State) -> Bool:
+def running_brokers_are_unfenced(m: Replication, s: State) -> Truth:
     """A broker that runs, and is not shutting down, is unfenced by a heartbeat."""
     return all_of(implies(s.brokers[b].status == "RUNNING", ~s.registrations[b].fenced) for b in m.broker)
 
 
 @always_eventually("B8", fair=_REPLAY)
-def metadata_views_converge(m: Replication, s: State) -> Bool:
+def metadata_views_converge(m: Replication, s: State) -> Truth:
     """Every broker that runs comes to know what the controller knows."""
     latest = m.latest_view(s)
     return all_of(implies(m.is_up(s.brokers[b]), s.brokers[b].view == latest) for b in m.broker)
 
 
 @always_eventually("B7, 841.3", fair=_REPLAY + _ALTER)
-def proposals_are_settled(m: Replication, s: State) -> Bool:
+def proposals_are_settled(m: Replication, s: State) -> Truth:
     """Every AlterPartition is answered, or superseded by newer metadata: no leader waits for ever."""
     return all_of(s.brokers[b].proposed.is_none for b in m.broker)
 
 
 @always_eventually("841.1, 841.3", fair=_REPLAY + _ALTER + weak("propose_expand"))
-def proposals_come_to_rest(m: Replication, s: State) -> Bool:
+def proposals_come_to_rest(m: Replication, s: State) -> Truth:
     """Again and again no leader has an AlterPartition to send: none proposes for ever what is rejected for ever.
 
     Followers may stay fenced meanwhile: their fetches reach the leader, their heartbeats not the controller.
     """
 
-    def may_join(b: Int, f: Int) -> Bool:
+    def may_join(b: Number, f: Number) -> Truth:
         view = s.brokers[b].view
         outside = view.replicas.has(f) & ~view.isr.has(f)
         return m.leads(b, s.brokers[b]) & outside & m.is_eligible(b, s.brokers[b], f)
@@ -74,7 +74,7 @@ def proposals_come_to_rest(m: Replication, s: State) -> Bool:
     "B6",
     fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand") + weak("acknowledge"),
 )
-def writes_are_answered(m: Replication, s: State) -> Bool:
+def writes_are_answered(m: Replication, s: State) -> Truth:
     """A producer that waits for acks=all is answered: the record is acknowledged, or its leader leads no longer."""
     return all_of(
         ~any_of(
@@ -91,7 +91,7 @@ def writes_are_answered(m: Replication, s: State) -> Bool:
 
 
 @always_eventually("B1, B6", fair=_RETURN + _RECOVER + _REPLAY + _FETCH)
-def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Bool:
+def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Truth:
     """What was acknowledged is, in the end, in the log of every replica."""
     return all_of(
         implies(
@@ -104,13 +104,13 @@ def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Bool:
 
 
 @always_eventually("966.9", fair=weak("unfence_broker") + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
-def reassignments_complete(m: Replication, s: State) -> Bool:
+def reassignments_complete(m: Replication, s: State) -> Truth:
     """A reassignment comes to its end: nothing is being added or removed."""
     return s.partition.adding.is_empty & s.partition.removing.is_empty
 
 
 @always_eventually("966.13", fair=_FENCE + weak("unfence_broker"))
-def electable_replicas_lead(m: Replication, s: State) -> Bool:
+def electable_replicas_lead(m: Replication, s: State) -> Truth:
     """A partition with an ISR or ELR member that runs has a leader that runs."""
     partition = s.partition
     electable = partition.isr | partition.elr

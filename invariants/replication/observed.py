@@ -7,13 +7,13 @@ is made for, break them in keeping with every rule. Who runs the cluster wants t
 from __future__ import annotations
 
 from highwater.model.language import State, implies, invariant, size
-from highwater.model.language.values import Bool
+from highwater.model.language.values import Truth
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
 @invariant("966.13, KIP-704")
-def leader_elected_cleanly(m: Controller, s: State) -> Bool:
+def leader_elected_cleanly(m: Controller, s: State) -> Truth:
     """The leader was elected from the ISR or the ELR.
 
     A leader from outside both lacks what was committed without it, and the others truncate to its log.
@@ -22,7 +22,7 @@ def leader_elected_cleanly(m: Controller, s: State) -> Bool:
 
 
 @invariant("966.6")
-def leader_is_complete(m: Controller, s: State) -> Bool:
+def leader_is_complete(m: Controller, s: State) -> Truth:
     """The leader holds every committed record, as far as that is known without its log.
 
     A member of the ISR that restarted uncleanly may have lost the end of its log; as leader it makes that final.
@@ -31,7 +31,7 @@ def leader_is_complete(m: Controller, s: State) -> Bool:
 
 
 @invariant("966.13")
-def somebody_is_electable(m: Controller, s: State) -> Bool:
+def somebody_is_electable(m: Controller, s: State) -> Truth:
     """Somebody is in the ISR or the ELR, so that the partition can have a leader without loss.
 
     Else it waits for an unclean election, an unclean recovery, or its last known leader.
@@ -40,13 +40,13 @@ def somebody_is_electable(m: Controller, s: State) -> Bool:
 
 
 @invariant("966.19")
-def has_min_isr(m: Controller, s: State) -> Bool:
+def has_min_isr(m: Controller, s: State) -> Truth:
     """The ISR has min ISR members; else acks=all is refused, and the HWM stands still (966.1)."""
     return size(s.partition.isr) >= m.min_isr(s)
 
 
 @invariant("966.19")
-def has_leader(m: Controller, s: State) -> Bool:
+def has_leader(m: Controller, s: State) -> Truth:
     """The partition has a leader; else it can be neither written nor read."""
     return s.partition.leader.is_some
 

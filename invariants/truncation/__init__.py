@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from highwater.model.language import State, all_of, implies, invariant
-from highwater.model.language.values import Bool
+from highwater.model.language.values import Truth
 from highwater.model.truncation import Truncation
 
 
 @invariant("B4")
-def weak_isr(m: Truncation, s: State) -> Bool:
+def weak_isr(m: Truncation, s: State) -> Truth:
     """Every record below a presumed leader's HWM is held by all that this leader has in its ISR.
 
     Weak, because leaders are elected from the controller's ISR, about which a leader may be wrong.
@@ -26,7 +26,7 @@ def weak_isr(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B4")
-def strong_isr(m: Truncation, s: State) -> Bool:
+def strong_isr(m: Truncation, s: State) -> Truth:
     """Every record below a presumed leader's HWM is held by all that the controller has in the ISR.
 
     These are the replicas that can be elected: a record that one of them lacks can be lost after a consumer

@@ -12,30 +12,29 @@ from dataclasses import dataclass
 
 from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant
 from highwater.model.language.step_properties import StepProperty
-from highwater.model.language.values import Bool, SetValue, as_bool
-from highwater.model.language.values import Int as Number
+from highwater.model.language.values import Number, SetValue, Truth, as_bool
 from highwater.model.truncation import Truncation
 
 RULE = "fenced_truncation"
 """A follower truncates by a leader in its own epoch only. In older profiles most of these do not hold."""
 
 
-def _epoch_below(s: State, replica: Number, epoch: int) -> Bool:
+def _epoch_below(s: State, replica: Number, epoch: int) -> Truth:
     """Whether a replica has not reached a leader epoch."""
     known = s.replicas[replica].leader_epoch
     return known.is_none | (known.value < epoch)
 
 
-def _sent(s: State, epoch: int) -> Bool:
+def _sent(s: State, epoch: int) -> Truth:
     """Whether the controller has given out a leader epoch."""
     return s.quorum.leader_epoch.is_some & (s.quorum.leader_epoch.value >= epoch)
 
 
-def _has_reached(s: State, replica: Number, epoch: int) -> Bool:
+def _has_reached(s: State, replica: Number, epoch: int) -> Truth:
     return ~_epoch_below(s, replica, epoch)
 
 
-def _same(m: Truncation, s: State, a: Number, b: Number, offset: int) -> Bool:
+def _same(m: Truncation, s: State, a: Number, b: Number, offset: int) -> Truth:
     """Whether two logs hold the same record at an offset."""
     ours, theirs = s.logs[a], s.logs[b]
     return (ours.length > offset) & (theirs.length > offset) & (ours[offset] == theirs[offset])
@@ -48,24 +47,24 @@ class _Isr:
     It is there under a condition; ``epoch`` is one past the last epoch that it answers for.
     """
 
-    there: Bool
+    there: Truth
     members: SetValue
     epoch: int
 
-    def holds(self, m: Truncation, s: State, replica: Number) -> Bool:
+    def holds(self, m: Truncation, s: State, replica: Number) -> Truth:
         """Whether a replica holds all that is below the HWM of those that are in the epochs answered for."""
         return all_of(
             implies(_epoch_below(s, other, self.epoch), m.holds_below_hwm(s, other, replica))
             for other in m.replica
         )
 
-    def nothing_committed_from(self, m: Truncation, s: State, first: int) -> Bool:
+    def nothing_committed_from(self, m: Truncation, s: State, first: int) -> Truth:
         """Whether it is known that of the epochs answered for none from ``first`` on has committed anything.
 
         A member that has not reached an epoch vouches for it: no leader commits without it. So does a member of the
         ISR that a later epoch began with, if nothing is committed from that one on.
         """
-        known: dict[int, Bool] = {}
+        known: dict[int, Truth] = {}
         for epoch in reversed(range(first, self.epoch)):
             itself = any_of(self.members.has(r) & _epoch_below(s, r, epoch) for r in m.replica)
             later = any_of(
@@ -87,7 +86,7 @@ def _isrs(m: Truncation, s: State) -> list[_Isr]:
     return found
 
 
-def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Bool:
+def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
     """Whether a replica takes itself for the leader, in this epoch."""
     return m.presumes_leadership(s, replica) & s.replicas[replica].leader_epoch.is_(epoch)
 
@@ -96,7 +95,7 @@ def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Bool:
 
 
 @invariant("B8", rule=RULE)
-def requests_are_the_controllers(m: Truncation, s: State) -> Bool:
+def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
     """Who leads is in the ISR, in every request and in the last decision; the last request tells the last decision.
 
     The ISR can differ from that request once the leader has taken it, and is then as the leader has it.
@@ -119,7 +118,7 @@ def requests_are_the_controllers(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B8", rule=RULE)
-def replicas_go_by_requests(m: Truncation, s: State) -> Bool:
+def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
     """A replica's leader is that of its epoch's request, which was sent; one without an epoch knows and has nothing.
 
     Nobody is in an epoch that its leader has not reached.
@@ -141,7 +140,7 @@ def replicas_go_by_requests(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B1", rule=RULE)
-def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Bool:
+def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Truth:
     """Leader epochs never fall along a log, and none is above the replica's own; ids are those given out."""
     kept = []
     for r in m.replica:
@@ -157,7 +156,7 @@ def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B3", rule=RULE)
-def logs_match(m: Truncation, s: State) -> Bool:
+def logs_match(m: Truncation, s: State) -> Truth:
     """Two logs that hold the same record at an offset hold the same records before it."""
     return all_of(
         implies(_same(m, s, a, b, o), _same(m, s, a, b, o - 1))
@@ -169,7 +168,7 @@ def logs_match(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B1", rule=RULE)
-def an_epochs_records_are_its_leaders(m: Truncation, s: State) -> Bool:
+def an_epochs_records_are_its_leaders(m: Truncation, s: State) -> Truth:
     """A record has an epoch that its leader has reached; as long as it leads in it, its log holds the record."""
     held = []
     for r in m.replica:
@@ -186,7 +185,7 @@ def an_epochs_records_are_its_leaders(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B2, B3", rule=RULE)
-def a_follower_has_a_prefix(m: Truncation, s: State) -> Bool:
+def a_follower_has_a_prefix(m: Truncation, s: State) -> Truth:
     """In its leader's epoch a follower's log is the beginning of the leader's."""
     return all_of(
         implies(
@@ -201,7 +200,7 @@ def a_follower_has_a_prefix(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B4", rule=RULE)
-def hwm_is_within_the_log(m: Truncation, s: State) -> Bool:
+def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
     """No HWM is past its log's end; and of its own epoch's records the true leader's HWM is the highest."""
     within = all_of(s.replicas[r].hwm <= s.logs[r].length for r in m.replica)
     behind = all_of(
@@ -222,7 +221,7 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B7, B8", rule=RULE)
-def later_isrs_are_within(m: Truncation, s: State) -> Bool:
+def later_isrs_are_within(m: Truncation, s: State) -> Truth:
     """An ISR to which no leader can have added is as large as any later one.
 
     That is the ISR of a leader's own, and the one that an epoch begins with until its leader has taken it; each
@@ -250,7 +249,7 @@ def later_isrs_are_within(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B4", rule=RULE)
-def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Bool:
+def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
     """The members of every ISR that somebody goes by hold what was committed until then.
 
     They are the controller's ISR, the one that an epoch began with, and the one that a leader believes in. What was
@@ -266,7 +265,7 @@ def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Bool:
 
 
 @invariant("B4", rule=RULE)
-def leaders_hold_what_is_committed(m: Truncation, s: State) -> Bool:
+def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
     """A leader holds what was committed until its epoch; and what was later, if no later leader has committed.
 
     Whoever truncates does so by such a leader, so that nothing committed is truncated.

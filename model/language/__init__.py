@@ -30,11 +30,27 @@ from highwater.model.language.protocol import (
 )
 from highwater.model.language.tracing import State, implies, require
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
-from highwater.model.language.values import all_of, any_of, greatest, least, size, total, where
+from highwater.model.language.values import (
+    ArrayValue,
+    Number,
+    OptionValue,
+    SeqValue,
+    SetValue,
+    StructValue,
+    Truth,
+    all_of,
+    any_of,
+    greatest,
+    least,
+    size,
+    total,
+    where,
+)
 
 __all__ = [
-    "Action", "Array", "Bool", "Budgets", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane", "LanguageError",
-    "Liveness", "Message", "Model", "Option", "Parameter", "Profile", "Protocol", "Rule", "Seq", "Set", "State",
-    "Struct", "action", "all_of", "always_eventually", "any_of", "either", "eventually", "greatest", "implies",
-    "invariant", "leads_to", "least", "require", "size", "spend", "strong", "total", "weak", "where",
+    "Action", "Array", "ArrayValue", "Bool", "Budgets", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane",
+    "LanguageError", "Liveness", "Message", "Model", "Number", "Option", "OptionValue", "Parameter", "Profile",
+    "Protocol", "Rule", "Seq", "SeqValue", "Set", "SetValue", "State", "Struct", "StructValue", "Truth", "action",
+    "all_of", "always_eventually", "any_of", "either", "eventually", "greatest", "implies", "invariant", "leads_to",
+    "least", "require", "size", "spend", "strong", "total", "weak", "where",
 ]  # fmt: skip

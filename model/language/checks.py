@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from highwater.model.language.tracing import require
-from highwater.model.language.values import Bool, all_of, as_bool, where
+from highwater.model.language.values import Truth, all_of, as_bool, where
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class NamedCheck:
     """One check: its name, the condition that it asks for, and the answer where that does not hold."""
 
     name: str
-    holds: Bool
+    holds: Truth
     answer: Any
 
 
@@ -33,7 +33,7 @@ class Checks:
         self.passed_answer = passed_answer
         self._checks: list[NamedCheck] = []
 
-    def check(self, name: str, holds: Bool | bool, answer: Any) -> None:
+    def check(self, name: str, holds: Truth | bool, answer: Any) -> None:
         """The next check: where the condition does not hold, and nothing before refused, this is the answer."""
         self._checks.append(NamedCheck(name, as_bool(holds), answer))
 
@@ -42,7 +42,7 @@ class Checks:
         return iter(self._checks)
 
     @property
-    def passed(self) -> Bool:
+    def passed(self) -> Truth:
         """Whether every check holds."""
         return all_of(c.holds for c in self._checks)
 

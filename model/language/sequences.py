@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language.types import Option, Seq, Set
-from highwater.model.language.values import Bool, OptionValue, SeqValue, SetValue, all_of, any_of, where
+from highwater.model.language.values import OptionValue, SeqValue, SetValue, Truth, all_of, any_of, where
 
 
 def members_of(sequence: SeqValue, type: Set) -> SetValue:
@@ -28,7 +28,7 @@ def ascending(members: SetValue, type: Seq) -> SeqValue:
     return result
 
 
-def first_of(sequence: SeqValue, condition: Callable[[Any], Bool]) -> OptionValue:
+def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionValue:
     """The first element for which the condition holds, if there is one."""
     option = Option(sequence.type.element)
     found: OptionValue = option.none()
@@ -46,7 +46,7 @@ def first_some(*options: OptionValue) -> OptionValue:
     return found
 
 
-def kept(sequence: SeqValue, condition: Callable[[Any], Bool]) -> SeqValue:
+def kept(sequence: SeqValue, condition: Callable[[Any], Truth]) -> SeqValue:
     """The elements for which the condition holds, in their order."""
     result = sequence.type.zero()
     for position in range(sequence.type.maximum):
@@ -64,7 +64,7 @@ def concatenated(first: SeqValue, second: SeqValue) -> SeqValue:
     return result
 
 
-def is_distinct(sequence: SeqValue) -> Bool:
+def is_distinct(sequence: SeqValue) -> Truth:
     """Whether no element stands in a sequence twice."""
     positions = range(sequence.type.maximum)
     return all_of(
@@ -74,7 +74,7 @@ def is_distinct(sequence: SeqValue) -> Bool:
     )
 
 
-def any_element(sequence: SeqValue, condition: Callable[[Any], Bool]) -> Bool:
+def any_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
     """Whether the condition holds for at least one element."""
     return any_of(
         (sequence.length > position) & condition(sequence.at(position))
@@ -82,7 +82,7 @@ def any_element(sequence: SeqValue, condition: Callable[[Any], Bool]) -> Bool:
     )
 
 
-def every_element(sequence: SeqValue, condition: Callable[[Any], Bool]) -> Bool:
+def every_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
     """Whether the condition holds for every element."""
     return ~any_element(sequence, lambda element: ~condition(element))
 

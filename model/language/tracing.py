@@ -82,7 +82,7 @@ def guards_so_far() -> list[Guard]:
     return list(_trace("guards_so_far()").guards)
 
 
-def require(name: str, condition: values.Bool | bool) -> None:
+def require(name: str, condition: values.Truth | bool) -> None:
     """A guard of the action that is being stated: it can be taken only where the condition holds.
 
     The name is what a refusal is explained by.
@@ -90,7 +90,7 @@ def require(name: str, condition: values.Bool | bool) -> None:
     _trace("require()").guards.append(Guard(name, values.as_bool(condition).node, place()))
 
 
-def implies(premise: values.Bool | bool, conclusion: values.Bool | bool) -> values.Bool:
+def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
     """Whether the conclusion holds or the premise does not.
 
     Inside an invariant the premise is remembered: a report says in how many states one of its premises held,
@@ -155,7 +155,7 @@ class Next:
             node = self._type.index.lift(index).nodes[0]
         elif isinstance(self._type, Seq):
             count, first = self._type.maximum, self._start + 1
-            node = values.lift_like(values.Int(None, (graph.const(0, INT),)), index).nodes[0]
+            node = values.lift_like(values.Number(None, (graph.const(0, INT),)), index).nodes[0]
         else:
             raise fail(f"{self._type} has no elements")
         width = self._type.element.leaf_count

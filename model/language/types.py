@@ -96,19 +96,19 @@ class BoolType(Type):
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         return [Leaf(path, BOOL, 0, 1)]
 
-    def wrap(self, nodes: Sequence[Node]) -> values.Bool:  # noqa: D102
-        return values.Bool(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> values.Truth:  # noqa: D102
+        return values.Truth(self, tuple(nodes))
 
-    def lift(self, plain: object) -> values.Bool:  # noqa: D102
+    def lift(self, plain: object) -> values.Truth:  # noqa: D102
         return self.wrap(values.as_bool(plain).nodes)
 
     def decode(self, scalars: Sequence[int]) -> bool:  # noqa: D102
         return bool(scalars[0])
 
-    def zero(self) -> values.Bool:  # noqa: D102
+    def zero(self) -> values.Truth:  # noqa: D102
         return self.lift(False)
 
-    def constants(self) -> Iterator[values.Bool]:  # noqa: D102
+    def constants(self) -> Iterator[values.Truth]:  # noqa: D102
         return (self.lift(v) for v in (False, True))
 
 
@@ -118,17 +118,17 @@ class _Number(Type):
     low: int
     high: int
 
-    def wrap(self, nodes: Sequence[Node]) -> values.Int:
-        return values.Int(self, tuple(nodes))
+    def wrap(self, nodes: Sequence[Node]) -> values.Number:
+        return values.Number(self, tuple(nodes))
 
-    def zero(self) -> values.Int:
+    def zero(self) -> values.Number:
         return self.wrap([graph.const(min(max(0, self.low), self.high), INT)])
 
-    def constants(self) -> Iterator[values.Int]:
+    def constants(self) -> Iterator[values.Number]:
         return (self.wrap([graph.const(v, INT)]) for v in range(self.low, self.high + 1))
 
-    def lift(self, plain: object) -> values.Int:
-        if isinstance(plain, values.Int):
+    def lift(self, plain: object) -> values.Number:
+        if isinstance(plain, values.Number):
             return self.wrap(plain.nodes)
         number = self._number(plain)
         if number is None:
@@ -186,7 +186,7 @@ class Index(_Number):
     def __str__(self) -> str:
         return f"Index({self.name}, {self.size})"
 
-    def __iter__(self) -> Iterator[values.Int]:
+    def __iter__(self) -> Iterator[values.Number]:
         return self.constants()
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
@@ -218,7 +218,7 @@ class Enum(_Number):
     def __str__(self) -> str:
         return f"Enum({self.name})"
 
-    def __getattr__(self, name: str) -> values.Int:
+    def __getattr__(self, name: str) -> values.Number:
         if name.startswith("_") or name not in self.members:
             raise AttributeError(f"{self.name} has no member {name!r}")
         return self.lift(name)

@@ -36,12 +36,14 @@ class Value:
         """Values never change."""
         raise fail(f"values never change: write s.next.….{name} = …, or use .replace({name}=…)")
 
-    def __eq__(self, other: object) -> Bool:  # type: ignore[override]
+    def __eq__(self, other: object) -> Truth:  # type: ignore[override]
         """Equality as a symbolic bool; a plain Python value is lifted to this value's type."""
         other_nodes = lift_like(self, other).nodes
-        return Bool(None, (graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True)),))
+        return Truth(
+            None, (graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True)),)
+        )
 
-    def __ne__(self, other: object) -> Bool:  # type: ignore[override]
+    def __ne__(self, other: object) -> Truth:  # type: ignore[override]
         """Inequality as a symbolic bool."""
         return ~(self == other)
 
@@ -64,7 +66,7 @@ class Value:
         return f"symbolic {self.type}" if self.type else "symbolic value"
 
 
-class Bool(Value):
+class Truth(Value):
     """A truth value: ``&``, ``|``, ``~`` and comparisons; ``if`` only where it is known while tracing."""
 
     __slots__ = ()
@@ -83,17 +85,17 @@ class Bool(Value):
             "write where(condition, a, b), or combine with &, |, ~"
         )
 
-    def __and__(self, other: Bool | bool) -> Bool:
+    def __and__(self, other: Truth | bool) -> Truth:
         """Conjunction."""
-        return Bool(None, (graph.and_(self.node, as_bool(other).node),))
+        return Truth(None, (graph.and_(self.node, as_bool(other).node),))
 
-    def __or__(self, other: Bool | bool) -> Bool:
+    def __or__(self, other: Truth | bool) -> Truth:
         """Disjunction."""
-        return Bool(None, (graph.or_(self.node, as_bool(other).node),))
+        return Truth(None, (graph.or_(self.node, as_bool(other).node),))
 
-    def __invert__(self) -> Bool:
+    def __invert__(self) -> Truth:
         """Negation."""
-        return Bool(None, (graph.not_(self.node),))
+        return Truth(None, (graph.not_(self.node),))
 
     __rand__ = __and__
     __ror__ = __or__
@@ -103,7 +105,7 @@ class Bool(Value):
         return "symbolic bool"
 
 
-class Int(Value):
+class Number(Value):
     """A whole number, an index or a member of an enumeration."""
 
     __slots__ = ()
@@ -119,33 +121,33 @@ class Int(Value):
             raise fail(f"a {self.describe()} cannot be combined with {other!r}")
         return node
 
-    def __add__(self, other: Int | int) -> Int:
+    def __add__(self, other: Number | int) -> Number:
         """Sum; its interval is the sum of the intervals, no wrap-around."""
-        return Int(None, (graph.add(self.node, self._other(other)),))
+        return Number(None, (graph.add(self.node, self._other(other)),))
 
-    def __sub__(self, other: Int | int) -> Int:
+    def __sub__(self, other: Number | int) -> Number:
         """Difference."""
-        return Int(None, (graph.sub(self.node, self._other(other)),))
+        return Number(None, (graph.sub(self.node, self._other(other)),))
 
-    def __rsub__(self, other: int) -> Int:
+    def __rsub__(self, other: int) -> Number:
         """Difference."""
-        return Int(None, (graph.sub(self._other(other), self.node),))
+        return Number(None, (graph.sub(self._other(other), self.node),))
 
-    def __lt__(self, other: Int | int) -> Bool:
+    def __lt__(self, other: Number | int) -> Truth:
         """Less than."""
-        return Bool(None, (graph.lt(self.node, self._other(other)),))
+        return Truth(None, (graph.lt(self.node, self._other(other)),))
 
-    def __le__(self, other: Int | int) -> Bool:
+    def __le__(self, other: Number | int) -> Truth:
         """Less or equal."""
-        return Bool(None, (graph.le(self.node, self._other(other)),))
+        return Truth(None, (graph.le(self.node, self._other(other)),))
 
-    def __gt__(self, other: Int | int) -> Bool:
+    def __gt__(self, other: Number | int) -> Truth:
         """Greater than."""
-        return Bool(None, (graph.lt(self._other(other), self.node),))
+        return Truth(None, (graph.lt(self._other(other), self.node),))
 
-    def __ge__(self, other: Int | int) -> Bool:
+    def __ge__(self, other: Number | int) -> Truth:
         """Greater or equal."""
-        return Bool(None, (graph.le(self._other(other), self.node),))
+        return Truth(None, (graph.le(self._other(other), self.node),))
 
     __radd__ = __add__
 
@@ -189,19 +191,19 @@ class SetValue(Value):
         """Difference."""
         return self._set(graph.difference(self.node, self._other(other)))
 
-    def __le__(self, other: object) -> Bool:
+    def __le__(self, other: object) -> Truth:
         """Whether this is a subset of the other."""
-        return Bool(None, (graph.eq(graph.difference(self.node, self._other(other)), graph.const(0, BITS)),))
+        return Truth(None, (graph.eq(graph.difference(self.node, self._other(other)), graph.const(0, BITS)),))
 
-    def __ge__(self, other: object) -> Bool:
+    def __ge__(self, other: object) -> Truth:
         """Whether this is a superset of the other."""
         return self.type.lift(other) <= self
 
-    def has(self, index: object) -> Bool:
+    def has(self, index: object) -> Truth:
         """Whether an index (or an Option of one: none is in no set) is a member."""
         if isinstance(index, OptionValue):
             return index.is_some & self.has(index.value)
-        return Bool(None, (graph.member(self.type.index.lift(index).nodes[0], self.node),))
+        return Truth(None, (graph.member(self.type.index.lift(index).nodes[0], self.node),))
 
     def with_(self, index: object) -> SetValue:
         """This set and one more member."""
@@ -215,9 +217,9 @@ class SetValue(Value):
         return graph.singleton(self.type.index.lift(index).nodes[0], self.type.index.size)
 
     @property
-    def is_empty(self) -> Bool:
+    def is_empty(self) -> Truth:
         """Whether there is no member."""
-        return Bool(None, (graph.eq(self.node, graph.const(0, BITS)),))
+        return Truth(None, (graph.eq(self.node, graph.const(0, BITS)),))
 
 
 class StructValue(Value):
@@ -249,12 +251,12 @@ class OptionValue(Value):
     type: Option
 
     @property
-    def is_some(self) -> Bool:
+    def is_some(self) -> Truth:
         """Whether there is a value."""
-        return Bool(None, (self.type.present(self.nodes),))
+        return Truth(None, (self.type.present(self.nodes),))
 
     @property
-    def is_none(self) -> Bool:
+    def is_none(self) -> Truth:
         """Whether there is none."""
         return ~self.is_some
 
@@ -263,7 +265,7 @@ class OptionValue(Value):
         """The value; the zero of its type where there is none, so guard it with ``is_some``."""
         return self.type.content(self.nodes)
 
-    def is_(self, other: object) -> Bool:
+    def is_(self, other: object) -> Truth:
         """Whether there is a value and it equals this one."""
         return self == self.type.some(other)
 
@@ -301,12 +303,12 @@ class SeqValue(Value):
     type: Seq
 
     @property
-    def length(self) -> Int:
+    def length(self) -> Number:
         """The number of elements."""
-        return Int(None, (self.nodes[0],))
+        return Number(None, (self.nodes[0],))
 
     @property
-    def is_empty(self) -> Bool:
+    def is_empty(self) -> Truth:
         """Whether there is no element."""
         return self.length == 0
 
@@ -332,19 +334,19 @@ class SeqValue(Value):
             lambda i, old: where(self.length == i, self.type.element.lift(value), old),
         )
 
-    def truncate(self, length: Int | int) -> SeqValue:
+    def truncate(self, length: Number | int) -> SeqValue:
         """A copy that keeps the first ``length`` elements (all, where there are fewer)."""
         length = least(self.length, length)
         zero = self.type.element.zero()
         return self._with_length(length, lambda i, old: where(length > i, old, zero))
 
-    def _with_length(self, length: Int, element: Any) -> SeqValue:
+    def _with_length(self, length: Number, element: Any) -> SeqValue:
         nodes = [length.nodes[0]]
         for i in range(self.type.maximum):
             nodes += element(i, self.at(i)).nodes
         return SeqValue(self.type, tuple(nodes))
 
-    def has(self, value: object) -> Bool:
+    def has(self, value: object) -> Truth:
         """Whether an element equals this value."""
         item = self.type.element.lift(value)
         return any_of((self.length > i) & (self.at(i) == item) for i in range(self.type.maximum))
@@ -353,12 +355,12 @@ class SeqValue(Value):
 # --- words ----------------------------------------------------------------------------------------
 
 
-def as_bool(value: object) -> Bool:
+def as_bool(value: object) -> Truth:
     """A symbolic bool from a symbolic or plain one."""
-    if isinstance(value, Bool):
+    if isinstance(value, Truth):
         return value
     if isinstance(value, bool):
-        return Bool(None, (graph.truth(value),))
+        return Truth(None, (graph.truth(value),))
     raise fail(f"expected a bool, not {value!r}")
 
 
@@ -377,13 +379,13 @@ def lift_like(like: Value, other: object) -> Value:
             raise fail("an Option is compared with .is_(x), or its .value is taken under .is_some")
         return other
     if like.type is not None:
-        if isinstance(like, Int) and isinstance(other, int) and not isinstance(other, bool):
-            return Int(None, (graph.const(other, INT),))
+        if isinstance(like, Number) and isinstance(other, int) and not isinstance(other, bool):
+            return Number(None, (graph.const(other, INT),))
         return like.type.lift(other)
-    if isinstance(like, Bool):
+    if isinstance(like, Truth):
         return as_bool(other)
     if isinstance(other, int) and not isinstance(other, bool):
-        return Int(None, (graph.const(other, INT),))
+        return Number(None, (graph.const(other, INT),))
     raise fail(f"expected a number, not {other!r}")
 
 
@@ -400,7 +402,7 @@ def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
         _watch.reset(token)
 
 
-def where(condition: Bool | bool, yes: Any, no: Any) -> Any:
+def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
     condition = as_bool(condition)
     if (watch := _watch.get()) is not None:
@@ -411,7 +413,7 @@ def where(condition: Bool | bool, yes: Any, no: Any) -> Any:
         yes = lift_like(no, yes)
     no = lift_like(yes, no)
     nodes = tuple(graph.select(condition.node, a, b) for a, b in zip(yes.nodes, no.nodes, strict=True))
-    if isinstance(yes, (Bool, Int)):
+    if isinstance(yes, (Truth, Number)):
         return type(yes)(yes.type if yes.type == no.type else None, nodes)
     if yes.type != no.type:
         raise fail(f"where() cannot choose between a {yes.describe()} and a {no.describe()}")
@@ -422,7 +424,7 @@ def _plain(value: object) -> Value:
     if isinstance(value, bool):
         return as_bool(value)
     if isinstance(value, int):
-        return Int(None, (graph.const(value, INT),))
+        return Number(None, (graph.const(value, INT),))
     raise fail(f"where() needs at least one symbolic value to choose a type by, not {value!r}")
 
 
@@ -434,52 +436,52 @@ def choose(index: Node, items: list[Any], element: Type) -> Any:
     result = items[-1] if exact else element.zero()
     for i in range(len(items) - (2 if exact else 1), -1, -1):
         if index.low <= i <= index.high:
-            result = where(Bool(None, (graph.eq(index, graph.const(i, INT)),)), items[i], result)
+            result = where(Truth(None, (graph.eq(index, graph.const(i, INT)),)), items[i], result)
     return result
 
 
-def all_of(items: Iterable[Bool | bool]) -> Bool:
+def all_of(items: Iterable[Truth | bool]) -> Truth:
     """Whether all hold (true for none)."""
-    return Bool(None, (graph.all_(as_bool(i).node for i in items),))
+    return Truth(None, (graph.all_(as_bool(i).node for i in items),))
 
 
-def any_of(items: Iterable[Bool | bool]) -> Bool:
+def any_of(items: Iterable[Truth | bool]) -> Truth:
     """Whether at least one holds (false for none)."""
-    return Bool(None, (graph.any_(as_bool(i).node for i in items),))
+    return Truth(None, (graph.any_(as_bool(i).node for i in items),))
 
 
-def size(value: SetValue | SeqValue) -> Int:
+def size(value: SetValue | SeqValue) -> Number:
     """The number of members of a set, or of elements of a sequence."""
     if isinstance(value, SeqValue):
         return value.length
-    return Int(None, (graph.count(value.node),))
+    return Number(None, (graph.count(value.node),))
 
 
-def total(items: Iterable[Bool]) -> Int:
+def total(items: Iterable[Truth]) -> Number:
     """How many of the conditions hold."""
     one, zero = graph.const(1, INT), graph.const(0, INT)
     result = zero
     for item in items:
         result = graph.add(result, graph.select(as_bool(item).node, one, zero))
-    return Int(None, (result,))
+    return Number(None, (result,))
 
 
-def least(first: Int | int, *others: Int | int) -> Int:
+def least(first: Number | int, *others: Number | int) -> Number:
     """The least of some numbers."""
     return _fold(graph.min_, first, others)
 
 
-def greatest(first: Int | int, *others: Int | int) -> Int:
+def greatest(first: Number | int, *others: Number | int) -> Number:
     """The greatest of some numbers."""
     return _fold(graph.max_, first, others)
 
 
-def _fold(op: Any, first: Int | int, others: tuple[Int | int, ...]) -> Int:
+def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Number:
     items = [i if isinstance(i, Value) else _plain(i) for i in (first, *others)]
     node = items[0].nodes[0]
     for item in items[1:]:
         node = op(node, item.nodes[0])
-    return Int(None, (node,))
+    return Number(None, (node,))
 
 
 def members(index: Index, condition: Any, within: Set) -> SetValue:
@@ -493,7 +495,24 @@ def members(index: Index, condition: Any, within: Set) -> SetValue:
 
 
 __all__ = [
-    "BOOL", "ArrayValue", "Bool", "Int", "OptionValue", "SeqValue", "SetValue", "StructValue", "Value",
-    "all_of", "any_of", "as_bool", "choose", "greatest", "least", "lift_like", "members",
-    "size", "total", "where",
+    "BOOL",
+    "ArrayValue",
+    "Number",
+    "OptionValue",
+    "SeqValue",
+    "SetValue",
+    "StructValue",
+    "Truth",
+    "Value",
+    "all_of",
+    "any_of",
+    "as_bool",
+    "choose",
+    "greatest",
+    "least",
+    "lift_like",
+    "members",
+    "size",
+    "total",
+    "where",
 ]  # fmt: skip

@@ -27,9 +27,7 @@ from highwater.model.language import (
     Set,
     Struct,
 )  # fmt: skip
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import StructValue
+from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.quorum.rules import PROFILES, RULES
 
 UNKNOWN = -1

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from highwater.model.language import State, action, any_of, greatest, require, spend, where
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import SetValue, StructValue
+from highwater.model.language.values import Number, SetValue, StructValue, Truth
 from highwater.model.quorum.cluster import UNKNOWN
 from highwater.model.quorum.fetching import Fetching
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.model.language import State, action, greatest, least, require, spend, where
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import OptionValue, StructValue, as_bool
+from highwater.model.language.values import Number, OptionValue, StructValue, Truth, as_bool
 from highwater.model.quorum.cluster import UNKNOWN
 from highwater.model.quorum.leadership import Leadership
 from highwater.model.replication import logs

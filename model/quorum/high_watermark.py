@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from highwater.model.language import greatest, total, where
-from highwater.model.language.values import Int, SeqValue
+from highwater.model.language.values import Number, SeqValue
 
 
-def replicated_offset(ends: Sequence[Int], count: int) -> Int:
+def replicated_offset(ends: Sequence[Number], count: int) -> Number:
     """The greatest of these offsets that at least ``count`` of them have reached; −1 where fewer than that are known.
 
     An offset that is not known is −1.
@@ -17,7 +17,7 @@ def replicated_offset(ends: Sequence[Int], count: int) -> Int:
     return greatest(reached[0], *reached[1:])
 
 
-def epoch_start(log: SeqValue, epoch: Int) -> Int:
+def epoch_start(log: SeqValue, epoch: Number) -> Number:
     """Where a leader's epoch starts on its log: one past the last record of an earlier one."""
     return total((log.length > i) & (log.at(i).epoch < epoch) for i in range(log.type.maximum))
 

@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from highwater.model.language import State, action, greatest, require, spend, where
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import StructValue
+from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.quorum.cluster import UNKNOWN, Cluster
 from highwater.model.quorum.high_watermark import epoch_start, replicated_offset
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.model.language import State, action, any_of, require, size, spend
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import StructValue
+from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication.cluster import Write
 from highwater.model.replication.fetching import Fetching
 

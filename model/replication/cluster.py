@@ -23,9 +23,7 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.language.sequences import members_of
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import StructValue, as_bool
+from highwater.model.language.values import Number, StructValue, Truth, as_bool
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
 from highwater.model.replication.controller.types import Terms

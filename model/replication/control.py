@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language import State, action, require, spend, where
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import StructValue
+from highwater.model.language.values import Number, StructValue
 from highwater.model.replication.cluster import Outcome
 from highwater.model.replication.controller import (
     alter_partition,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.model.language import State, action, least, require, spend, where
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import StructValue
+from highwater.model.language.values import Number, StructValue
 from highwater.model.replication.cluster import Status
 from highwater.model.replication.control import Control
 from highwater.model.replication.controller import brokers, sessions

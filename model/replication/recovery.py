@@ -16,9 +16,7 @@ from highwater.model.language import (
     spend,
     where,
 )
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import StructValue
+from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication import logs
 from highwater.model.replication.clients import Clients
 from highwater.model.replication.controller import unclean_recovery

@@ -31,8 +31,7 @@ from highwater.model.language import (
     require,
     where,
 )
-from highwater.model.language.values import Bool
-from highwater.model.language.values import Int as Number
+from highwater.model.language.values import Number, Truth
 
 _KIP_320 = (
     "matching_tail",
@@ -144,11 +143,11 @@ class Truncation(Protocol):
 
     # --- what brokers believe ---------------------------------------------------------------------
 
-    def presumes_leadership(self, s: State, broker: Number) -> Bool:
+    def presumes_leadership(self, s: State, broker: Number) -> Truth:
         """Whether a broker takes itself for the leader, rightly or not."""
         return s.replicas[broker].leader.is_(broker)
 
-    def is_true_leader(self, s: State, broker: Number) -> Bool:
+    def is_true_leader(self, s: State, broker: Number) -> Truth:
         """Whether a broker leads in the controller's eyes, in the controller's epoch."""
         return (
             s.quorum.leader.is_(broker)
@@ -156,11 +155,11 @@ class Truncation(Protocol):
             & (s.replicas[broker].leader_epoch == s.quorum.leader_epoch)
         )
 
-    def follows(self, s: State, follower: Number, leader: Number) -> Bool:
+    def follows(self, s: State, follower: Number, leader: Number) -> Truth:
         """Whether the follower's last request named this leader, in whatever epoch."""
         return s.replicas[follower].leader.is_(leader)
 
-    def follows_in_epoch(self, s: State, follower: Number, leader: Number) -> Bool:
+    def follows_in_epoch(self, s: State, follower: Number, leader: Number) -> Truth:
         """KIP-320: both took the same leader epoch for the current one (B2)."""
         return (
             self.presumes_leadership(s, leader)
@@ -168,7 +167,7 @@ class Truncation(Protocol):
             & (s.replicas[follower].leader_epoch == s.replicas[leader].leader_epoch)
         )
 
-    def caught_up(self, s: State, follower: Number, leader: Number, end: Number) -> Bool:
+    def caught_up(self, s: State, follower: Number, leader: Number, end: Number) -> Truth:
         """Whether the follower holds the leader's records up to `end`, by offsets, or by the last record's epoch."""
         follower_log, leader_log = s.logs[follower], s.logs[leader]
         holds = (leader_log.length >= end) & (follower_log.length >= end)
@@ -208,7 +207,7 @@ class Truncation(Protocol):
 
     # --- becoming leader or follower --------------------------------------------------------------
 
-    def newer_request(self, s: State, epoch: Number, broker: Number) -> Bool:
+    def newer_request(self, s: State, epoch: Number, broker: Number) -> Truth:
         """Whether the request of this epoch was sent and is news to the broker."""
         known = s.replicas[broker].leader_epoch
         sent = s.quorum.leader_epoch.is_some & (s.quorum.leader_epoch.value >= epoch)
@@ -400,7 +399,7 @@ class Truncation(Protocol):
 
     # --- for properties ---------------------------------------------------------------------------
 
-    def holds_below_hwm(self, s: State, leader: Number, replica: Number) -> Bool:
+    def holds_below_hwm(self, s: State, leader: Number, replica: Number) -> Truth:
         """Whether a replica holds every record below a leader's HWM, at the same offset."""
         ours, theirs, hwm = s.logs[replica], s.logs[leader], s.replicas[leader].hwm
         return all_of(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.model.language import any_of, where
-from highwater.model.language.values import Bool, SeqValue, StructValue, as_bool
+from highwater.model.language.values import SeqValue, StructValue, Truth, as_bool
 
 
-def deliverable(channel: SeqValue, position: int) -> Bool:
+def deliverable(channel: SeqValue, position: int) -> Truth:
     """Whether a request can arrive next: it heads its connection. A late copy did so before it was one."""
     request = channel.at(position)
     before = [channel.at(earlier) for earlier in range(position)]

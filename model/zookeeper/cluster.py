@@ -19,9 +19,7 @@ from highwater.model.language import (
     Struct,
     where,
 )
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import OptionValue, SetValue, StructValue
+from highwater.model.language.values import Number, OptionValue, SetValue, StructValue, Truth
 from highwater.model.zookeeper.rules import PROFILES, RULES
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")

@@ -130,7 +130,7 @@ def _int(draw, s, depth):  # type: ignore[no-untyped-def]
     if depth == 0:
         return draw(
             st.sampled_from(
-                [s.a, s.b, s.i, values.Int(None, (graph.const(draw(st.integers(-4, 4)), "int"),))]
+                [s.a, s.b, s.i, values.Number(None, (graph.const(draw(st.integers(-4, 4)), "int"),))]
             )
         )
     kind = draw(st.sampled_from(["add", "sub", "min", "max", "where", "size", "leaf"]))

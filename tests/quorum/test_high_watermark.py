@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from highwater.model.language import Int, Seq, Struct
 from highwater.model.language.function import Function
-from highwater.model.language.values import Bool, SeqValue
+from highwater.model.language.values import SeqValue, Truth
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.high_watermark import epoch_start, replicated_offset
 
@@ -58,7 +58,7 @@ def _up_to_date() -> Function:
     member = protocol.member_type
     fields = {"epoch": 0, "leader": None, "hwm": -1, "peak": -1, "fetched": [-1, -1, -1]}
 
-    def up_to_date(candidate: SeqValue, voter: SeqValue) -> Bool:
+    def up_to_date(candidate: SeqValue, voter: SeqValue) -> Truth:
         return protocol.is_up_to_date(member(**fields, log=candidate), member(**fields, log=voter))
 
     log: Any = member.fields["log"]

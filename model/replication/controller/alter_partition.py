@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.model.language import any_of, where
 from highwater.model.language.checks import Checks
 from highwater.model.language.sequences import any_element, every_element
-from highwater.model.language.values import ArrayValue, Bool, Int, SetValue, StructValue
+from highwater.model.language.values import ArrayValue, Number, SetValue, StructValue, Truth
 from highwater.model.replication.controller.brokers import controller_election
 from highwater.model.replication.controller.partition_change import partition_change
 from highwater.model.replication.controller.types import Error, LeaderRecoveryState, Terms
@@ -22,8 +22,8 @@ def alter_partition_checks(
     request: StructValue,
     partition: StructValue,
     registrations: ArrayValue,
-    topic_known: Bool | bool = True,
-    partition_known: Bool | bool = True,
+    topic_known: Truth | bool = True,
+    partition_known: Truth | bool = True,
 ) -> Checks:
     """B8, 841.2, 903.4. What the controller looks at before it changes a partition, in this order.
 
@@ -108,7 +108,7 @@ def alter_partition_checks(
     return checks
 
 
-def _distinct(request: StructValue) -> Bool:
+def _distinct(request: StructValue) -> Truth:
     members = request.new_isr
     twice = any_of(
         (members.length > later) & (members.at(earlier).broker == members.at(later).broker)
@@ -123,8 +123,8 @@ def alter_partition(
     request: StructValue,
     partition: StructValue,
     registrations: ArrayValue,
-    min_isr: Int,
-    unclean_election: Bool,
+    min_isr: Number,
+    unclean_election: Truth,
 ) -> StructValue:
     """B8. The record for a request that passed the checks: the proposed ISR and recovery state are the target."""
     return partition_change(
@@ -138,7 +138,7 @@ def alter_partition(
     )
 
 
-def alter_partition_error(request: StructValue, record: StructValue) -> Int:
+def alter_partition_error(request: StructValue, record: StructValue) -> Number:
     """What a sender is told whose request was carried out: an error where it does not lead any more.
 
     That happens when its ISR change completes a reassignment that takes the leader out of the replicas.

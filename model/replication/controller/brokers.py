@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from highwater.model.language import where
-from highwater.model.language.values import ArrayValue, Bool, Int, SetValue, StructValue
+from highwater.model.language.values import ArrayValue, Number, SetValue, StructValue, Truth
 from highwater.model.replication.controller.partition_change import partition_change
 from highwater.model.replication.controller.types import BrokerState, ElectionType, Terms
 
 
-def controller_election(unclean_election: Bool) -> Int:
+def controller_election(unclean_election: Truth) -> Number:
     """The kind of election that the controller runs by itself: UNCLEAN where the topic allows it."""
     return where(unclean_election, ElectionType.UNCLEAN, ElectionType.ONLINE)
 
 
 def is_clean_registration(
-    t: Terms, registration: StructValue, previous_broker_epoch: Int, same_incarnation: Bool
-) -> Bool:
+    t: Terms, registration: StructValue, previous_broker_epoch: Number, same_incarnation: Truth
+) -> Truth:
     """966.12. Whether a broker registers after a clean shutdown: it names its registered epoch as its previous one.
 
     The same incarnation again is no restart at all. Without the rule every new incarnation counts as unclean.
@@ -29,9 +29,9 @@ def on_unclean_registration(
     t: Terms,
     partition: StructValue,
     registrations: ArrayValue,
-    broker: Int,
-    min_isr: Int,
-    unclean_election: Bool,
+    broker: Number,
+    min_isr: Number,
+    unclean_election: Truth,
 ) -> StructValue:
     """966.5. A broker registers after an unclean shutdown: it leaves both ISR and ELR, as it may lack records."""
     concerned = (partition.isr | partition.elr).has(broker)
@@ -45,9 +45,9 @@ def on_fencing(
     t: Terms,
     partition: StructValue,
     registrations: ArrayValue,
-    broker: Int,
-    min_isr: Int,
-    unclean_election: Bool,
+    broker: Number,
+    min_isr: Number,
+    unclean_election: Truth,
 ) -> StructValue:
     """966.5, 841.2. A broker is fenced, starts a controlled shutdown, or registers cleanly: it leaves the ISR.
 
@@ -60,12 +60,12 @@ def on_fencing(
 
 def _leaves(
     t: Terms,
-    concerned: Bool,
+    concerned: Truth,
     partition: StructValue,
     registrations: ArrayValue,
-    broker: Int,
-    min_isr: Int,
-    unclean_election: Bool,
+    broker: Number,
+    min_isr: Number,
+    unclean_election: Truth,
     unclean_shutdown: SetValue,
 ) -> StructValue:
     record = partition_change(
@@ -84,9 +84,9 @@ def on_unfencing(
     t: Terms,
     partition: StructValue,
     registrations: ArrayValue,
-    broker: Int,
-    min_isr: Int,
-    unclean_election: Bool,
+    broker: Number,
+    min_isr: Number,
+    unclean_election: Truth,
 ) -> StructValue:
     """966.5. A broker is unfenced: a partition without a leader elects one, and the broker may be the one."""
     concerned = partition.leader.is_none
@@ -101,11 +101,11 @@ def on_registration(
     t: Terms,
     partition: StructValue,
     registrations: ArrayValue,
-    broker: Int,
-    clean: Bool,
-    same_incarnation: Bool,
-    min_isr: Int,
-    unclean_election: Bool,
+    broker: Number,
+    clean: Truth,
+    same_incarnation: Truth,
+    min_isr: Number,
+    unclean_election: Truth,
 ) -> StructValue:
     """966.5, 966.12. What a registration does to a partition, before it is stored.
 
@@ -120,11 +120,11 @@ def on_heartbeat(
     t: Terms,
     partition: StructValue,
     registrations: ArrayValue,
-    broker: Int,
-    current: Int,
-    next: Int,
-    min_isr: Int,
-    unclean_election: Bool,
+    broker: Number,
+    current: Number,
+    next: Number,
+    min_isr: Number,
+    unclean_election: Truth,
 ) -> StructValue:
     """841.5, 966.5. What a heartbeat does to a partition: fencing, unfencing, or nothing.
 

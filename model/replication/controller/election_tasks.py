@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from highwater.model.language import where
-from highwater.model.language.values import ArrayValue, Bool, Int, StructValue
+from highwater.model.language.values import ArrayValue, Number, StructValue, Truth
 from highwater.model.replication.controller.partition_change import partition_change
 from highwater.model.replication.controller.types import ElectionType, Terms
 
 
 def elect_leader(
-    t: Terms, partition: StructValue, registrations: ArrayValue, election: Int, min_isr: Int
+    t: Terms, partition: StructValue, registrations: ArrayValue, election: Number, min_isr: Number
 ) -> StructValue:
     """966.17. The record of an election on request, PREFERRED or UNCLEAN, that passed the checks."""
     return partition_change(t, partition, min_isr, t.active(registrations), election)
 
 
 def maybe_elect_unclean_leader(
-    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Int, unclean_election: Bool
+    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Number, unclean_election: Truth
 ) -> StructValue:
     """966.15, 966.16. The periodic task: a partition without a leader, whose topic allows it, elects uncleanly."""
     record = elect_leader(t, partition, registrations, ElectionType.UNCLEAN, min_isr)
@@ -24,7 +24,7 @@ def maybe_elect_unclean_leader(
 
 
 def maybe_balance_leader(
-    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Int
+    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Number
 ) -> StructValue:
     """966.17. The periodic task: a partition that another than its preferred replica leads tries to elect that one."""
     record = elect_leader(t, partition, registrations, ElectionType.PREFERRED, min_isr)

@@ -8,7 +8,7 @@ from typing import Any
 from highwater.model.language import Option, where
 from highwater.model.language.checks import Checks
 from highwater.model.language.sequences import first_of, first_some
-from highwater.model.language.values import Bool, Int, OptionValue, SeqValue, SetValue, StructValue
+from highwater.model.language.values import Number, OptionValue, SeqValue, SetValue, StructValue, Truth
 from highwater.model.replication.controller.types import ElectionType, Error, Terms
 
 
@@ -17,7 +17,7 @@ class Elected:
     """What an election comes to: the leader, if any, and whether it was elected from outside ISR and ELR."""
 
     leader: OptionValue
-    unclean: Bool
+    unclean: Truth
 
 
 def may_lead(isr: SetValue, elr: SetValue, acceptable: SetValue) -> SetValue:
@@ -27,7 +27,7 @@ def may_lead(isr: SetValue, elr: SetValue, acceptable: SetValue) -> SetValue:
 
 def elect(
     t: Terms,
-    election: Int,
+    election: Number,
     partition: StructValue,
     replicas: SeqValue,
     isr: SetValue,
@@ -79,7 +79,7 @@ def _order(t: Terms, replicas: SeqValue) -> SeqValue:
 
 def can_elect_last_known_leader(
     t: Terms, partition: StructValue, replicas: SeqValue, isr: SetValue, elr: SetValue, acceptable: SetValue
-) -> Bool:
+) -> Truth:
     """966.15. Whether the last known leader can lead: nobody is in ISR or ELR, and (KIP-966) it is live."""
     last = partition.last_known_leader
     possible = isr.is_empty & elr.is_empty & last.is_some
@@ -90,7 +90,7 @@ def can_elect_last_known_leader(
     return possible
 
 
-def election_checks(partition: StructValue, election: Int, partition_known: Bool | bool = True) -> Checks:
+def election_checks(partition: StructValue, election: Number, partition_known: Truth | bool = True) -> Checks:
     """966.17. Whether an election on request (PREFERRED or UNCLEAN) is needed at all, in the order of the checks."""
     checks = Checks(Error.NONE)
     checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -108,7 +108,7 @@ def election_checks(partition: StructValue, election: Int, partition_known: Bool
     return checks
 
 
-def election_error(election: Int, nothing_changed: Bool) -> Int:
+def election_error(election: Number, nothing_changed: Truth) -> Number:
     """What an election on request answers when it was needed: an error where it changes nothing."""
     failed = where(
         election == ElectionType.PREFERRED,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from highwater.model.language import least, size, where
-from highwater.model.language.values import Bool, Int, OptionValue, SetValue, StructValue
+from highwater.model.language.values import Number, OptionValue, SetValue, StructValue, Truth
 from highwater.model.replication.controller.types import NO_LEADER, Terms, written
 
 
-def effective_min_isr(min_insync_replicas: Int, replication_factor: Int) -> Int:
+def effective_min_isr(min_insync_replicas: Number, replication_factor: Number) -> Number:
     """966.2. The lesser of min.insync.replicas and the replication factor."""
     return least(min_insync_replicas, replication_factor)
 
@@ -17,7 +17,7 @@ def eligible_leader_replicas(
     partition: StructValue,
     proposed_isr: SetValue,
     unclean_shutdown: SetValue,
-    min_isr: Int,
+    min_isr: Number,
     replicas: SetValue,
 ) -> SetValue:
     """966.4. The ELR that goes with a proposed ISR.
@@ -35,7 +35,7 @@ def eligible_leader_replicas(
 
 
 def last_known_elr(
-    t: Terms, partition: StructValue, proposed_isr: SetValue, unclean_shutdown: SetValue, min_isr: Int
+    t: Terms, partition: StructValue, proposed_isr: SetValue, unclean_shutdown: SetValue, min_isr: Number
 ) -> SetValue:
     """966.10. ELR members that left through an unclean shutdown, since the ISR last had min ISR members."""
     if not t.on("last_known_elr"):
@@ -45,7 +45,7 @@ def last_known_elr(
 
 
 def last_known_leader(
-    t: Terms, partition: StructValue, isr_becomes_empty: Bool, leader: OptionValue
+    t: Terms, partition: StructValue, isr_becomes_empty: Truth, leader: OptionValue
 ) -> OptionValue:
     """966.11. The leader that was the last ISR member is remembered when it leaves, until one is elected.
 
@@ -62,7 +62,7 @@ def last_known_leader(
     return where(isr_becomes_empty, old_leader, where(leader.is_some, before.type.none(), before))
 
 
-def after_min_isr_change(t: Terms, partition: StructValue, min_isr: Int) -> StructValue:
+def after_min_isr_change(t: Terms, partition: StructValue, min_isr: Number) -> StructValue:
     """966.8. The record for a new effective min ISR: the ELR is emptied where the ISR has that many members.
 
     From then on the HWM may advance without the ELR members, so they are eligible no more.

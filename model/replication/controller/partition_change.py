@@ -7,12 +7,12 @@ from typing import Any
 from highwater.model.language import size, where
 from highwater.model.language.sequences import kept, members_of
 from highwater.model.language.values import (
-    Bool,
-    Int,
+    Number,
     OptionValue,
     SeqValue,
     SetValue,
     StructValue,
+    Truth,
     all_of,
     least,
 )
@@ -28,16 +28,16 @@ from highwater.model.replication.controller.types import ElectionType, LeaderRec
 def partition_change(
     t: Terms,
     partition: StructValue,
-    min_isr: Int,
+    min_isr: Number,
     acceptable: SetValue,
-    election: Int | None = None,
+    election: Number | None = None,
     *,
     isr: SetValue | None = None,
     replicas: SeqValue | None = None,
     adding: SetValue | None = None,
     removing: SetValue | None = None,
     unclean_shutdown: SetValue | None = None,
-    leader_recovery_state: Int | None = None,
+    leader_recovery_state: Number | None = None,
 ) -> StructValue:
     """B8, 966.5. The PartitionChangeRecord that takes a partition to a target; empty where nothing changes.
 
@@ -121,8 +121,8 @@ def partition_change(
 
 
 def reassignment_completes(
-    t: Terms, remaining: SeqValue, adding: SetValue, removing: SetValue, isr: SetValue, min_isr: Int
-) -> Bool:
+    t: Terms, remaining: SeqValue, adding: SetValue, removing: SetValue, isr: SetValue, min_isr: Number
+) -> Truth:
     """966.9. Whether a reassignment can complete: all adding replicas are in the ISR, and min ISR members are left.
 
     With ``reassignment_needs_min_isr`` off: every remaining replica is in the ISR, and there is one.
@@ -136,7 +136,7 @@ def reassignment_completes(
     return in_progress & ~assigned.is_empty & (assigned <= left)
 
 
-def is_empty_record(t: Terms, record: StructValue) -> Bool:
+def is_empty_record(t: Terms, record: StructValue) -> Truth:
     """Whether a record changes nothing, so that it is not appended."""
     return all_of(getattr(record, name).is_none for name in t.record.fields)
 

@@ -27,9 +27,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.sequences import ascending
-from highwater.model.language.values import Bool as Truth
-from highwater.model.language.values import Int as Number
-from highwater.model.language.values import OptionValue, SeqValue, SetValue, StructValue
+from highwater.model.language.values import Number, OptionValue, SeqValue, SetValue, StructValue, Truth
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,

@@ -13,7 +13,7 @@ from highwater.model.language.sequences import (
     kept,
     members_of,
 )
-from highwater.model.language.values import ArrayValue, Bool, Int, SeqValue, SetValue, StructValue
+from highwater.model.language.values import ArrayValue, Number, SeqValue, SetValue, StructValue, Truth
 from highwater.model.replication.controller.brokers import controller_election
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.controller.partition_change import partition_change
@@ -27,7 +27,7 @@ def new_partition(t: Terms, replicas: SeqValue, registrations: ArrayValue) -> St
 
 
 def reassignment_checks(
-    t: Terms, target: SeqValue, registrations: ArrayValue, partition_known: Bool | bool = True
+    t: Terms, target: SeqValue, registrations: ArrayValue, partition_known: Truth | bool = True
 ) -> Checks:
     """B8. Whether a list of replicas can be asked for."""
     checks = Checks(Error.NONE)
@@ -44,7 +44,7 @@ def reassignment_checks(
 
 
 def reassign(
-    t: Terms, partition: StructValue, target: SeqValue, registrations: ArrayValue, min_isr: Int
+    t: Terms, partition: StructValue, target: SeqValue, registrations: ArrayValue, min_isr: Number
 ) -> StructValue:
     """966.9. The record that starts a reassignment, or completes it at once.
 
@@ -73,9 +73,9 @@ def _isr_without_adding(t: Terms, partition: StructValue) -> tuple[SeqValue, Set
 def cancellation_checks(
     t: Terms,
     partition: StructValue,
-    min_isr: Int,
-    unclean_election: Bool,
-    partition_known: Bool | bool = True,
+    min_isr: Number,
+    unclean_election: Truth,
+    partition_known: Truth | bool = True,
 ) -> Checks:
     """966.9. Whether a reassignment can be cancelled: one is in progress, and enough of the ISR is left.
 
@@ -104,7 +104,7 @@ def cancellation_checks(
 
 
 def cancel_reassignment(
-    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Int, unclean_election: Bool
+    t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Number, unclean_election: Truth
 ) -> StructValue:
     """966.9. The record that cancels a reassignment: the adding replicas leave replicas and ISR.
 

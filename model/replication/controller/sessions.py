@@ -6,11 +6,13 @@ from typing import Any
 
 from highwater.model.language import least, where
 from highwater.model.language.checks import Checks
-from highwater.model.language.values import ArrayValue, Bool, Int, StructValue, any_of
+from highwater.model.language.values import ArrayValue, Number, StructValue, Truth, any_of
 from highwater.model.replication.controller.types import MAX_LONG, BrokerState, Error, Terms
 
 
-def has_live_session(registration: StructValue, session: StructValue, now_ms: Int, timeout_ms: Int) -> Bool:
+def has_live_session(
+    registration: StructValue, session: StructValue, now_ms: Number, timeout_ms: Number
+) -> Truth:
     """Whether a broker is registered, unfenced, and was heard of within the session timeout."""
     heard = session.last_contact_ms + timeout_ms >= now_ms
     return registration.registered & ~registration.fenced & heard
@@ -20,9 +22,9 @@ def registration_checks(
     t: Terms,
     registration: StructValue,
     session: StructValue,
-    same_incarnation: Bool,
-    now_ms: Int,
-    timeout_ms: Int,
+    same_incarnation: Truth,
+    now_ms: Number,
+    timeout_ms: Number,
 ) -> Checks:
     """B8. A second incarnation is refused while the session of the first one lives."""
     checks = Checks(Error.NONE)
@@ -35,7 +37,7 @@ def registration_checks(
     return checks
 
 
-def register(t: Terms, registration: StructValue, same_incarnation: Bool, new_epoch: Int) -> StructValue:
+def register(t: Terms, registration: StructValue, same_incarnation: Truth, new_epoch: Number) -> StructValue:
     """B8, 380.1. The registration after a broker registered.
 
     A new incarnation gets the new broker epoch (the base offset of the batch) and starts fenced; the same one
@@ -45,7 +47,7 @@ def register(t: Terms, registration: StructValue, same_incarnation: Bool, new_ep
     return where(same_incarnation, registration, new)
 
 
-def session_of_registration(t: Terms, now_ms: Int, record_offset: Int) -> StructValue:
+def session_of_registration(t: Terms, now_ms: Number, record_offset: Number) -> StructValue:
     """The session after a registration: nothing is known of the broker but the offset of its record."""
     return t.session(
         last_contact_ms=now_ms,
@@ -56,11 +58,16 @@ def session_of_registration(t: Terms, now_ms: Int, record_offset: Int) -> Struct
 
 
 def session_expired(
-    t: Terms, registrations: ArrayValue, sessions: ArrayValue, broker: Int, now_ms: Int, timeout_ms: Int
-) -> Bool:
+    t: Terms,
+    registrations: ArrayValue,
+    sessions: ArrayValue,
+    broker: Number,
+    now_ms: Number,
+    timeout_ms: Number,
+) -> Truth:
     """Whether a broker is fenced by the periodic check: its session is over, and nobody's ended before."""
 
-    def over(b: Any) -> Bool:
+    def over(b: Any) -> Truth:
         registered = registrations[b].registered & ~registrations[b].fenced
         return registered & ~has_live_session(registrations[b], sessions[b], now_ms, timeout_ms)
 
@@ -70,13 +77,13 @@ def session_expired(
 
 
 def any_session_expired(
-    t: Terms, registrations: ArrayValue, sessions: ArrayValue, now_ms: Int, timeout_ms: Int
-) -> Bool:
+    t: Terms, registrations: ArrayValue, sessions: ArrayValue, now_ms: Number, timeout_ms: Number
+) -> Truth:
     """Whether the periodic check finds anyone to fence."""
     return any_of(session_expired(t, registrations, sessions, b, now_ms, timeout_ms) for b in t.broker)
 
 
-def session_of_fencing(session: StructValue, now_ms: Int) -> StructValue:
+def session_of_fencing(session: StructValue, now_ms: Number) -> StructValue:
     """The session after the periodic check fenced a broker."""
     return session.replace(last_contact_ms=now_ms, metadata_offset=None, controlled_shutdown_offset=None)
 
@@ -96,7 +103,7 @@ def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
     return checks
 
 
-def current_broker_state(registration: StructValue, session: StructValue) -> Int:
+def current_broker_state(registration: StructValue, session: StructValue) -> Number:
     """Where a broker is, for its heartbeats."""
     return where(
         session.controlled_shutdown_offset.is_some,
@@ -106,8 +113,8 @@ def current_broker_state(registration: StructValue, session: StructValue) -> Int
 
 
 def next_broker_state(
-    t: Terms, registrations: ArrayValue, sessions: ArrayValue, request: StructValue, has_leaderships: Bool
-) -> Int:
+    t: Terms, registrations: ArrayValue, sessions: ArrayValue, request: StructValue, has_leaderships: Truth
+) -> Number:
     """841.5. Where a heartbeat takes a broker.
 
     A fenced broker is unfenced once it has replayed its own registration. Shutdown is granted at once to who
@@ -138,12 +145,12 @@ def next_broker_state(
     )
 
 
-def is_caught_up(session: StructValue, request: StructValue) -> Bool:
+def is_caught_up(session: StructValue, request: StructValue) -> Truth:
     """Whether a broker has replayed the metadata log up to its own registration."""
     return request.current_metadata_offset >= session.registration_offset
 
 
-def lowest_active_offset(t: Terms, registrations: ArrayValue, sessions: ArrayValue) -> Int:
+def lowest_active_offset(t: Terms, registrations: ArrayValue, sessions: ArrayValue) -> Number:
     """How far every unfenced broker outside controlled shutdown has replayed metadata, by its last heartbeat."""
     lowest: Any = None
     for b in t.broker:
@@ -155,18 +162,18 @@ def lowest_active_offset(t: Terms, registrations: ArrayValue, sessions: ArrayVal
     return lowest
 
 
-def is_fenced_state(state: Int) -> Bool:
+def is_fenced_state(state: Number) -> Truth:
     """Whether a broker in this state is fenced."""
     return (state == BrokerState.FENCED) | (state == BrokerState.SHUTDOWN_NOW)
 
 
-def changes_registration(registration: StructValue, current: Int, next: Int) -> Bool:
+def changes_registration(registration: StructValue, current: Number, next: Number) -> Truth:
     """Whether a heartbeat appends a change of the registration."""
     enters_shutdown = (next == BrokerState.CONTROLLED_SHUTDOWN) & ~registration.in_controlled_shutdown
     return (next != current) & (is_fenced_state(next) | (next == BrokerState.UNFENCED) | enters_shutdown)
 
 
-def registration_after_heartbeat(registration: StructValue, current: Int, next: Int) -> StructValue:
+def registration_after_heartbeat(registration: StructValue, current: Number, next: Number) -> StructValue:
     """The registration after a heartbeat. Unfencing does not end a controlled shutdown; only a restart does."""
     changed = registration.replace(
         fenced=where(
@@ -182,9 +189,9 @@ def session_after_heartbeat(
     registration: StructValue,
     session: StructValue,
     request: StructValue,
-    next: Int,
-    now_ms: Int,
-    last_offset: Int,
+    next: Number,
+    now_ms: Number,
+    last_offset: Number,
 ) -> StructValue:
     """The session after a heartbeat; ``last_offset`` is the end of the metadata log then.
 
@@ -207,7 +214,7 @@ def session_after_heartbeat(
     )
 
 
-def heartbeat_reply(session: StructValue, request: StructValue, next: Int) -> dict[str, Bool]:
+def heartbeat_reply(session: StructValue, request: StructValue, next: Number) -> dict[str, Truth]:
     """What a broker is told."""
     return {
         "is_caught_up": is_caught_up(session, request),

@@ -18,8 +18,7 @@ from highwater.model.language import (
     Struct,
     where,
 )
-from highwater.model.language.values import ArrayValue, OptionValue, SetValue, Value
-from highwater.model.language.values import Bool as Truth
+from highwater.model.language.values import ArrayValue, OptionValue, SetValue, Truth, Value
 from highwater.model.replication.controller.rules import RULES
 
 NO_LEADER = -1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from highwater.model.language import size, where
 from highwater.model.language.sequences import members_of
-from highwater.model.language.values import ArrayValue, Bool, Int, StructValue
+from highwater.model.language.values import ArrayValue, Number, StructValue, Truth
 from highwater.model.replication.controller.types import LeaderRecoveryState, Terms, written
 
 
-def may_recover(t: Terms, partition: StructValue, registrations: ArrayValue, aggressive: Bool | bool) -> Bool:
+def may_recover(
+    t: Terms, partition: StructValue, registrations: ArrayValue, aggressive: Truth | bool
+) -> Truth:
     """966.13, steps 3 and 4. Whether an unclean recovery may elect a leader now.
 
     There is no leader, and no ISR or ELR member that is live. Aggressive does not wait; Balanced waits for
@@ -25,7 +27,7 @@ def may_recover(t: Terms, partition: StructValue, registrations: ArrayValue, agg
 
 
 def recover(
-    t: Terms, partition: StructValue, registrations: ArrayValue, winner: Int, min_isr: Int
+    t: Terms, partition: StructValue, registrations: ArrayValue, winner: Number, min_isr: Number
 ) -> StructValue:
     """966.14. The record that makes a live replica leader, by what the replicas said of their logs.
 
