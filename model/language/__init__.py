@@ -6,6 +6,7 @@ protocol traced once into an expression graph, which every engine reads.
 """
 
 from highwater.model.language.budgets import Budgets, spend
+from highwater.model.language.checks import Checks
 from highwater.model.language.drawing import Drawing, Lane, Message
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.liveness import (
@@ -28,8 +29,8 @@ from highwater.model.language.protocol import (
     action,
     invariant,
 )
-from highwater.model.language.tracing import State, implies, require
-from highwater.model.language.types import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
+from highwater.model.language.tracing import State, implies, require, under
+from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
 from highwater.model.language.values import (
     ArrayValue,
     Number,
@@ -40,6 +41,8 @@ from highwater.model.language.values import (
     Truth,
     all_of,
     any_of,
+    as_bool,
+    cases,
     greatest,
     least,
     size,
@@ -48,9 +51,10 @@ from highwater.model.language.values import (
 )
 
 __all__ = [
-    "Action", "Array", "ArrayValue", "Bool", "Budgets", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane",
-    "LanguageError", "Liveness", "Message", "Model", "Number", "Option", "OptionValue", "Parameter", "Profile",
-    "Protocol", "Rule", "Seq", "SeqValue", "Set", "SetValue", "State", "Struct", "StructValue", "Truth", "action",
-    "all_of", "always_eventually", "any_of", "either", "eventually", "greatest", "implies", "invariant", "leads_to",
-    "least", "require", "size", "spend", "strong", "total", "weak", "where",
+    "Action", "Array", "ArrayValue", "Bool", "Budgets", "Checks", "Drawing", "Enum", "Index", "Int", "Invariant",
+    "Lane", "LanguageError", "Liveness", "Message", "Model", "Number", "Only", "Option", "OptionValue", "Parameter",
+    "Profile", "Protocol", "Rule", "Seq", "SeqValue", "Set", "SetValue", "State", "Struct", "StructValue", "Truth",
+    "action", "all_of", "always_eventually", "any_of", "as_bool", "cases", "either", "eventually", "greatest",
+    "implies", "invariant", "leads_to", "least", "require", "size", "spend", "strong", "total", "under", "weak",
+    "where",
 ]  # fmt: skip

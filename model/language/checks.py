@@ -6,10 +6,11 @@ answers a request goes through its checks one after the other, and the first tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from highwater.model.language.errors import LanguageError, fail
 from highwater.model.language.tracing import require
 from highwater.model.language.values import Truth, all_of, as_bool, where
 
@@ -26,16 +27,32 @@ class NamedCheck:
 class Checks:
     """Checks in the order in which they are made.
 
-    ``passed_answer`` is what is answered where all of them hold.
+    ``passed_answer`` is what is answered where all of them hold. ``on`` tells whether a rule is switched on, for
+    checks that belong to one.
     """
 
-    def __init__(self, passed_answer: Any) -> None:
+    def __init__(self, passed_answer: Any, on: Callable[[str], bool] | None = None) -> None:
         self.passed_answer = passed_answer
+        self._on = on
         self._checks: list[NamedCheck] = []
 
-    def check(self, name: str, holds: Truth | bool, answer: Any) -> None:
-        """The next check: where the condition does not hold, and nothing before refused, this is the answer."""
-        self._checks.append(NamedCheck(name, as_bool(holds), answer))
+    def check(self, name: str, holds: Truth | bool, answer: Any, *, rule: str | None = None) -> None:
+        """The next check: where the condition does not hold, and nothing before refused, this is the answer.
+
+        With ``rule`` the check is made only where that rule is switched on; LanguageError where there is none of that
+        name.
+        """
+        check = NamedCheck(name, as_bool(holds), answer)
+        if rule is None or self._is_on(rule):
+            self._checks.append(check)
+
+    def _is_on(self, rule: str) -> bool:
+        if self._on is None:
+            raise fail(f"a check under rule {rule!r}: say what is switched on, Checks(…, on=…)")
+        try:
+            return self._on(rule)
+        except LanguageError as wrong:
+            raise fail(str(wrong)) from None
 
     def __iter__(self) -> Iterator[NamedCheck]:
         """The checks, in order."""

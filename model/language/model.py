@@ -138,7 +138,7 @@ class Model:
 
     def trace_invariant(self, invariant: Invariant) -> Property:
         """An invariant on this model's state. LanguageError where it does more than look."""
-        with tracing() as trace:
+        with tracing(self.protocol.on) as trace:
             result = invariant.function(self.protocol, State(self.protocol.state, self.inputs))
             node = values.as_bool(result).node
             if trace.writes or trace.guards:
@@ -158,7 +158,7 @@ def trace_instance(
 
     ``choice`` gives each parameter as a symbolic value and as a plain one.
     """
-    with tracing() as trace:
+    with tracing(protocol.on) as trace:
         state = State(protocol.state, inputs)
         arguments = {name: value for name, (value, _) in choice.items()}
         returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]

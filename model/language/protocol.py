@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 from highwater.model.language.docstrings import first_paragraph
@@ -122,6 +122,8 @@ class Protocol:
     liveness: ClassVar[Iterable[Liveness]] = ()
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
+    modules: ClassVar[tuple[ModuleType, ...]] = ()
+    """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
     drawing: ClassVar[Drawing | None] = None
     """How runs are drawn, where the protocol says."""
 
@@ -169,8 +171,19 @@ class Protocol:
 
     @classmethod
     def actions(cls) -> list[Action]:
-        """All actions, in the order of definition, base classes first."""
+        """All actions in the order of definition: those of ``modules``, then of the class, base classes first.
+
+        LanguageError where two modules define an action of one name.
+        """
         found: dict[str, Action] = {}
+        for module in cls.modules:
+            if not isinstance(module, ModuleType):
+                raise LanguageError(f"{cls.name}: `modules` names Python modules, not {module!r}")
+            for value in vars(module).values():
+                if isinstance(value, Action) and value.function.__module__ == module.__name__:
+                    if value.name in found:
+                        raise LanguageError(f"{cls.name}: two of its modules define the action {value.name}")
+                    found[value.name] = value
         for base in reversed(cls.__mro__):
             for value in vars(base).values():
                 if isinstance(value, Action):

@@ -29,7 +29,7 @@ class StepProperty:
 
     def trace(self, protocol: Protocol, before: Sequence[Node], after: Sequence[Node]) -> Node:
         """The property as a node, over the scalars of both states."""
-        with tracing() as trace:
+        with tracing(protocol.on) as trace:
             states = State(protocol.state, list(before)), State(protocol.state, list(after))
             node = values.as_bool(self.function(protocol, *states)).node
             if trace.writes or trace.guards:

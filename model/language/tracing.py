@@ -6,7 +6,7 @@ takes what is written. Each scalar may be written once; what is not written stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -54,15 +54,17 @@ class Trace:
     writes: dict[int, Write] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     premises: list[Node] = field(default_factory=list)
+    on: Callable[[str], bool] | None = None
+    """Whether a rule of the protocol is switched on; None where what is traced belongs to no protocol."""
 
 
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
 @contextmanager
-def tracing() -> Iterator[Trace]:
-    """Collect what the functions called inside leave behind."""
-    trace = Trace()
+def tracing(on: Callable[[str], bool] | None = None) -> Iterator[Trace]:
+    """Collect what the functions called inside leave behind; ``on`` is the protocol's, for ``under``."""
+    trace = Trace(on=on)
     token = _current.set(trace)
     try:
         yield trace
@@ -82,12 +84,36 @@ def guards_so_far() -> list[Guard]:
     return list(_trace("guards_so_far()").guards)
 
 
-def require(name: str, condition: values.Truth | bool) -> None:
+def require(name: str, condition: values.Truth | bool, *, rule: str | None = None) -> None:
     """A guard of the action that is being stated: it can be taken only where the condition holds.
 
-    The name is what a refusal is explained by.
+    The name is what a refusal is explained by. With ``rule`` the guard exists only where that rule is switched on;
+    LanguageError where the protocol has no such rule.
     """
-    _trace("require()").guards.append(Guard(name, values.as_bool(condition).node, place()))
+    guard = Guard(name, values.as_bool(condition).node, place())
+    if rule is None or _is_on(rule, "require(…, rule=…)"):
+        _trace("require()").guards.append(guard)
+
+
+def under(rule: str, condition: values.Truth | bool) -> values.Truth:
+    """The condition where this rule of the protocol is switched on; where it is off, nothing is asked: true.
+
+    LanguageError where the protocol has no such rule.
+    """
+    condition = values.as_bool(condition)
+    return condition if _is_on(rule, "under()") else values.as_bool(True)
+
+
+def _is_on(rule: str, word: str) -> bool:
+    on = _trace(word).on
+    if on is None:
+        raise fail(
+            f"{word} asks the protocol for its rule {rule!r}; what is traced here belongs to no protocol"
+        )
+    try:
+        return on(rule)
+    except LanguageError as wrong:
+        raise fail(str(wrong)) from None
 
 
 def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
@@ -141,6 +167,8 @@ class Next:
         """A field of a struct."""
         if not isinstance(self._type, Struct) or name.startswith("__"):
             raise fail(f"{self._type} has no field {name!r}")
+        if name in self._type.absent:
+            return Nowhere(self._type.absent[name])
         start, field_type = self._type.field(name)
         return Next(self._old, field_type, self._start + start, self._hits)
 
@@ -192,6 +220,26 @@ class Next:
                         where,
                     )
                 trace.writes[leaf] = Write(graph.select(condition, node, self._old.nodes[leaf]), where)
+
+
+class Nowhere(Next):
+    """A place within a field that is not there (``Only``): what is written must be of its type, and is dropped."""
+
+    def __init__(self, type: Type) -> None:
+        super().__init__(type.zero(), type, 0)
+
+    def __getattr__(self, name: str) -> Next:
+        """A field of a struct."""
+        return Nowhere(super().__getattr__(name)._type)
+
+    def __getitem__(self, index: object) -> Next:
+        """An element of an array, or of a sequence."""
+        if not isinstance(self._type, (Array, Seq)):
+            raise fail(f"{self._type} has no elements")
+        return Nowhere(self._type.element)
+
+    def _write(self, value: object) -> None:
+        self._type.lift(value)
 
 
 def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:

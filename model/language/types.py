@@ -406,17 +406,38 @@ class Array(Type):
         return self.fill(self.element.zero())
 
 
-class Struct(Type):
-    """A record with named fields. Calling it makes a value; plain values are dicts."""
+@dataclass(frozen=True)
+class Only:
+    """A field that a struct has only ``when`` something holds that is known while tracing: a rule, a parameter.
 
-    def __init__(self, type_name: str, /, **fields: Type) -> None:
+    Where it does not hold, the field takes no room in a state and is not shown; it reads as its type's zero, and what
+    is written to it is dropped. So the functions of a protocol need not ask.
+    """
+
+    type: Type
+    when: bool
+
+
+class Struct(Type):
+    """A record with named fields. Calling it makes a value; plain values are dicts.
+
+    ``fields`` are those that are there, ``absent`` those that ``Only`` leaves out.
+    """
+
+    def __init__(self, type_name: str, /, **fields: Type | Only) -> None:
         self.name = type_name
-        self.fields = fields
+        self.fields: dict[str, Type] = {}
+        self.absent: dict[str, Type] = {}
         self._starts: dict[str, int] = {}
         start = 0
-        for name, type_ in fields.items():
+        for name, given in fields.items():
+            type_ = given.type if isinstance(given, Only) else given
             if not isinstance(type_, Type):
                 raise fail(f"field {name!r} of {type_name} needs a type, not {type_!r}")
+            if isinstance(given, Only) and not given.when:
+                self.absent[name] = type_
+                continue
+            self.fields[name] = type_
             self._starts[name] = start
             start += type_.leaf_count
 
@@ -448,9 +469,9 @@ class Struct(Type):
         return values.StructValue(self, tuple(nodes))
 
     def __call__(self, **fields: object) -> values.StructValue:
-        """A value; every field is given."""
+        """A value; every field is given, but for those that are absent."""
         missing = [n for n in self.fields if n not in fields]
-        unknown = [n for n in fields if n not in self.fields]
+        unknown = [n for n in fields if n not in self.fields and n not in self.absent]
         if missing or unknown:
             what = " and ".join(
                 f"{verb} {', '.join(names)}"
@@ -458,6 +479,9 @@ class Struct(Type):
                 if names
             )
             raise fail(f"{self.name} {what}")
+        for name, type_ in self.absent.items():
+            if name in fields:
+                type_.lift(fields[name])
         return self.wrap(
             [node for name, type_ in self.fields.items() for node in type_.lift(fields[name]).nodes]
         )

@@ -232,6 +232,8 @@ class StructValue(Value):
         """A field."""
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in self.type.absent:
+            return self.type.absent[name].zero()
         start, field = self.type.field(name)
         return field.wrap(self.nodes[start : start + field.leaf_count])
 
@@ -239,6 +241,9 @@ class StructValue(Value):
         """A copy in which these fields have other values."""
         nodes = list(self.nodes)
         for name, value in fields.items():
+            if name in self.type.absent:
+                self.type.absent[name].lift(value)
+                continue
             start, field = self.type.field(name)
             nodes[start : start + field.leaf_count] = field.lift(value).nodes
         return StructValue(self.type, tuple(nodes))
@@ -420,6 +425,19 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     return yes.type.wrap(nodes)
 
 
+def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
+    """The value beside the first condition that holds, else ``otherwise``: the symbolic ``if … elif … else``."""
+    given = [*(value for _, value in choices), otherwise]
+    symbolic = [v for v in given if isinstance(v, Value)]
+    options = [v for v in symbolic if isinstance(v, OptionValue)]
+    result = otherwise
+    if symbolic and not isinstance(otherwise, Value):
+        result = lift_like((options or symbolic)[0], otherwise)
+    for condition, value in reversed(choices):
+        result = where(condition, value, result)
+    return result
+
+
 def _plain(value: object) -> Value:
     if isinstance(value, bool):
         return as_bool(value)
@@ -507,6 +525,7 @@ __all__ = [
     "all_of",
     "any_of",
     "as_bool",
+    "cases",
     "choose",
     "greatest",
     "least",

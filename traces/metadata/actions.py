@@ -221,7 +221,7 @@ class ControllerActions:
     def _trace_properties(self) -> Evaluate:
         nodes: list[graph.Node] = []
         for found in PROPERTIES:
-            with tracing():
+            with tracing(self.protocol.on):
                 nodes.append(
                     as_bool(found.function(self.protocol, State(self.protocol.state, self.inputs))).node
                 )
