@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from os import PathLike, fspath
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from highwater.checker import counterexample, report
 from highwater.checker.counterexample import Counterexample, Step
 from highwater.checker.request import Request
 from highwater.checker.results import Outcome
+from highwater.checker.trace_output import TraceOutput
 from highwater.model.language.model import Model
 
 
@@ -21,6 +23,7 @@ from highwater.model.language.model import Model
 class Violation:
     """A property that does not hold, and a run that shows it; printed, the run is told step by step."""
 
+    outcome: Outcome
     model: Model
     example: Counterexample
 
@@ -48,6 +51,11 @@ class Violation:
     def steps(self) -> tuple[Step, ...]:
         """The run, from the initial state: each step's action, parameters, sentence, changes, and the state after."""
         return self.example.steps
+
+    def write_trace(self, path: str | PathLike[str]) -> None:
+        """Write the run as a trace (docs/trace-format.md), which ``replay`` reads; InputError where it cannot be."""
+        outcome, target = self.outcome, TraceOutput(fspath(path))
+        target.write_violation(outcome.request, self.model, outcome.result.violations, self.example)
 
     def __str__(self) -> str:
         """The run in words, and the state that violates."""
@@ -136,7 +144,9 @@ class Result:
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
         """A run for each property that is violated, shortest first."""
-        return tuple(Violation(self.model, e) for e in self.outcome.examples if self.model is not None)
+        if self.model is None:
+            return ()
+        return tuple(Violation(self.outcome, self.model, e) for e in self.outcome.examples)
 
     def violation(self, name: str) -> Violation | None:
         """The violation of this property, if there is one."""
@@ -152,7 +162,9 @@ class Result:
         return "\n".join([*told, *report.lines([self.outcome])]).lstrip("\n")
 
     def __repr__(self) -> str:
-        states = f"{self.distinct_states:,} states, depth {self.depth}"
+        walks = self.outcome.walks
+        seen = f"{self.distinct_states:,} states" if walks is None else f"{walks:,} walks"
+        states = f"{seen}, depth {self.depth}"
         return f"<Result of {self.request.scenario.name}: {report.verdict(self.outcome)}; {states}>"
 
     def _repr_html_(self) -> str:
