@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from highwater.errors import HighwaterError
+
 _HERE = str(Path(__file__).parent)
 
 
-class LanguageError(Exception):
+class LanguageError(HighwaterError):
     """A protocol, scenario or property that the language does not accept.
 
     The message says what is wrong and what to write instead; ``place`` is ``file:line`` in the
