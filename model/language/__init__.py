@@ -28,6 +28,7 @@ from highwater.model.language.protocol import (
     action,
     invariant,
 )
+from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.tracing import State, implies, require
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
 from highwater.model.language.values import (
@@ -50,7 +51,7 @@ from highwater.model.language.values import (
 __all__ = [
     "Action", "Array", "ArrayValue", "Bool", "Budgets", "Drawing", "Enum", "Index", "Int", "Invariant", "Lane",
     "LanguageError", "Liveness", "Message", "Model", "Number", "Option", "OptionValue", "Parameter", "Profile",
-    "Protocol", "Rule", "Seq", "SeqValue", "Set", "SetValue", "State", "Struct", "StructValue", "Truth", "action",
-    "all_of", "always_eventually", "any_of", "either", "eventually", "greatest", "implies", "invariant", "leads_to",
-    "least", "require", "size", "spend", "strong", "total", "weak", "where",
+    "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue", "State", "Struct", "StructValue",
+    "Truth", "action", "all_of", "always_eventually", "any_of", "either", "eventually", "greatest", "implies",
+    "invariant", "leads_to", "least", "require", "size", "spend", "strong", "total", "weak", "where",
 ]  # fmt: skip

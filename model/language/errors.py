@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _HERE = str(Path(__file__).parent)
 
@@ -29,6 +32,12 @@ def place() -> str | None:
             return f"{_short(name)}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def place_of(function: Callable[..., Any]) -> str | None:
+    """Where a function is defined, decorators included, as ``file:line``; None where that is not known."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return None if code is None else f"{_short(code.co_filename)}:{code.co_firstlineno}"
 
 
 def fail(message: str) -> LanguageError:
