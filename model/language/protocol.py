@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.drawing import Drawing
-from highwater.model.language.errors import LanguageError, place, place_of
+from highwater.model.language.errors import LanguageError, full_place, place_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.rulebook import check_source
 from highwater.model.language.types import Struct
@@ -35,12 +35,12 @@ class Parameter:
 class Rule:
     """A rule of the protocol as a switch: its number in the rulebook, or where else it comes from, and its sentence.
 
-    ``place`` is where it is stated, as ``file:line``.
+    ``place`` is where it is stated: the whole path, and the line.
     """
 
     source: str
     sentence: str
-    place: str | None = field(default_factory=place, compare=False, repr=False)
+    place: str | None = field(default_factory=full_place, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from highwater.model.language.errors import LanguageError
+from highwater.model.language.errors import LanguageError, shortened
 
 _T = TypeVar("_T")
 
@@ -164,6 +164,11 @@ class Rulebook(Mapping[str, NumberedRule]):
         """The rules of a family, in the order of the file."""
         return [rule for rule in self.values() if family.has(rule.number)]
 
+    @property
+    def cited(self) -> Mapping[str, Proposal]:
+        """What the rules come from, by name."""
+        return self._content.proposals
+
     def proposals(self, number: str) -> list[Proposal]:
         """What a rule comes from; empty where it is of nobody's proposing."""
         names = self[number].proposal or self.family(number).proposals
@@ -176,7 +181,10 @@ def numbers(source: str) -> list[str]:
 
 
 def check_source(book: Mapping[str, object] | None, source: str, what: str, place: str | None) -> None:
-    """LanguageError, with the place, where a source names what is not in the book; without a book anything goes."""
+    """LanguageError, with the place, where a source names what is not in the book; without a book anything goes.
+
+    ``what`` is what names it, ``place`` where, with the whole path of the file.
+    """
     if book is None:
         return
     for number in numbers(source):
@@ -185,7 +193,9 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
 
             near = difflib.get_close_matches(number, list(book), n=1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise LanguageError(f"{what} names {number!r}, which is not in the rulebook{meant}", place)
+            raise LanguageError(
+                f"{what} names {number!r}, which is not in the rulebook{meant}", shortened(place)
+            )
 
 
 def _is_list_of_texts(value: Any) -> bool:
