@@ -30,7 +30,7 @@ class Elections(Fetching):
             s.next.parked[f] = where(parked.is_some & here, None, parked)
 
     @action(
-        "KRaft",
+        "595.7",
         says="member {candidate} is elected leader by the members {electorate}",
         candidate="voter",
         electorate="electorates",
@@ -57,7 +57,7 @@ class Elections(Fetching):
             s.next.elected[e] = where(epoch == e, candidate, s.elected[e])
         self.drop_parked(s, *voters)
 
-    @action("KRaft", says="member {m} learns who leads in epoch {epoch}", m="member", epoch="epoch")
+    @action("595.7", says="member {m} learns who leads in epoch {epoch}", m="member", epoch="epoch")
     def learn(self, s: State, m: Number, epoch: Number) -> None:
         """By BeginQuorumEpoch, or by the answer of a member that knows."""
         me, leader = s.members[m], s.elected[epoch]
@@ -67,7 +67,7 @@ class Elections(Fetching):
         s.next.members[m] = self.stepped_down(me, epoch=epoch, leader=leader)
         self.drop_parked(s, m)
 
-    @action("faults", says="member {m} restarts", m="member")
+    @action("F2", says="member {m} restarts", m="member")
     def restart(self, s: State, m: Number) -> None:
         """It has its log and its epoch, knows no HWM and no leader, and leads no more. Its connections are gone."""
         me = s.members[m]

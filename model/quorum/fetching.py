@@ -32,7 +32,7 @@ class Fetching(Leadership):
         parks: Truth = where(remote.is_some, told, missing)
         return parks
 
-    @action("KRaft, 1166.1", says="member {f} sends a fetch", f="member")
+    @action("595.1, 1166.1", says="member {f} sends a fetch", f="member")
     def send_fetch(self, s: State, f: Number) -> None:
         """From its LEO, with its epoch, the epoch of its last record and its HWM."""
         me, before, parked = s.members[f], s.requests[f], s.parked[f]
@@ -49,7 +49,7 @@ class Fetching(Leadership):
         )
 
     @action(
-        "KRaft, 1166.2, 1166.3",
+        "595.4, 1166.2, 1166.3",
         says="leader {leader} takes the fetch of member {f}",
         leader="voter",
         f="member",
@@ -87,7 +87,7 @@ class Fetching(Leadership):
         usable = self.leads(m, member)
         return usable & (fetch.epoch == member.epoch) if self.on("fetch_epoch_check") else usable
 
-    @action("KRaft", says="the fetch of member {f} is refused", f="member")
+    @action("595.1", says="the fetch of member {f} is refused", f="member")
     def refuse_fetch(self, s: State, f: Number) -> None:
         """It came to a member that does not lead, or not in its epoch."""
         request = s.requests[f]
@@ -115,7 +115,7 @@ class Fetching(Leadership):
         self.respond(s, f, parked.is_some, late)
         s.next.parked[f] = None
 
-    @action("KRaft", says="member {f} takes the answer to its fetch", f="member")
+    @action("595.1, 595.2, 595.6", says="member {f} takes the answer to its fetch", f="member")
     def take_answer(self, s: State, f: Number) -> None:
         """It appends the record or truncates its log, and takes over the HWM."""
         me, response = s.members[f], s.responses[f]
@@ -133,7 +133,7 @@ class Fetching(Leadership):
         s.next.members[f] = where(current, after, me)
         s.next.responses[f] = None
 
-    @action("faults", says="the fetch of member {f}, or its answer, is lost", f="member")
+    @action("F1", says="the fetch of member {f}, or its answer, is lost", f="member")
     def lose_fetch(self, s: State, f: Number) -> None:
         """The connection breaks; a fetch that is parked is lost with it."""
         under_way = s.requests[f].is_some | s.parked[f].is_some | s.responses[f].is_some

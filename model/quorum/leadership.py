@@ -64,7 +64,7 @@ class Leadership(Cluster):
             self.respond(s, f, ends, self.answer(after, parked.value.offset))
             s.next.parked[f] = where(ends, None, parked)
 
-    @action("KRaft", says="leader {leader} appends a record", leader="voter")
+    @action("595.3", says="leader {leader} appends a record", leader="voter")
     def append(self, s: State, leader: Number) -> None:
         """A record of the leader's epoch. What waits for records is answered."""
         me = s.members[leader]

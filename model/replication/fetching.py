@@ -35,7 +35,7 @@ class Fetching(Lifecycle):
         if self.p.late_fetches:
             s.next.late_fetches[f] = where(old.is_some, old, s.late_fetches[f])
 
-    @action("faults", says="a fetch that broker {f} sent before arrives late", f="broker")
+    @action("F1", says="a fetch that broker {f} sent before arrives late", f="broker")
     def receive_late_fetch(self, s: State, f: Number) -> None:
         """The sender has given it up, and has sent another one since, which has been answered."""
         if not self.p.late_fetches:
@@ -260,7 +260,7 @@ class Fetching(Lifecycle):
             ),
         )
 
-    @action("faults", says="broker {b}'s AlterPartition, or its answer, is lost", b="broker")
+    @action("F1", says="broker {b}'s AlterPartition, or its answer, is lost", b="broker")
     def lose_alter_partition(self, s: State, b: Number) -> None:
         """A fault."""
         require("one is under way", s.alter_requests[b].is_some | s.alter_responses[b].is_some)

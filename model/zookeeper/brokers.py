@@ -134,7 +134,7 @@ class Brokers(Cluster):
     # --- the ISR ----------------------------------------------------------------------------------
 
     @action(
-        "leader epoch",
+        "Z3",
         says="broker {leader} takes broker {follower} into the ISR",
         leader="broker",
         follower="broker",

@@ -20,6 +20,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.values import Number, OptionValue, SetValue, StructValue, Truth
+from highwater.model.rulebook import RULEBOOK
 from highwater.model.zookeeper.rules import PROFILES, RULES
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")
@@ -49,6 +50,7 @@ class Cluster(Protocol):
     KIP-380 nobody compares it, and only properties look at it.
     """
 
+    rulebook = RULEBOOK
     parameters = {
         "brokers": Parameter(2, 2, 3, "brokers, each with a replica of the partition"),
         "metadata": Parameter(1, 0, 1, "whether UpdateMetadata is part of the exploration"),
