@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _HERE = str(Path(__file__).parent)
@@ -16,8 +18,12 @@ class LanguageError(Exception):
     """
 
     def __init__(self, message: str, place: str | None = None) -> None:
-        self.place = place
+        self.message, self.place = message, place
         super().__init__(f"{place}: {message}" if place else message)
+
+
+class NoSuchAttribute(LanguageError, AttributeError):
+    """A value or an enumeration has nothing of this name. ``hasattr`` answers no, as for any object."""
 
 
 def place() -> str | None:
@@ -34,6 +40,20 @@ def place() -> str | None:
 def fail(message: str) -> LanguageError:
     """A LanguageError at the protocol's line that is being traced now (to be raised by the caller)."""
     return LanguageError(message, place())
+
+
+def place_of(function: Callable[..., object]) -> str | None:
+    """Where a function of the protocol begins, as ``file:line``: for what is wrong with it as a whole."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return None if code is None else f"{_short(code.co_filename)}:{code.co_firstlineno}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What was probably meant by a name that nothing has, to be put behind a message; nothing where none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _short(filename: str) -> str:

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph, values
+from highwater.model.language import graph
 from highwater.model.language.docstrings import first_paragraph
-from highwater.model.language.errors import LanguageError
+from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import Node
-from highwater.model.language.tracing import State, tracing
+from highwater.model.language.tracing import State, returned_condition, tracing
 
 if TYPE_CHECKING:
     from highwater.model.language.model import Instance, Model
@@ -181,12 +181,13 @@ class TracedLiveness:
 def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
     """A liveness property on a model. LanguageError where it does more than look, or names what there is not."""
     returned = _look(model, liveness.name, liveness.function)
+    what, where = f"liveness property {liveness.name}", place_of(liveness.function)
     if liveness.kind is Kind.LEADS_TO:
         if not isinstance(returned, tuple) or len(returned) != 2:
-            raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)")
-        premise, goal = (values.as_bool(part).node for part in returned)
+            raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)", where)
+        premise, goal = (returned_condition(part, what, where).node for part in returned)
     else:
-        premise, goal = graph.TRUE, values.as_bool(returned).node
+        premise, goal = graph.TRUE, returned_condition(returned, what, where).node
     groups = [group for fairness in liveness.fair for group in _groups(model, liveness.name, fairness)]
     return TracedLiveness(liveness, premise, goal, tuple(groups))
 
@@ -195,8 +196,10 @@ def _look(model: Model, name: str, function: Callable[..., Any], **parameters: A
     """What a function of (protocol, state) says of the inputs; LanguageError where it does more than look."""
     with tracing() as trace:
         returned = function(model.protocol, State(model.protocol.state, model.inputs), **parameters)
-        if trace.writes or trace.guards:
-            raise LanguageError(f"liveness property {name} writes or requires something; it only looks")
+    if trace.writes or trace.guards:
+        raise LanguageError(
+            f"liveness property {name} writes or requires something; it only looks", place_of(function)
+        )
     return returned
 
 
@@ -226,7 +229,8 @@ def _groups(model: Model, name: str, fairness: Fairness) -> Iterable[FairGroup]:
         label = f"{strength} {' or '.join(fairness.actions)}({choice}){fairness.condition}"
         when = None
         if fairness.when is not None:
-            when = values.as_bool(_look(model, name, fairness.when, **choices[choice])).node
+            said = _look(model, name, fairness.when, **choices[choice])
+            when = returned_condition(said, f"the condition of {label}", place_of(fairness.when)).node
         yield FairGroup(label, fairness.strong, frozenset(numbers), when)
 
 
