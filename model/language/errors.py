@@ -48,6 +48,12 @@ def place_of(function: Callable[..., object]) -> str | None:
     return None if code is None else f"{_short(code.co_filename)}:{code.co_firstlineno}"
 
 
+def has_parentheses(mark: str, source: object) -> None:
+    """LanguageError where a mark such as ``@action`` was given the function itself, which it would swallow."""
+    if not isinstance(source, str):
+        raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """What was probably meant by a name that nothing has, to be put behind a message; nothing where none is near."""
     import difflib

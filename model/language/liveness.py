@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.model.language import graph
 from highwater.model.language.docstrings import first_paragraph
-from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.errors import LanguageError, has_parentheses, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.tracing import State, returned_condition, tracing
 
@@ -120,6 +120,8 @@ Mark = Callable[[Callable[[Any, Any], Any]], Liveness]
 
 
 def _marker(kind: Kind, source: str, fair: Sequence[Fairness], rule: str | None) -> Mark:
+    has_parentheses(kind.replace("-", "_"), source)
+
     def mark(function: Callable[[Any, Any], Any]) -> Liveness:
         return Liveness(function.__name__, function, kind, source, tuple(fair), rule)
 
@@ -188,7 +190,7 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
         premise, goal = (returned_condition(part, what, where).node for part in returned)
     else:
         premise, goal = graph.TRUE, returned_condition(returned, what, where).node
-    groups = [group for fairness in liveness.fair for group in _groups(model, liveness.name, fairness)]
+    groups = [group for fairness in liveness.fair for group in _groups(model, liveness, fairness)]
     return TracedLiveness(liveness, premise, goal, tuple(groups))
 
 
@@ -203,19 +205,24 @@ def _look(model: Model, name: str, function: Callable[..., Any], **parameters: A
     return returned
 
 
-def _groups(model: Model, name: str, fairness: Fairness) -> Iterable[FairGroup]:
+def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterable[FairGroup]:
     """The instances of an assumption, those together that are fair as one. None where no such step exists."""
+    name, where = liveness.name, place_of(liveness.function)
     known = {a.name: a for a in model.protocol.actions()}
     for action in fairness.actions:
         if action not in known:
-            raise LanguageError(f"{name} calls {action!r} fair, which is no action of {model.protocol.name}")
+            known_ones = ", ".join(sorted(known)) or "none"
+            raise LanguageError(
+                f"{name} calls {action!r} fair, which is no action of {model.protocol.name}; it has {known_ones}",
+                where,
+            )
     shared = set.intersection(*(set(known[a].domains) for a in fairness.actions))
     by = tuple(d for d in known[fairness.actions[0]].domains if d in shared and d not in fairness.only)
     by = by if fairness.by is None else fairness.by
     for parameter in (*by, *fairness.only):
         if parameter not in shared:
             raise LanguageError(
-                f"{name}: {' and '.join(fairness.actions)} have no parameter {parameter!r} (in common)"
+                f"{name}: {' and '.join(fairness.actions)} have no parameter {parameter!r} (in common)", where
             )
     found: dict[str, set[int]] = {}
     choices: dict[str, dict[str, Any]] = {}

@@ -18,7 +18,15 @@ from typing import Any, ClassVar
 
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.drawing import Drawing
-from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, meant, place, place_of
+from highwater.model.language.errors import (
+    LanguageError,
+    NoSuchAttribute,
+    fail,
+    has_parentheses,
+    meant,
+    place,
+    place_of,
+)
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.tracing import State
 from highwater.model.language.types import Struct
@@ -106,7 +114,7 @@ def action(
     Raises LanguageError where the method has other parameters than those that have a domain, where ``says`` names
     what is no parameter, and where the class has an action of this name already.
     """
-    _has_parentheses("action", source)
+    has_parentheses("action", source)
 
     def mark(function: Callable[..., None]) -> Action:
         _check_action(function, says, domains)
@@ -115,11 +123,6 @@ def action(
         return Action(function.__name__, function, domains, source, rule, says)
 
     return mark
-
-
-def _has_parentheses(mark: str, source: object) -> None:
-    if not isinstance(source, str):
-        raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 
 
 def _check_action(function: Callable[..., None], says: str, domains: Mapping[str, str]) -> None:
@@ -167,7 +170,7 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
 
 def invariant(source: str, /, *, rule: str | None = None) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
     """Mark a function of (protocol, state) as an invariant; it exists where ``rule`` is on (None: always)."""
-    _has_parentheses("invariant", source)
+    has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         return Invariant(function.__name__, function, source, rule)
