@@ -20,14 +20,16 @@ from highwater.model.language import (
     Budgets,
     Index,
     Int,
+    Number,
     Option,
     Parameter,
     Protocol,
     Seq,
     Set,
     Struct,
-)  # fmt: skip
-from highwater.model.language.values import Number, StructValue, Truth
+    StructValue,
+    Truth,
+)
 from highwater.model.quorum.rules import PROFILES, RULES
 
 UNKNOWN = -1

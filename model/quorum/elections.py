@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from highwater.model.language import State, action, any_of, greatest, require, spend, where
-from highwater.model.language.values import Number, SetValue, StructValue, Truth
+from highwater.model.language import (
+    Number,
+    SetValue,
+    State,
+    StructValue,
+    Truth,
+    action,
+    any_of,
+    greatest,
+    require,
+    spend,
+    where,
+)
 from highwater.model.quorum.cluster import UNKNOWN
 from highwater.model.quorum.fetching import Fetching
 

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import State, action, greatest, least, require, spend, where
-from highwater.model.language.values import Number, OptionValue, StructValue, Truth, as_bool
+from highwater.model.language import (
+    Number,
+    OptionValue,
+    State,
+    StructValue,
+    Truth,
+    action,
+    as_bool,
+    greatest,
+    least,
+    require,
+    spend,
+    where,
+)
 from highwater.model.quorum.cluster import UNKNOWN
 from highwater.model.quorum.leadership import Leadership
 from highwater.model.replication import logs

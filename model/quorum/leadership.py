@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from highwater.model.language import State, action, greatest, require, spend, where
-from highwater.model.language.values import Number, StructValue, Truth
+from highwater.model.language import (
+    Number,
+    State,
+    StructValue,
+    Truth,
+    action,
+    greatest,
+    require,
+    spend,
+    where,
+)
 from highwater.model.quorum.cluster import UNKNOWN, Cluster
 from highwater.model.quorum.high_watermark import epoch_start, replicated_offset
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import State, action, require, spend, where
-from highwater.model.language.values import Number, StructValue, Truth
+from highwater.model.language import Number, State, StructValue, Truth, action, require, spend, where
 from highwater.model.zookeeper import channels
 from highwater.model.zookeeper.cluster import Cluster, Kind
 

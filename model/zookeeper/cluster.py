@@ -11,15 +11,19 @@ from highwater.model.language import (
     Enum,
     Index,
     Int,
+    Number,
     Option,
+    OptionValue,
     Parameter,
     Protocol,
     Seq,
     Set,
+    SetValue,
     Struct,
+    StructValue,
+    Truth,
     where,
 )
-from highwater.model.language.values import Number, OptionValue, SetValue, StructValue, Truth
 from highwater.model.zookeeper.rules import PROFILES, RULES
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import State, action, require, spend, where
-from highwater.model.language.values import Number, SeqValue, SetValue, StructValue, Truth
+from highwater.model.language import (
+    Number,
+    SeqValue,
+    SetValue,
+    State,
+    StructValue,
+    Truth,
+    action,
+    require,
+    spend,
+    where,
+)
 from highwater.model.zookeeper import channels
 from highwater.model.zookeeper.brokers import Brokers
 from highwater.model.zookeeper.cluster import Kind

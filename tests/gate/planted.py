@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("model", "invariants", "checker", "traces")
+FOLDERS = ("highwater", "model", "invariants", "checker", "traces")
 SCENARIOS = (
     "truncation/kip-101",
     "truncation/kip-320",
@@ -377,7 +377,8 @@ class Scratch:
     def __init__(self, directory: Path) -> None:
         self.tree = directory
         for folder in FOLDERS:
-            shutil.copytree(ROOT / folder, directory / folder, ignore=shutil.ignore_patterns("__pycache__"))
+            unwanted = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / folder, directory / folder, symlinks=True, ignore=unwanted)
         self.git("init", "--quiet")
         self.commit("before")
         written = self.gate("--update", *SCENARIOS)
@@ -400,7 +401,7 @@ class Scratch:
             [
                 sys.executable,
                 "-m",
-                "checker",
+                "highwater",
                 "gate",
                 "--quiet" if "--update" in arguments else "--explain=2",
                 *arguments,
