@@ -36,6 +36,10 @@ class Definition:
     file: Path | None = None
     liveness: tuple[Liveness, ...] = ()
 
+    def __post_init__(self) -> None:
+        """LanguageError where a property names a number that is not in the protocol's rulebook."""
+        self.protocol.check_sources((*self.invariants, *self.liveness))
+
 
 def protocol_names() -> list[str]:
     """The packages under ``model`` that hold a protocol: those whose text sets PROTOCOL."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from highwater.checker import __version__
+from highwater import __version__
 from highwater.checker.problems import InputError
 from highwater.checker.status import Status
 

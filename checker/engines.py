@@ -64,10 +64,13 @@ class Engine:
 
     def request(self, scenario: Scenario, overrides: Overrides) -> Request:
         """What the engine is asked of a scenario; InputError where it cannot do that."""
-        request = Request.of(scenario, overrides)
+        return self.fitted(Request.of(scenario, overrides), overrides.symmetry)
+
+    def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
+        """A request as the engine can take it; InputError where ``symmetry`` was asked of one that has none."""
         if self.name != "interpreter":
             return request
-        if overrides.symmetry:
+        if symmetry:
             raise InputError("--symmetry: the interpreter engine does not reduce by symmetry")
         return request.without_symmetry()
 

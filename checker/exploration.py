@@ -1,4 +1,4 @@
-"""A request explored: traced, searched, and its runs to violations followed."""
+"""A request explored, or walked through: traced, searched, and its runs to violations followed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from highwater.checker.progress import Reporter
 from highwater.checker.request import Request
 from highwater.checker.results import Outcome
 from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.simulation import Simulate, SimulationOptions, SimulationResult
 from highwater.model.language.model import Model
 
 
@@ -31,4 +32,21 @@ def explore(
     return model, Outcome(request, engine, result, examples, options.stop_at_first, ruled_out)
 
 
-__all__ = ["explore"]
+def walk(
+    request: Request, engine: str, simulate: Simulate, options: SimulationOptions, *, quiet: bool
+) -> tuple[Model | None, Outcome]:
+    """Trace, walk at random, and follow the runs to violations; otherwise as ``explore``."""
+    model: Model | None = None
+    result = SimulationResult(stopped_by="interrupted", seed=options.seed)
+    try:
+        model = request.model()
+        with Reporter(request.scenario.name, quiet=quiet, left="walks left") as progress:
+            result = simulate(model, options, progress)
+    except KeyboardInterrupt:
+        pass
+    examples = () if model is None else counterexample.follow_all(model, result.violations)
+    ruled_out = () if model is None else tuple(model.ruled_out)
+    return model, Outcome(request, engine, result, examples, stop_at_first=True, ruled_out=ruled_out)
+
+
+__all__ = ["explore", "walk"]

@@ -6,14 +6,15 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from highwater.checker import catalogue, scenarios
+from highwater.checker import catalogue, rulebook, scenarios
 from highwater.checker.catalogue import Definition
 from highwater.checker.request import Overrides, Request
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Protocol
 
-KINDS = ("scenarios", "protocols", "rules", "invariants", "liveness", "actions")
+KINDS = ("scenarios", "protocols", "rules", "numbers", "invariants", "liveness", "actions")
+"""A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
 
 Entry = dict[str, Any]
 
@@ -25,6 +26,8 @@ def entries(kind: str) -> list[Entry]:
         return [{"name": n, "title": title, "standard": std} for n, (title, std) in titles.items()]
     if kind == "protocols":
         return [{"name": d.name, "meaning": meaning(d.protocol)} for d in definitions()]
+    if kind == "numbers":
+        return rulebook.listed()
     return [entry for definition in definitions() for entry in _parts(definition, kind)]
 
 
@@ -39,6 +42,9 @@ def find(name: str) -> list[Entry]:
         return [scenario(name)]
     if name in catalogue.protocol_names():
         return [protocol(catalogue.load(name))]
+    numbered = rulebook.find(name)
+    if numbered is not None:
+        return [numbered]
     of, _, part = name.rpartition(":")
     found = []
     for definition in definitions():

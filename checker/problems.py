@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from highwater.errors import HighwaterError
 
-class InputError(Exception):
+
+class InputError(HighwaterError):
     """A request or a file that cannot be used. The message is one line and stands for itself."""
 
     def __init__(self, message: str) -> None:

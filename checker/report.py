@@ -30,7 +30,8 @@ STOPPED = {
 
 def runs(model: Model, outcome: Outcome, echo: Echo, *, full: bool) -> None:
     """Say the counterexamples of one scenario, with the whole state after each step where ``full``."""
-    for line in _runs(model, outcome, full):
+    width = counterexample.terminal_width() if sys.stdout.isatty() else None
+    for line in told(model, outcome, full=full, width=width):
         echo(line)
 
 
@@ -41,28 +42,32 @@ def finish(outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool) -> N
     output.write([outcome.as_json() for outcome in outcomes])
 
 
-def _runs(model: Model, outcome: Outcome, full: bool) -> Iterator[str]:
+def told(model: Model, outcome: Outcome, *, full: bool = False, width: int | None = None) -> Iterator[str]:
     """The counterexamples of one scenario; a run that violates several properties is told once."""
-    told: dict[tuple[object, ...], str] = {}
-    width = counterexample.terminal_width() if sys.stdout.isatty() else None
+    names: dict[tuple[object, ...], str] = {}
     for example in outcome.examples:
         key = (example.loop and example.loop.start, *((s.action, repr(s.parameters)) for s in example.steps))
         yield ""
         yield click.style(outcome.request.scenario.name, bold=True)
-        if key in told:
+        if key in names:
             rule = f" ({example.source})" if example.source else ""
-            yield f"{example.name}{rule} is violated by the same run as {told[key]}."
+            yield f"{example.name}{rule} is violated by the same run as {names[key]}."
             yield f"  It says: {example.meaning}"
             continue
-        told[key] = example.name
+        names[key] = example.name
         yield from counterexample.tell(model, example, full=full, width=width)
+
+
+def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """The cells of the verdict table, heads first."""
+    return [_HEADS, *map(_row, outcomes)]
 
 
 def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """The verdict table in plain text, columns aligned."""
-    rows = [_HEADS, *map(_row, outcomes)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADS))]
-    for row in rows:
+    shown = rows(outcomes)
+    widths = [max(len(row[i]) for row in shown) for i in range(len(_HEADS))]
+    for row in shown:
         cells = (
             f"{c:<{w}}" if i < _LEFT else f"{c:>{w}}"
             for i, (c, w) in enumerate(zip(row, widths, strict=True))
@@ -82,11 +87,11 @@ def rich_table(outcomes: Sequence[Outcome]) -> None:
         shown.add_column(head, justify="left" if i < _LEFT else "right", overflow="fold")
     colours = {"violated": "red", "holds": "green", "inconclusive": "yellow"}
     for outcome in outcomes:
-        name, verdict, promise, *numbers = _row(outcome)
+        name, said, promise, *numbers = _row(outcome)
         bad = "bold red" if outcome.broken else "dim"
         expected = outcome.promised and outcome.verdict == "violated"
         colour = "yellow" if expected else colours[outcome.verdict]
-        shown.add_row(Text(name), Text(verdict, colour), Text(promise, bad), *numbers)
+        shown.add_row(Text(name), Text(said, colour), Text(promise, bad), *numbers)
     Console(highlight=False).print(shown)
 
 
@@ -136,10 +141,25 @@ def verdicts(outcomes: Sequence[Outcome], echo: Echo, *, notes_too: bool = True)
     if notes_too:
         echo("")
         for outcome in outcomes:
-            for line in outcome.broken if outcome.request.as_written else ():
-                echo(click.style(f"{outcome.request.scenario.name}: {line}", fg="red"))
-            if told := "; ".join(notes(outcome)):
-                echo(f"{outcome.request.scenario.name}: {told}")
+            for line in below(outcome):
+                echo(line)
+
+
+def below(outcome: Outcome) -> Iterator[str]:
+    """What stands under the table: promises that were not kept, and the notes."""
+    for line in outcome.broken if outcome.request.as_written else ():
+        yield click.style(f"{outcome.request.scenario.name}: {line}", fg="red")
+    if noted := "; ".join(notes(outcome)):
+        yield f"{outcome.request.scenario.name}: {noted}"
+
+
+def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The table and what stands under it, in plain text."""
+    yield ""
+    yield from table(outcomes)
+    yield ""
+    for outcome in outcomes:
+        yield from map(click.unstyle, below(outcome))
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
@@ -148,7 +168,7 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     rate = f"{states / result.seconds:,.0f}" if result.seconds > 0 else ""
     return (
         outcome.request.scenario.name,
-        _verdict(outcome),
+        verdict(outcome),
         _promise(outcome),
         f"{states:,}",
         str(result.depth),
@@ -157,7 +177,8 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     )
 
 
-def _verdict(outcome: Outcome) -> str:
+def verdict(outcome: Outcome) -> str:
+    """The verdict, with the properties that are violated."""
     if outcome.examples:
         return "violated: " + _join(f"{e.name} at depth {e.depth}" for e in outcome.examples)
     return outcome.verdict

@@ -60,7 +60,7 @@ class Overrides:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Request:
     """What is to be checked: parameters and rules, each with its value, and the properties.
 
@@ -126,6 +126,11 @@ class Request:
         """The same without reduction by symmetry; where that changes it, counts are no longer promised."""
         return replace(self, symmetry=False, counts_promised=False) if self.symmetry else self
 
+    def for_walks(self) -> Request:
+        """The same for random walks. InputError where liveness alone was named."""
+        request = self.without_symmetry()
+        return request.invariants_only("random walks come to no end; ask `highwater check`")
+
     def with_rules(self, rules: Mapping[str, bool]) -> Request:
         """The same with some rules switched, to be compared with another: of its states nothing is asked."""
         return replace(self, rules={**self.rules, **rules}, invariants=(), as_written=False)
@@ -135,6 +140,12 @@ class Request:
         if self.liveness and not (self.invariants or self.deadlock):
             raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
         return replace(self, liveness=())
+
+    def __repr__(self) -> str:
+        """The scenario and its settings; rules are named where they are off."""
+        settings = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        off = ", ".join(name for name, on in self.rules.items() if not on)
+        return f"<{self.scenario.name}: {settings}{f'; without {off}' if off else ''}>"
 
     @property
     def properties(self) -> list[str]:

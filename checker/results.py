@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from highwater import checker
+import highwater
 from highwater.checker.counterexample import Counterexample, Step
 from highwater.checker.request import Request
 from highwater.checker.search import SearchResult
@@ -118,7 +118,7 @@ class Outcome:
 
 def versions() -> dict[str, str]:
     """The versions of what had a part in a result: this checker, Python, and the libraries loaded."""
-    found = {"highwater": checker.__version__, "python": platform.python_version()}
+    found = {"highwater": highwater.__version__, "python": platform.python_version()}
     for name in ("llvmlite", "numpy", "pyspark", "scipy"):
         module = sys.modules.get(name)
         if module is not None:

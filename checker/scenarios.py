@@ -100,15 +100,13 @@ def find(argument: str) -> Scenario:
 def standard() -> list[Scenario]:
     """The scenarios of a run without arguments."""
     return [
-        read(path, name)
-        for name, path in catalogue.scenario_files().items()
-        if _outline(path).get("standard")
+        read(path, name) for name, path in catalogue.scenario_files().items() if outline(path).get("standard")
     ]
 
 
 def titles() -> dict[str, tuple[str, bool]]:
     """Name to title, and whether it is standard, of all scenarios; no protocol is loaded for it."""
-    outlines = {name: _outline(path) for name, path in catalogue.scenario_files().items()}
+    outlines = {name: outline(path) for name, path in catalogue.scenario_files().items()}
     return {name: (str(o.get("title", "")), bool(o.get("standard"))) for name, o in outlines.items()}
 
 
@@ -236,7 +234,8 @@ def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Itera
 # --- files --------------------------------------------------------------------------------------------
 
 
-def _outline(path: Path) -> dict[str, Any]:
+def outline(path: Path) -> dict[str, Any]:
+    """A scenario's file as it is written, without a look at its protocol; InputError where it is not TOML."""
     return _File(path).table
 
 

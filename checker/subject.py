@@ -24,6 +24,7 @@ def asked(
     profile: str | None = None,
     properties: Iterable[str] = (),
     deadlock: bool | None = None,
+    symmetry: bool | None = None,
     directory: str | PathLike[str] | None = None,
 ) -> Request:
     """What is to be checked: a scenario or a protocol, and over it what is set here.
@@ -33,7 +34,7 @@ def asked(
     where there is no such thing, or a name or a value does not fit it.
     """
     overrides = Overrides(
-        dict(parameters or {}), dict(rules or {}), profile, tuple(properties), None, deadlock
+        dict(parameters or {}), dict(rules or {}), profile, tuple(properties), symmetry, deadlock
     )
     if isinstance(subject, Request):
         if overrides != Overrides():
@@ -42,7 +43,7 @@ def asked(
             )
         return subject
     if isinstance(subject, type):
-        subject = _bare(Definition(subject.name, subject, tuple(subject.invariants)))
+        subject = _bare(_definition(subject))
     if not isinstance(subject, Scenario):
         subject = _named(str(subject), Path(directory) if directory is not None else Path())
     return Request.of(subject, overrides)
@@ -56,6 +57,16 @@ def _named(text: str, directory: Path) -> Scenario:
     if text in catalogue.protocol_names():
         return _bare(catalogue.load(text))
     return scenarios.find(text)
+
+
+def _definition(protocol: type[Protocol]) -> Definition:
+    """A class with what must hold of it: of one that comes with the checker that stands in ``invariants``."""
+    package = protocol.__module__.removeprefix("highwater.model.")
+    for name in catalogue.protocol_names() if package != protocol.__module__ else ():
+        if (found := catalogue.load(name)).protocol is protocol:
+            return found
+    name = protocol.name or protocol.__name__
+    return Definition(name, protocol, tuple(protocol.invariants), liveness=tuple(protocol.liveness))
 
 
 def _bare(definition: Definition) -> Scenario:

@@ -1,1 +1,61 @@
-"""Highwater: a formal model of Apache Kafka's replication protocol, and the checker that holds it to account."""
+"""Highwater: a formal model of Apache Kafka's replication protocol, and the checker that holds it to account.
+
+The names here are the public ones (docs/api.md): ``check`` explores a protocol or a scenario, ``simulate`` walks in it
+at random, ``replay`` holds a recording against it; ``highwater.language`` has the words for a protocol of one's own.
+What a name stands for is imported when it is first used, so importing this package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from highwater.errors import HighwaterError
+
+if TYPE_CHECKING:
+    from highwater.checker.api import check, protocol, protocols, replay, scenario, scenarios, simulate
+    from highwater.checker.api_results import Result, Violation
+    from highwater.checker.problems import InputError
+    from highwater.checker.request import Request
+    from highwater.model.language.errors import LanguageError
+    from highwater.traces.errors import TraceError
+    from highwater.traces.report import Report
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "InputError": "highwater.checker.problems",
+    "LanguageError": "highwater.model.language.errors",
+    "Report": "highwater.traces.report",
+    "Request": "highwater.checker.request",
+    "Result": "highwater.checker.api_results",
+    "TraceError": "highwater.traces.errors",
+    "Violation": "highwater.checker.api_results",
+    "check": "highwater.checker.api",
+    "protocol": "highwater.checker.api",
+    "protocols": "highwater.checker.api",
+    "replay": "highwater.checker.api",
+    "scenario": "highwater.checker.api",
+    "scenarios": "highwater.checker.api",
+    "simulate": "highwater.checker.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported now (PEP 562); ``language`` is a module."""
+    if name == "language":
+        return import_module("highwater.language")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'highwater' has no attribute {name!r}")
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__, "language"})
+
+
+__all__ = [
+    "HighwaterError", "InputError", "LanguageError", "Report", "Request", "Result", "TraceError", "Violation",
+    "__version__", "check", "protocol", "protocols", "replay", "scenario", "scenarios", "simulate",
+]  # fmt: skip

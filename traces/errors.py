@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from os import PathLike
 
+from highwater.errors import HighwaterError
 
-class TraceError(Exception):
+
+class TraceError(HighwaterError):
     """A file that is no trace, or one that breaks off or lies about its own form.
 
     ``line`` counts from 1 and is None where no line is to blame; ``field`` is the path of the field in the

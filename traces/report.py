@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from highwater.traces.errors import printable
@@ -186,6 +187,16 @@ class Report:
     def explained(self) -> bool:
         """Whether the model explains all that was read."""
         return not self.unexplained_count and not self.findings_count
+
+    def __str__(self) -> str:
+        """What the command line says: what matters first, a screenful at most."""
+        from highwater.traces.summary import summary
+
+        return "\n".join(summary(self))
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"<pre>{escape(str(self))}</pre>"
 
     def add(self, line: Unexplained) -> None:
         """Count a line that nothing explains, and keep it up to the limit."""

@@ -1,4 +1,4 @@
-"""``highwater list``: scenarios, protocols, rules, invariants, liveness properties, actions."""
+"""``highwater list``: scenarios, protocols, rules, numbers of the rulebook, invariants, liveness, actions."""
 
 from __future__ import annotations
 
@@ -36,5 +36,9 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
 def _row(entry: Entry) -> tuple[str, str, str]:
     name = f"{entry['name']} *" if entry.get("standard") else entry["name"]
     text = entry.get("title") or entry.get("sentence") or entry.get("meaning") or ""
-    where = f"{entry['protocol']}  {entry['source']}" if "protocol" in entry else ""
+    where = (
+        f"{entry['protocol']}  {entry['source']}"
+        if "protocol" in entry
+        else ", ".join(entry.get("proposals", ()))
+    )
     return name, where, text

@@ -1,4 +1,4 @@
-"""``highwater show``: a scenario, a protocol, a rule, an invariant or an action in full."""
+"""``highwater show``: a scenario, a protocol, a rule, an invariant, an action or a rule number in full."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from highwater.checker import listing
+from highwater.checker import listing, rulebook
+from highwater.checker.commands.show_number import family_lines, number_lines
 from highwater.checker.listing import Entry
 from highwater.checker.options import json_option
 from highwater.checker.output import JsonOutput
@@ -20,13 +21,14 @@ from highwater.checker.status import Status
 def show(name: str, json_file: str | None) -> Status:
     """Show what NAME is: a scenario, a protocol, a rule, an invariant, a liveness property or an action.
 
-    Where two protocols have the same name, PROTOCOL:NAME chooses.
+    Where two protocols have the same name, PROTOCOL:NAME chooses. NAME is also a number of the rulebook, such as
+    966.4 or B4, or a proposal, such as KIP-966: what it states, why, and what in the model goes with it.
     """
     output = JsonOutput(json_file)
     found = listing.find(name)
     if not found:
         see = "`highwater list --help` tells what can be listed"
-        raise InputError(unknown("name", name, listing.names(), see))
+        raise InputError(rulebook.unknown_number(name) or unknown("name", name, listing.names(), see))
     for number, entry in enumerate(found):
         if number:
             output.say("")
@@ -116,6 +118,8 @@ _LINES = {
     "invariant": _invariant,
     "liveness": _liveness,
     "action": _action,
+    "number": number_lines,
+    "family": family_lines,
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from highwater.checker import counterexample, engines, report, scenarios
+from highwater.checker import engines, report, scenarios
+from highwater.checker.exploration import walk
 from highwater.checker.options import (
     engine_option,
     json_option,
@@ -15,10 +16,8 @@ from highwater.checker.options import (
     workers_option,
 )
 from highwater.checker.output import JsonOutput
-from highwater.checker.progress import Reporter
 from highwater.checker.request import Overrides, Request
-from highwater.checker.results import Outcome
-from highwater.checker.simulation import SimulationOptions, SimulationResult
+from highwater.checker.simulation import SimulationOptions
 from highwater.checker.status import Status
 from highwater.checker.trace_output import TraceOutput, trace_option
 
@@ -61,11 +60,10 @@ def simulate(
     The same seed makes the same walks. Walks can show that a property is violated, never that it holds:
     without a violation the verdict is inconclusive, and the exit status 0 says that all walks were made.
     """
-    walk = engines.simulate(engine)
+    simulation = engines.simulate(engine)
     output = JsonOutput(json_file)
     trace = TraceOutput(trace_out)
-    request = Request.of(scenarios.find(name), overrides).without_symmetry()
-    request = request.invariants_only("random walks come to no end; ask `highwater check`")
+    request = Request.of(scenarios.find(name), overrides).for_walks()
     options = SimulationOptions(
         walks=walks,
         depth=depth,
@@ -74,22 +72,13 @@ def simulate(
         limit_seconds=limit_seconds,
         deadlock=request.deadlock,
     )
-    model = None
-    result = SimulationResult(stopped_by="interrupted", seed=seed)
-    try:
-        model = request.model()
-        with Reporter(request.scenario.name, quiet=quiet, left="walks left") as progress:
-            result = walk(model, options, progress)
-    except KeyboardInterrupt:
-        pass
-    examples = () if model is None else counterexample.follow_all(model, result.violations)
-    ruled_out = () if model is None else tuple(model.ruled_out)
-    outcome = Outcome(request, engine, result, examples, stop_at_first=True, ruled_out=ruled_out)
+    model, outcome = walk(request, engine, simulation, options, quiet=quiet)
     if model is not None and not quiet:
         report.runs(model, outcome, output.say, full=verbose)
     if model is not None and trace_out is not None:
-        if examples:
-            said = trace.write_violation(request, model, result.violations, examples[0])
+        if outcome.examples:
+            violations = outcome.result.violations
+            said = trace.write_violation(request, model, violations, outcome.examples[0])
         else:
             said = trace.write_walk(request, model, depth, seed)
         if not quiet:

@@ -114,7 +114,9 @@ def type_image(type_: Any) -> Any:
 def main(root: str) -> None:
     """Write an image, or what is wrong, for each scenario named on standard input."""
     sys.path.insert(0, root)
-    parts = "highwater." if Path(root, "highwater").is_dir() else ""  # older revisions: packages of their own
+    # In older revisions of this repository the parts were packages of their own.
+    alone = Path(root, "model", "language").is_dir() and not Path(root, "highwater").is_dir()
+    parts = "" if alone else "highwater."
     scenarios = import_module(f"{parts}checker.scenarios")
     request = import_module(f"{parts}checker.request")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from highwater.checker.native.layout import Layout
+from highwater.checker.native.order import operands
 from highwater.model.language.graph import BOOL, Node
 
 INTRINSICS = """
@@ -128,16 +129,25 @@ class Scope:
     def values(self, nodes: Iterable[Node]) -> list[str]:
         """The names of these nodes' values, computed where they are not at hand."""
         nodes = list(nodes)
-        pending = [n for n in nodes if self._find(n) is None]
-        seen: dict[int, Node] = {}
-        while pending:
-            node = pending.pop()
-            if node.id not in seen:
-                seen[node.id] = node
-                pending += (a for a in node.args if self._find(a) is None)
-        for key in sorted(seen):
-            self._names[key] = self._emit(seen[key])
+        for node in nodes:
+            self._compute(node)
         return [self._name(n) for n in nodes]
+
+    def _compute(self, node: Node) -> None:
+        """Code for a node and what it is made of, each where it is first needed."""
+        if self._find(node) is not None:
+            return
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            if top.id in self._names:
+                stack.pop()
+                continue
+            missing = [a for a in operands(top) if self._find(a) is None]
+            if missing:
+                stack += reversed(missing)
+            else:
+                self._names[stack.pop().id] = self._emit(top)
 
     def value(self, node: Node) -> str:
         """The name of one node's value."""
@@ -152,7 +162,7 @@ class Scope:
         f = self._function
         if node.op == "input":
             return self._unpack(node)
-        args = [self._name(a) for a in node.args]
+        args = [self._name(a) for a in operands(node)]
         if node.op in _OPERATIONS:
             return f.op(_OPERATIONS[node.op].format(*args))
         kind = "i1" if node.args[-1].sort == BOOL else "i64"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
+from highwater.checker.native import cache
 from highwater.checker.native.ir import INTRINSICS
-
-_ready = False
 
 
 class Effort(Enum):
@@ -22,31 +25,48 @@ class Effort(Enum):
     """Compiles in less than half of the time; runs nearly as fast, as the text has no detours to begin with."""
     FULL = (2, 2)
 
+    def at_least(self) -> list[Effort]:
+        """This one and those above it, from the greatest on."""
+        return [effort for effort in reversed(Effort) if effort.value >= self.value]
 
-def _initialise() -> None:
-    global _ready
-    if not _ready:
+
+@dataclass(frozen=True)
+class Processor:
+    """What code is made for. Code of one processor may not run on another, or worse, run and be wrong."""
+
+    triple: str
+    name: str
+    features: str
+
+    @classmethod
+    @functools.cache
+    def host(cls) -> Processor:
+        """The one that this process runs on."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        _ready = True
+        return cls(
+            llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        )
+
+    def target(self, level: int) -> Any:
+        """LLVM's code generator for it, at a level."""
+        found = llvm.Target.from_triple(self.triple)
+        return found.create_target_machine(cpu=self.name, features=self.features, opt=level)
 
 
 class Machine:
-    """Compiled code for this processor. Functions take and give 64-bit integers and release Python's lock."""
+    """Compiled code for this processor. Functions take and give 64-bit integers and release Python's lock.
+
+    What was compiled before, in whatever process, is taken from the cache: with so much ``effort``, or more.
+    ``effort`` then says with how much it was.
+    """
 
     def __init__(self, text: str, effort: Effort = Effort.USUAL) -> None:
-        _initialise()
-        passes, code = effort.value
-        target = llvm.Target.from_default_triple().create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=code
-        )
-        module = llvm.parse_assembly(INTRINSICS + text)
-        options = llvm.create_pipeline_tuning_options(speed_level=passes)
-        options.loop_vectorization = False
-        options.slp_vectorization = False
-        builder = llvm.create_pass_builder(target, options)
-        builder.getModulePassManager().run(module, builder)
-        self._engine = llvm.create_mcjit_compiler(module, target)
+        processor, whole = Processor.host(), INTRINSICS + text
+        self.effort, code = _kept(whole, processor, effort) or _made(whole, processor, effort)
+        # An engine has to have a module; this one is empty.
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), processor.target(0))
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
 
     def function(self, name: str, arguments: int, result: bool = False) -> Any:
@@ -54,3 +74,51 @@ class Machine:
         address = self._engine.get_function_address(name)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64 if result else None, *[ctypes.c_int64] * arguments)
         return kind(address)
+
+
+def key(text: str, processor: Processor, effort: Effort) -> bytes:
+    """What names the code of a text in the cache: all that it depends on."""
+    digest = hashlib.sha256()
+    for part in (
+        f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}",
+        repr(processor),
+        repr((effort, _TUNING)),
+        text,
+    ):
+        content = part.encode()
+        digest.update(b"%d:" % len(content) + content)
+    return digest.digest()
+
+
+_TUNING = {"loop_vectorization": False, "slp_vectorization": False}
+"""Settings of LLVM's passes beside their level."""
+
+
+def _kept(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
+    """The best code of a text in the cache that was made with so much effort, and with how much it was."""
+    place = cache.chosen()
+    if place is not None:
+        for better in effort.at_least():
+            code = place.get(key(text, processor, better))
+            if code is not None:
+                return better, code
+    return None
+
+
+def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes]:
+    """The code of a text, compiled, and put into the cache."""
+    passes, level = effort.value
+    target, module = processor.target(level), llvm.parse_assembly(text)
+    options = llvm.create_pipeline_tuning_options(speed_level=passes)
+    for name, value in _TUNING.items():
+        setattr(options, name, value)
+    builder = llvm.create_pass_builder(target, options)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = target.emit_object(module)
+    place = cache.chosen()
+    if place is not None:
+        place.put(key(text, processor, effort), code)
+    return effort, code
+
+
+__all__ = ["Effort", "Machine", "Processor", "key"]

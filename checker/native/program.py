@@ -61,7 +61,7 @@ class Compiled:
     def _compile(self, effort: Effort) -> None:
         # The ones before stay: somebody may hold a function of theirs.
         self._machines.append(Machine(self.text, effort))
-        self.effort = effort
+        self.effort = self._machines[-1].effort
         self.bind(self._machines[-1])
 
     def bind(self, machine: Machine) -> None:

@@ -20,7 +20,8 @@ def package(directory: Path) -> Path:
     """Write ``highwater.zip`` into a directory; Python imports from it as it stands."""
     path = directory / "highwater.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(highwater.__file__, "highwater/__init__.py")
+        for file in sorted(ROOT.glob("*.py")):
+            archive.write(file, f"highwater/{file.name}")
         for name in PARTS:
             for file in sorted((ROOT / name).rglob("*.py")):
                 archive.write(file, f"highwater/{file.relative_to(ROOT).as_posix()}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.model.language import (
+from highwater.language import (
     Array,
     Index,
     Int,

@@ -36,7 +36,7 @@ def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
     )
 
 
-@always_eventually("1166, promise", fair=_FETCHING)
+@always_eventually("P2", fair=_FETCHING)
 def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
     """Again and again every replica knows the HWM of the leader that it follows, where both have version 18.
 
@@ -57,7 +57,7 @@ def hwm_comes_with_the_timer(m: Quorum, s: State) -> Truth:
     return _all_know(m, s, _every_pair)
 
 
-@always_eventually("KRaft", fair=_FETCHING + _LEARNING + _TIMER)
+@always_eventually("595.5, 595.7", fair=_FETCHING + _LEARNING + _TIMER)
 def what_a_leader_has_is_committed(m: Quorum, s: State) -> Truth:
     """The latest leader commits all that it has, and everyone comes to know it, once they have learned of it."""
     return all_of(

@@ -19,7 +19,7 @@ def both_support(m: Quorum, f: Number, leader: Number) -> bool:
     return not m.is_older(f) and not m.is_older(leader)
 
 
-@invariant("KRaft")
+@invariant("595.5, 595.7")
 def leader_holds_what_is_committed(m: Quorum, s: State) -> Truth:
     """The leader of the latest epoch has every committed record.
 
@@ -36,7 +36,7 @@ def leader_holds_what_is_committed(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("KRaft")
+@invariant("595.4")
 def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
     """A majority of the voters holds every committed record: whoever is elected has one of them behind it."""
     return all_of(
@@ -48,7 +48,7 @@ def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("KRaft")
+@invariant("595.6")
 def hwm_is_committed(m: Quorum, s: State) -> Truth:
     """What is below a member's HWM is committed, and it has it: its state machine applies these records."""
     return all_of(
@@ -60,7 +60,7 @@ def hwm_is_committed(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("KRaft")
+@invariant("595.2")
 def logs_match(m: Quorum, s: State) -> Truth:
     """Two logs with a record of one epoch at an offset have the same records before it."""
     return all_of(
@@ -76,7 +76,7 @@ def logs_match(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("KRaft")
+@invariant("595.7")
 def one_leader_an_epoch(m: Quorum, s: State) -> Truth:
     """No two members take themselves for the leader of one epoch."""
     return all_of(
@@ -87,7 +87,7 @@ def one_leader_an_epoch(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("KRaft")
+@invariant("595.5")
 def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
     """A member that knows an HWM knows none less than it has known since it started.
 
@@ -100,7 +100,7 @@ def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("KRaft")
+@invariant("595.5")
 def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
     """A leader that knows an HWM has it past every record of earlier epochs that is committed.
 
@@ -119,7 +119,7 @@ def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("KRaft")
+@invariant("595.2")
 def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
     """No answer makes a member truncate below its HWM; it would stop with an error."""
     return all_of(

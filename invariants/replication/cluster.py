@@ -17,7 +17,7 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
     return all_of((s.committed.length <= o) | log_rules.same_record(log, s.committed, o) for o in m.offsets)
 
 
-@invariant("KIP-966, promise")
+@invariant("P1")
 def leader_completeness(m: Replication, s: State) -> Truth:
     """The leader that the controller chose holds every committed record.
 
@@ -32,7 +32,7 @@ def leader_completeness(m: Replication, s: State) -> Truth:
     )
 
 
-@invariant("KIP-966, promise")
+@invariant("P1")
 def electable_completeness(m: Replication, s: State) -> Truth:
     """Every ISR and ELR member that runs holds every committed record.
 
@@ -51,7 +51,7 @@ def electable_completeness(m: Replication, s: State) -> Truth:
     )
 
 
-@invariant("KIP-966, promise")
+@invariant("P1")
 def committed_records_survive(m: Replication, s: State) -> Truth:
     """Every committed record is still in some replica's log.
 
@@ -66,7 +66,7 @@ def committed_records_survive(m: Replication, s: State) -> Truth:
     )
 
 
-@invariant("KIP-966, promise")
+@invariant("P1")
 def acknowledged_records_survive(m: Replication, s: State) -> Truth:
     """A record that was acknowledged to an acks=all producer is in the log of the leader that serves it."""
     return all_of(
@@ -196,7 +196,7 @@ def elr_is_made_of_replicas(m: Replication, s: State) -> Truth:
     return (s.partition.isr <= replicas) & implies(~s.partition.elr.is_empty, s.partition.elr <= replicas)
 
 
-@invariant("KIP-966")
+@invariant("966.1, 966.6")
 def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth:
     """While a leader's HWM may advance, it waits for everyone who can be elected.
 

@@ -108,7 +108,7 @@ def leader_epoch_behind_partition_epoch(m: Controller, s: State) -> Truth:
     return s.partition.leader_epoch <= s.partition.partition_epoch
 
 
-@invariant("KIP-704")
+@invariant("704.2")
 def recovering_leader_is_alone(m: Controller, s: State) -> Truth:
     """While a leader recovers from an unclean election, nobody else is in the ISR."""
     recovering = s.partition.leader_recovery_state == LeaderRecoveryState.RECOVERING

@@ -28,13 +28,13 @@ _RETURN = weak("finish_shutdown") + _START + weak("unfence_broker")
 _RECOVER = weak("send_log_info", "take_log_info") + weak("finish_recovery", by=[])
 
 
-@always_eventually("Liveness", fair=_START)
+@always_eventually("631.1", fair=_START)
 def brokers_run(m: Replication, s: State) -> Truth:
     """A broker that is down runs again: its session ends, and it is started."""
     return all_of(m.is_up(s.brokers[b]) for b in m.broker)
 
 
-@always_eventually("Liveness", fair=weak("unfence_broker"))
+@always_eventually("631.2", fair=weak("unfence_broker"))
 def running_brokers_are_unfenced(m: Replication, s: State) -> Truth:
     """A broker that runs, and is not shutting down, is unfenced by a heartbeat."""
     return all_of(implies(s.brokers[b].status == "RUNNING", ~s.registrations[b].fenced) for b in m.broker)

@@ -12,7 +12,7 @@ from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
-@invariant("966.13, KIP-704")
+@invariant("966.13, 704.1")
 def leader_elected_cleanly(m: Controller, s: State) -> Truth:
     """The leader was elected from the ISR or the ELR.
 

@@ -29,6 +29,7 @@ from highwater.model.language.protocol import (
     action,
     invariant,
 )
+from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.tracing import State, implies, require, under
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
 from highwater.model.language.values import (
@@ -53,8 +54,8 @@ from highwater.model.language.values import (
 __all__ = [
     "Action", "Array", "ArrayValue", "Bool", "Budgets", "Checks", "Drawing", "Enum", "Index", "Int", "Invariant",
     "Lane", "LanguageError", "Liveness", "Message", "Model", "Number", "Only", "Option", "OptionValue", "Parameter",
-    "Profile", "Protocol", "Rule", "Seq", "SeqValue", "Set", "SetValue", "State", "Struct", "StructValue", "Truth",
-    "action", "all_of", "always_eventually", "any_of", "as_bool", "cases", "either", "eventually", "greatest",
-    "implies", "invariant", "leads_to", "least", "require", "size", "spend", "strong", "total", "under", "weak",
-    "where",
+    "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue", "State", "Struct",
+    "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool", "cases", "either",
+    "eventually", "greatest", "implies", "invariant", "leads_to", "least", "require", "size", "spend", "strong",
+    "total", "under", "weak", "where",
 ]  # fmt: skip

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from highwater.errors import HighwaterError
 
 _HERE = str(Path(__file__).parent)
 
 
-class LanguageError(Exception):
+class LanguageError(HighwaterError):
     """A protocol, scenario or property that the language does not accept.
 
     The message says what is wrong and what to write instead; ``place`` is ``file:line`` in the
@@ -21,14 +26,25 @@ class LanguageError(Exception):
 
 
 def place() -> str | None:
-    """Where the protocol called the language: the nearest frame outside this package, as ``file:line``."""
+    """Where the protocol called the language, as ``file:line``, the file as a person at the prompt would name it."""
+    return shortened(full_place())
+
+
+def full_place() -> str | None:
+    """Where the protocol called the language: the nearest frame outside this package, with the file's whole path."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_HERE, "<")) and "/contextlib.py" not in name:
-            return f"{_short(name)}:{frame.f_lineno}"
+            return f"{name}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def place_of(function: Callable[..., Any]) -> str | None:
+    """Where a function is defined, decorators included, with the file's whole path; None where that is not known."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def fail(message: str) -> LanguageError:
@@ -36,9 +52,13 @@ def fail(message: str) -> LanguageError:
     return LanguageError(message, place())
 
 
-def _short(filename: str) -> str:
+def shortened(place: str | None) -> str | None:
+    """A place with its file relative to the working directory, or cut to its last names."""
+    if place is None:
+        return None
+    filename, _, line = place.rpartition(":")
     path = Path(filename)
     try:
-        return str(path.relative_to(Path.cwd()))
+        return f"{path.relative_to(Path.cwd())}:{line}"
     except ValueError:
-        return "/".join(path.parts[-3:]) if len(path.parts) > 3 else filename
+        return f"{'/'.join(path.parts[-3:]) if len(path.parts) > 3 else filename}:{line}"

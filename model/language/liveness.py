@@ -180,6 +180,7 @@ class TracedLiveness:
 
 def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
     """A liveness property on a model. LanguageError where it does more than look, or names what there is not."""
+    model.protocol.check_sources([liveness])
     returned = _look(model, liveness.name, liveness.function)
     if liveness.kind is Kind.LEADS_TO:
         if not isinstance(returned, tuple) or len(returned) != 2:

@@ -138,6 +138,7 @@ class Model:
 
     def trace_invariant(self, invariant: Invariant) -> Property:
         """An invariant on this model's state. LanguageError where it does more than look."""
+        self.protocol.check_sources([invariant])
         with tracing(self.protocol.on) as trace:
             result = invariant.function(self.protocol, State(self.protocol.state, self.inputs))
             node = values.as_bool(result).node

@@ -9,14 +9,15 @@ on symbolic values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.drawing import Drawing
-from highwater.model.language.errors import LanguageError
+from highwater.model.language.errors import LanguageError, full_place, place_of
 from highwater.model.language.liveness import Liveness
+from highwater.model.language.rulebook import check_source
 from highwater.model.language.types import Struct
 
 
@@ -32,10 +33,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the protocol as a switch: its number in the catalogue of rules, or its KIP, and its sentence."""
+    """A rule of the protocol as a switch: its number in the rulebook, or where else it comes from, and its sentence.
+
+    ``place`` is where it is stated: the whole path, and the line.
+    """
 
     source: str
     sentence: str
+    place: str | None = field(default_factory=full_place, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,8 @@ class Action:
     """A step of the protocol.
 
     ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: a type, or an
-    iterable of values. ``rule`` is the switch without which the action does not exist, ``source`` its rule
-    number or KIP, ``says`` a sentence with the parameters in braces, for traces.
+    iterable of values. ``rule`` is the switch without which the action does not exist, ``source`` the numbers of
+    its rules, ``says`` a sentence with the parameters in braces, for traces.
     """
 
     name: str
@@ -126,6 +131,29 @@ class Protocol:
     """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
     drawing: ClassVar[Drawing | None] = None
     """How runs are drawn, where the protocol says."""
+    rulebook: ClassVar[Mapping[str, object] | None] = None
+    """What is known by the numbers that sources name (``highwater.model.language.rulebook.Rulebook``); None: any
+    source will do. Rules, actions and properties that name another number are refused where the class is defined."""
+
+    def __init_subclass__(cls, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        for name, rule in cls.rules.items():
+            check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
+        for action in cls.actions():
+            check_source(
+                cls.rulebook,
+                action.source,
+                f"action {action.name} of {cls.__name__}",
+                place_of(action.function),
+            )
+        cls.check_sources((*cls.invariants, *cls.liveness))
+
+    @classmethod
+    def check_sources(cls, properties: Iterable[Invariant | Liveness]) -> None:
+        """LanguageError, with the place, where one of these names a number that is not in the class's rulebook."""
+        for stated in properties:
+            what = f"property {stated.name} of {cls.__name__}"
+            check_source(cls.rulebook, stated.source, what, place_of(stated.function))
 
     def __init__(
         self, parameters: Mapping[str, int] | None = None, rules: Iterable[str] | None = None

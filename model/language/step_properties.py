@@ -8,9 +8,10 @@ from typing import Any
 
 from highwater.model.language import values
 from highwater.model.language.docstrings import first_paragraph
-from highwater.model.language.errors import LanguageError
+from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.protocol import Protocol
+from highwater.model.language.rulebook import check_source
 from highwater.model.language.tracing import State, tracing
 
 
@@ -29,6 +30,8 @@ class StepProperty:
 
     def trace(self, protocol: Protocol, before: Sequence[Node], after: Sequence[Node]) -> Node:
         """The property as a node, over the scalars of both states."""
+        what = f"property {self.name} of {type(protocol).__name__}"
+        check_source(protocol.rulebook, self.source, what, place_of(self.function))
         with tracing(protocol.on) as trace:
             states = State(protocol.state, list(before)), State(protocol.state, list(after))
             node = values.as_bool(self.function(protocol, *states)).node

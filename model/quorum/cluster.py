@@ -35,6 +35,7 @@ from highwater.model.language import (
     Truth,
 )
 from highwater.model.quorum.rules import PROFILES, RULES
+from highwater.model.rulebook import RULEBOOK
 
 UNKNOWN = -1
 """1166.1. The HWM of who knows none, in memory and in a fetch."""
@@ -54,6 +55,7 @@ BUDGETS = Budgets(
 class Cluster(Protocol):
     """Types, initial states and the words that all parts of the protocol share."""
 
+    rulebook = RULEBOOK
     parameters = {
         "voters": Parameter(3, 1, 5, "members that elect and count for the HWM; member 0 leads first"),
         "observers": Parameter(

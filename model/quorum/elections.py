@@ -23,7 +23,7 @@ from highwater.model.quorum.leadership import settle
 
 
 @action(
-    "KRaft",
+    "595.7",
     says="member {candidate} is elected leader by the members {electorate}",
     candidate="voter",
     electorate="electorates",
@@ -63,7 +63,7 @@ def is_up_to_date(candidate: StructValue, voter: StructValue) -> Truth:
     return theirs.is_empty | (~ours.is_empty & (later | same))
 
 
-@action("KRaft", says="member {m} learns who leads in epoch {epoch}", m="member", epoch="epoch")
+@action("595.7", says="member {m} learns who leads in epoch {epoch}", m="member", epoch="epoch")
 def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     """By BeginQuorumEpoch, or by the answer of a member that knows.
 
@@ -77,7 +77,7 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     drop_parked(q, s, m)
 
 
-@action("faults", says="member {m} restarts", m="member")
+@action("F2", says="member {m} restarts", m="member")
 def restart(q: Cluster, s: State, m: Number) -> None:
     """It has its log and its epoch, knows no HWM and no leader, and leads no more. Its connections are gone.
 

@@ -28,7 +28,7 @@ from highwater.model.quorum.leadership import answer, complete_parked, respond, 
 from highwater.model.replication import logs
 
 
-@action("KRaft, 1166.1", says="member {f} sends a fetch", f="member")
+@action("595.1, 1166.1", says="member {f} sends a fetch", f="member")
 def send_fetch(q: Cluster, s: State, f: Number) -> None:
     """From its LEO, with its epoch, the epoch of its last record and its HWM.
 
@@ -65,7 +65,7 @@ def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
 
 
 @action(
-    "KRaft, 1166.2, 1166.3",
+    "595.4, 1166.2, 1166.3",
     says="leader {leader} takes the fetch of member {f}",
     leader="voter",
     f="member",
@@ -130,7 +130,7 @@ def can_use(q: Cluster, m: Number, member: StructValue, fetch: StructValue) -> T
     return q.leads(m, member) & under("fetch_epoch_check", fetch.epoch == member.epoch)
 
 
-@action("KRaft", says="the fetch of member {f} is refused", f="member")
+@action("595.1", says="the fetch of member {f} is refused", f="member")
 def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
     """It came to a member that does not lead, or not in its epoch.
 
@@ -170,7 +170,7 @@ def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
 # --- the member that asked ----------------------------------------------------------------------------------
 
 
-@action("KRaft", says="member {f} takes the answer to its fetch", f="member")
+@action("595.1, 595.2, 595.6", says="member {f} takes the answer to its fetch", f="member")
 def take_answer(q: Cluster, s: State, f: Number) -> None:
     """It appends the record or truncates its log, and takes over the HWM.
 
@@ -190,7 +190,7 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
     s.next.responses[f] = None
 
 
-@action("faults", says="the fetch of member {f}, or its answer, is lost", f="member")
+@action("F1", says="the fetch of member {f}, or its answer, is lost", f="member")
 def lose_fetch(q: Cluster, s: State, f: Number) -> None:
     """The connection breaks; a fetch that is parked is lost with it.
 

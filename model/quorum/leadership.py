@@ -24,7 +24,7 @@ from highwater.model.quorum.cluster import UNKNOWN, Cluster
 from highwater.model.quorum.high_watermark import epoch_start, replicated_offset
 
 
-@action("KRaft", says="leader {leader} appends a record", leader="voter")
+@action("595.3", says="leader {leader} appends a record", leader="voter")
 def append(q: Cluster, s: State, leader: Number) -> None:
     """A record of the leader's epoch. What waits for records is answered.
 

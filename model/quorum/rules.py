@@ -29,42 +29,42 @@ _KIP_1166 = {
 
 _KRAFT = {
     # Fetching.
-    "fetch_epoch_check": Rule("KRaft", "A leader uses a fetch only when it carries the leader's own epoch."),
+    "fetch_epoch_check": Rule("595.1", "A leader uses a fetch only when it carries the leader's own epoch."),
     "fetch_response_check": Rule(
-        "KRaft", "A replica uses an answer to its fetch only in the epoch that it fetched in."
+        "595.1", "A replica uses an answer to its fetch only in the epoch that it fetched in."
     ),
     "divergence_check": Rule(
-        "KRaft", "A fetch finds where the replica's log leaves the leader's, and the replica truncates there."
+        "595.2", "A fetch finds where the replica's log leaves the leader's, and the replica truncates there."
     ),
     "records_complete": Rule(
-        "KRaft", "When the leader appends, it completes the fetches that wait for records."
+        "595.3", "When the leader appends, it completes the fetches that wait for records."
     ),
     "timer_answers_as_parked": Rule(
-        "Kafka trunk, 2024-10",
+        "K4",
         "A fetch that the park timer ends gets the answer that it would have had when it parked, with the HWM of "
         "that time. Off: with the HWM of now.",
     ),
     # The high watermark.
     "majority_commits": Rule(
-        "KRaft",
+        "595.4",
         "The leader's HWM goes as far as a majority of the voters has fetched. Off: as one other has.",
     ),
-    "observers_do_not_count": Rule("KRaft", "Only voters count for the HWM. Off: observers do as well."),
+    "observers_do_not_count": Rule("595.4", "Only voters count for the HWM. Off: observers do as well."),
     "own_epoch_commits": Rule(
-        "KRaft",
+        "595.5",
         "The HWM moves only past a record of the leader's own epoch: records of earlier ones follow it.",
     ),
     "new_leader_forgets_hwm": Rule(
-        "KRaft",
+        "595.5",
         "A new leader knows no HWM until it can commit in its epoch. Off: it goes on with the one that it had.",
     ),
-    "hwm_within_log": Rule("KRaft", "A replica's HWM is the lesser of the leader's and its own LEO."),
+    "hwm_within_log": Rule("595.6", "A replica's HWM is the lesser of the leader's and its own LEO."),
     # Elections.
-    "majority_elects": Rule("KRaft", "A candidate needs the votes of a majority. Off: its own is enough."),
+    "majority_elects": Rule("595.7", "A candidate needs the votes of a majority. Off: its own is enough."),
     "up_to_date_vote": Rule(
-        "KRaft", "A voter votes only for a candidate whose last epoch and LEO are not behind its own."
+        "595.7", "A voter votes only for a candidate whose last epoch and LEO are not behind its own."
     ),
-    "leader_change_record": Rule("KRaft", "A new leader appends a record of its epoch at once."),
+    "leader_change_record": Rule("595.5", "A new leader appends a record of its epoch at once."),
 }
 
 RULES = {**_KIP_1166, **_KRAFT}

@@ -43,6 +43,7 @@ from highwater.model.replication.controller.eligible_leader_replicas import effe
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
 from highwater.model.replication.controller.types import Terms
 from highwater.model.replication.rules import PROFILES, RULES
+from highwater.model.rulebook import RULEBOOK
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN STOPPED CRASHED")
 """A broker's process. STOPPED wrote its CleanShutdownFile after the flush (966.12); CRASHED did not."""
@@ -91,6 +92,7 @@ ELR_RULES = frozenset(
 class Cluster(Protocol):
     """Types, the initial state, and the words that all steps and properties share."""
 
+    rulebook = RULEBOOK
     parameters = {
         "brokers": Parameter(3, 2, 4, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 4, "replicas of the partition"),

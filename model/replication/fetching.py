@@ -47,7 +47,7 @@ def send_fetch(m: Cluster, s: State, f: Number) -> None:
         s.next.late_fetches[f] = where(old.is_some, old, s.late_fetches[f])
 
 
-@action("faults", says="a fetch that broker {f} sent before arrives late", f="broker")
+@action("F1", says="a fetch that broker {f} sent before arrives late", f="broker")
 def receive_late_fetch(m: Cluster, s: State, f: Number) -> None:
     """The sender has given it up, and has sent another one since, which has been answered.
 
@@ -110,14 +110,14 @@ def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, f
 
 
 def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> Truth:
-    """Whether a leader knows by its metadata that a former incarnation sent a fetch: what it had may be lost since."""
+    """K2. Whether a leader knows by its metadata that a former incarnation sent a fetch: it may have lost records since."""
     return m.on("stale_fetch_check") & (fetch.broker_epoch < leader.view.epochs[f])
 
 
 def note_fetch(m: Cluster, broker: StructValue, f: Number, fetch: StructValue) -> StructValue:
     """B4, 903.2. A leader that has heard of a follower: it holds all before the fetch offset, in this incarnation.
 
-    Kafka trunk, 2024-10: it counts as caught up from the fetch at the log end on; or from the second one on, as by then
+    K3: it counts as caught up from the fetch at the log end on; or from the second one on, as by then
     it may have been where the log ended at the first.
     """
     before = broker.followers[f]

@@ -128,7 +128,7 @@ def take_alter_answer(m: Cluster, s: State, leader: Number) -> None:
     settle(m, s, leader, after)
 
 
-@action("faults", says="broker {b}'s AlterPartition, or its answer, is lost", b="broker")
+@action("F1", says="broker {b}'s AlterPartition, or its answer, is lost", b="broker")
 def lose_alter_partition(m: Cluster, s: State, b: Number) -> None:
     """A fault.
 

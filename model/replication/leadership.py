@@ -95,7 +95,7 @@ def waits_for(m: Cluster, leader: StructValue) -> SetValue:
 
 
 def is_caught_up(leader: StructValue, f: Number) -> Truth:
-    """Kafka trunk, 2024-10. Whether a replica outside the ISR is about to join, so that the HWM waits for it.
+    """K3. Whether a replica outside the ISR is about to join, so that the HWM waits for it.
 
     Without that the HWM runs ahead of it for ever while records keep coming, and it never joins. Only who is eligible
     counts: a replica that cannot join must not hold up the others.

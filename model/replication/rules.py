@@ -14,7 +14,7 @@ RULES = {
         "B2", "A leader uses a fetch only when it carries the leader's own leader epoch."
     ),
     "stale_fetch_check": Rule(
-        "Kafka trunk, 2024-10",
+        "K2",
         "A leader does not use a fetch with a lower broker epoch than its view has for the sender: a former "
         "incarnation sent it.",
     ),
@@ -37,7 +37,7 @@ RULES = {
         "966.1", "It is the committed ISR that must have min ISR members. Off: the maximal ISR."
     ),
     "hwm_waits_for_caught_up": Rule(
-        "Kafka trunk, 2024-10",
+        "K3",
         "The HWM also waits for replicas outside the ISR that are eligible and caught up. Here who was once caught "
         "up stays so for the leader epoch: the lag time is never over.",
     ),

@@ -33,6 +33,7 @@ from highwater.model.language import (
     require,
     where,
 )
+from highwater.model.rulebook import RULEBOOK
 
 _KIP_320 = (
     "matching_tail",
@@ -49,6 +50,7 @@ class Truncation(Protocol):
     """Replication of one partition under LeaderAndIsr requests, with the truncation rule as a choice."""
 
     name = "truncation"
+    rulebook = RULEBOOK
     symmetric = ("replica",)
     parameters = {
         "replicas": Parameter(3, 1, 5, "brokers that replicate the partition"),
@@ -58,32 +60,32 @@ class Truncation(Protocol):
     }
     rules = {
         "leader_epoch_lookup": Rule(
-            "KIP-101",
+            "101.1",
             "A new follower truncates to where its last leader epoch ends on the leader, not to its HWM.",
         ),
         "matching_tail": Rule(
-            "KIP-279", "A new follower truncates to the end of the last record both logs share."
+            "279.1", "A new follower truncates to the end of the last record both logs share."
         ),
         "fenced_truncation": Rule(
-            "KIP-320, B2", "The truncation point is asked of a leader in the same epoch only."
+            "320.2", "The truncation point is asked of a leader in the same epoch only."
         ),
         "fenced_fetch": Rule(
-            "KIP-320, B2", "A leader uses a fetch only when its leader epoch is the leader's own."
+            "320.1, B2", "A leader uses a fetch only when its leader epoch is the leader's own."
         ),
         "fenced_high_watermark": Rule(
-            "KIP-320, B4", "The HWM counts only ISR members that fetch in this epoch."
+            "320.3, B4", "The HWM counts only ISR members that fetch in this epoch."
         ),
         "fenced_shrink": Rule(
-            "KIP-320, B2", "A replica that is not in the leader's epoch may be taken out of the ISR."
+            "320.4", "A replica that is not in the leader's epoch may be taken out of the ISR."
         ),
         "fenced_join": Rule(
-            "KIP-320, B5", "A follower joins the ISR only when it follows in the leader's epoch."
+            "320.4, B5", "A follower joins the ISR only when it follows in the leader's epoch."
         ),
         "join_at_epoch_start": Rule(
-            "KIP-320, B5", "No follower joins the ISR before the HWM has reached the leader's own epoch."
+            "320.5, B5", "No follower joins the ISR before the HWM has reached the leader's own epoch."
         ),
         "divergence_on_fetch": Rule(
-            "KIP-320, first try, B3",
+            "320.6, B3",
             "A follower truncates when a fetch finds its last record's epoch on the leader to differ, not before.",
         ),
     }

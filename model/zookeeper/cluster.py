@@ -33,6 +33,7 @@ from highwater.model.language import (
     Truth,
     where,
 )
+from highwater.model.rulebook import RULEBOOK
 from highwater.model.zookeeper.rules import PROFILES, RULES
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")
@@ -71,6 +72,7 @@ class Cluster(Protocol):
     }
     rules = RULES
     profiles = PROFILES
+    rulebook = RULEBOOK
 
     def define(self) -> Struct:
         """Size the types."""

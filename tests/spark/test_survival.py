@@ -217,7 +217,7 @@ def test_a_cluster_without_workers_is_one_line(tmp_path):
 
 def test_a_standalone_cluster_gets_the_package(tmp_path, counts, standalone, bare_python):
     absent = subprocess.run([bare_python, "-c", "import highwater"], capture_output=True, cwd=tmp_path)
-    assert b"No module named 'checker'" in absent.stderr
+    assert b"No module named 'highwater'" in absent.stderr
     file = tmp_path / "result.json"
     process = start(
         *LARGE,

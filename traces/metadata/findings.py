@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from highwater.model.language.protocol import Invariant
+from highwater.model.language.rulebook import numbers
+from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.actions import PROPERTIES
 from highwater.traces.observed import PartitionState
 from highwater.traces.report import Finding
 
 BY_NAME: dict[str, Invariant] = {p.name: p for p in PROPERTIES}
-
-BASE = "KIP-101, KIP-279, KIP-320"
-"""Where the base of the protocol (rules B1 to B8) is proposed."""
 
 _LOSS = "acknowledged records: a leader that lacks them makes the others truncate them"
 _STANDSTILL = "availability: nobody writes or reads until somebody else is elected"
@@ -41,14 +38,9 @@ _AT_RISK = {
 
 
 def kip(source: str) -> str:
-    """The proposal that a rule comes from: 966.6 is in KIP-966; B1 to B8 are the base."""
-    found = []
-    for part in source.split(","):
-        number = re.search(r"KIP-(\d+)|^\s*(\d+)\.", part)
-        name = f"KIP-{number.group(1) or number.group(2)}" if number else BASE
-        if name not in found:
-            found.append(name)
-    return ", ".join(found)
+    """The proposals that rules come from, as the rulebook has it: 966.6 is in KIP-966."""
+    cited = (proposal.name for number in numbers(source) for proposal in RULEBOOK.proposals(number))
+    return ", ".join(dict.fromkeys(cited))
 
 
 def finding(
@@ -75,4 +67,4 @@ def finding(
     )
 
 
-__all__ = ["BASE", "finding", "kip"]
+__all__ = ["finding", "kip"]

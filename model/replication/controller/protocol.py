@@ -46,12 +46,14 @@ from highwater.model.replication.controller import (
 )
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
+from highwater.model.rulebook import RULEBOOK
 
 
 class Controller(Protocol):
     """One partition in the eyes of the controller, under every history of its brokers and its operator."""
 
     name = "replication.controller"
+    rulebook = RULEBOOK
     parameters = {
         "brokers": Parameter(3, 1, 12, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 5, "replicas of the partition, at most as many as brokers"),

@@ -26,7 +26,7 @@ RULES = {
         "B8", "A proposed ISR has the leader in it and is made of replicas of the partition, each once."
     ),
     "recovery_state_check": Rule(
-        "KIP-704",
+        "704.2",
         "A leader that recovers is alone in the ISR, and a recovered one does not go back to recovering.",
     ),
     "ineligible_replica_check": Rule("841.2", "No fenced or shutting-down broker is taken into the ISR."),
@@ -44,7 +44,7 @@ RULES = {
         "966.5", "When a broker is unfenced, partitions without a leader elect one."
     ),
     "unclean_election_recovers": Rule(
-        "KIP-704", "A leader that was elected uncleanly is recovering until it says that it has recovered."
+        "704.1", "A leader that was elected uncleanly is recovering until it says that it has recovered."
     ),
     "unclean_recovery": Rule(
         "966.13, 966.14",
@@ -55,9 +55,7 @@ RULES = {
     "reassignment_bumps_leader_epoch": Rule(
         "B8", "A replica that leaves the partition ends the leader epoch."
     ),
-    "shrink_bumps_leader_epoch": Rule(
-        "metadata.version before 3.6", "A shrink of the ISR ends the leader epoch."
-    ),
+    "shrink_bumps_leader_epoch": Rule("K5", "A shrink of the ISR ends the leader epoch."),
     # Brokers.
     "live_session_check": Rule("B8", "A broker with a live session is not registered a second time."),
     "unclean_registration": Rule(
@@ -94,7 +92,7 @@ RULES = {
         "966.15", "The last known leader is elected once it is unfenced, not before."
     ),
     "last_known_leader_first": Rule(
-        "Kafka trunk, 2024-10", "The last known leader is tried before any other unclean election."
+        "K1", "The last known leader is tried before any other unclean election."
     ),
     # Reassignment.
     "reassignment_needs_min_isr": Rule(

@@ -1,0 +1,156 @@
+"""Machine code kept on disk, so that nothing is compiled twice.
+
+What lies there is not trusted: a directory or a file that somebody else owns or can write is not read, and a file says
+which key it is for and what the digest of its content is. One that is damaged, cut off or of another key is made anew.
+Any number of processes may use a directory: a file is written under another name and renamed. Nothing that goes wrong
+with the cache ends a command; it compiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+VARIABLE = "HIGHWATER_CACHE"
+"""The environment variable: a directory, or OFF."""
+OFF = "off"
+MOST_BYTES = 256 << 20
+"""What a directory may hold. The standard scenarios take a twentieth of it."""
+
+_FORMAT = b"highwater code 1\n"
+_DIGEST = hashlib.sha256().digest_size
+_NAME = re.compile(r"[0-9a-f]{64}\.code")
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.new")
+_HOUR = 3600
+
+
+class Cache:
+    """Contents by their keys in a directory, the least recently used of which go when they are too many."""
+
+    def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
+        self.directory, self._most = directory, most_bytes
+
+    def get(self, key: bytes) -> bytes | None:
+        """The content that was put under a key of 32 bytes; None where there is none that can be trusted."""
+        with suppress(OSError), self._open() as folder:
+            if folder is not None:
+                return self._read(folder, key)
+        return None
+
+    def put(self, key: bytes, content: bytes) -> None:
+        """Keep a content; where that cannot be, nothing is kept."""
+        with suppress(OSError):
+            self.directory.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                self.directory.mkdir(mode=0o700)
+            with self._open() as folder:
+                if folder is not None:
+                    self._write(folder, key, content)
+                    self._trim(folder)
+
+    @contextmanager
+    def _open(self) -> Iterator[int | None]:
+        """The directory, opened; None where others could have put something there."""
+        folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            trusted = _ours(os.fstat(folder))
+            if not trusted:
+                _refuse(self.directory)
+            yield folder if trusted else None
+        finally:
+            os.close(folder)
+
+    def _read(self, folder: int, key: bytes) -> bytes | None:
+        # Without waiting: it might be a pipe.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(_name(key), flags, dir_fd=folder), "rb") as file:
+            found = os.fstat(file.fileno())
+            if stat.S_ISREG(found.st_mode) and _ours(found) and found.st_size <= self._most:
+                head, content = file.read(len(_FORMAT) + 2 * _DIGEST), file.read()
+                if head == _head(key, content):
+                    os.utime(file.fileno())
+                    return content
+        os.unlink(_name(key), dir_fd=folder)
+        return None
+
+    def _write(self, folder: int, key: bytes, content: bytes) -> None:
+        unfinished = f".{secrets.token_hex(8)}.new"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            with open(os.open(unfinished, flags, 0o600, dir_fd=folder), "wb") as file:
+                file.write(_head(key, content))
+                file.write(content)
+            os.rename(unfinished, _name(key), src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(unfinished, dir_fd=folder)
+            raise
+
+    def _trim(self, folder: int) -> None:
+        """Remove what was used longest ago, down to three quarters, where there is too much; and what was given up."""
+        kept: list[tuple[float, int, str]] = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    if _NAME.fullmatch(entry.name):
+                        kept.append((found.st_mtime, found.st_size, entry.name))
+                    elif _UNFINISHED.fullmatch(entry.name) and found.st_mtime < time.time() - _HOUR:
+                        os.unlink(entry.name, dir_fd=folder)
+        total = sum(size for _, size, _ in kept)
+        if total <= self._most:
+            return
+        for _, size, name in sorted(kept):
+            if total <= self._most * 3 // 4:
+                break
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+            total -= size
+
+
+def chosen() -> Cache | None:
+    """The cache that the environment names, or the user's own; None where there is none."""
+    named = os.environ.get(VARIABLE, "")
+    if named == OFF:
+        return None
+    if named:
+        return Cache(Path(named).absolute())
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():
+        try:
+            base = Path.home() / ".cache"
+        except RuntimeError:  # nobody's home
+            return None
+    return Cache(base / "highwater")
+
+
+def _name(key: bytes) -> str:
+    return f"{key.hex()}.code"
+
+
+def _head(key: bytes, content: bytes) -> bytes:
+    """What stands before a content: whose it is, and its digest."""
+    return _FORMAT + key + hashlib.sha256(content).digest()
+
+
+def _ours(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _refuse(directory: Path) -> None:
+    """Say it once, and go on without, in the processes that this one starts too."""
+    if os.environ.get(VARIABLE) != OFF:
+        os.environ[VARIABLE] = OFF
+        said = f"highwater: {directory}: not used as a cache of code, as it is not this user's alone"
+        print(said, file=sys.stderr, flush=True)
+
+
+__all__ = ["MOST_BYTES", "OFF", "VARIABLE", "Cache", "chosen"]

@@ -1,0 +1,130 @@
+"""Where a number stands in texts: functions whose docstring names it, entries of galleries, tests.
+
+Galleries and tests are there only in a source tree; from an installed package nothing is said of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from highwater import checker
+from highwater.model.language.rulebook import numbers
+
+ROOT = Path(checker.__file__).resolve().parent.parent
+"""Where the folders model, invariants, checker and traces lie: the source tree, or the installed package."""
+
+FOLDERS = ("model", "invariants", "traces")
+
+Entry = dict[str, Any]
+
+
+def at(place: str | None) -> str | None:
+    """A place as ``model/…/file.py:line``, from wherever it was seen."""
+    if place is None:
+        return None
+    file, _, line = place.rpartition(":")
+    path = Path(file).resolve()
+    return f"{path.relative_to(ROOT).as_posix()}:{line}" if path.is_relative_to(ROOT) else place
+
+
+def names_number(text: str, number: str) -> bool:
+    """Whether a text names this number, and not another one that it is a part of."""
+    return re.search(rf"(?<![\w.\-/]){re.escape(number)}(?!\w|\.\d|-\w)", text) is not None
+
+
+def functions(number: str) -> list[Entry]:
+    """Functions and classes whose docstring names the number, those that begin with it first (``states``).
+
+    Actions and properties are not among them: their source says what they are about.
+    """
+    found = []
+    for path, text in _texts(FOLDERS):
+        if names_number(text, number):
+            found += [
+                {
+                    "name": name,
+                    "place": f"{path}:{line}",
+                    "states": number in numbers(meaning.partition(". ")[0]),
+                    "meaning": meaning,
+                }
+                for name, line, meaning in _documented(text)
+                if names_number(meaning, number)
+            ]
+    return sorted(found, key=lambda entry: not entry["states"])
+
+
+@cache
+def _texts(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "language" not in path.parts
+    )
+
+
+@cache
+def _documented(text: str) -> tuple[tuple[str, int, str], ...]:
+    """Name, line and docstring of every function without a marking decorator, and of every class."""
+    return tuple(_docstrings(ast.parse(text).body, ""))
+
+
+def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, str]]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            said = " ".join((ast.get_docstring(node) or "").split())
+            if said and not any(isinstance(d, ast.Call) for d in node.decorator_list):
+                yield f"{within}{node.name}", node.lineno, said
+            yield from _docstrings(
+                node.body, f"{within}{node.name}." if isinstance(node, ast.ClassDef) else within
+            )
+
+
+def gallery(number: str, scenarios: Collection[str]) -> list[Entry]:
+    """Entries of the galleries in docs/ that name the number, or are about one of these scenarios."""
+    stems = {name.rpartition("/")[2].removeprefix("defect-") for name in scenarios}
+    return [
+        {"name": anchor, "page": page}
+        for page, anchor, text in _galleries()
+        if anchor in stems or names_number(text, number)
+    ]
+
+
+@cache
+def _galleries() -> tuple[tuple[str, str, str], ...]:
+    """Page, anchor and text of each entry."""
+    found = []
+    for path in sorted((ROOT / "docs").glob("*gallery.md")):
+        parts = re.split(r"^### (\S+)$", path.read_text(encoding="utf-8"), flags=re.M)
+        texts = (re.split(r"^## ", t, maxsplit=1, flags=re.M)[0] for t in parts[2::2])
+        found += [
+            (f"docs/{path.name}", anchor, text) for anchor, text in zip(parts[1::2], texts, strict=True)
+        ]
+    return tuple(found)
+
+
+def tests(number: str, words: Collection[str]) -> list[Entry]:
+    """Tests that name the number, or one of these names of switches, actions and properties; each file once."""
+    found = []
+    for path, text in _tests():
+        named = [w for w in dict.fromkeys(words) if re.search(rf"\b{re.escape(w)}\b", text)]
+        if named or names_number(text, number):
+            found.append({"name": path, "names": [*([number] if names_number(text, number) else []), *named]})
+    return found
+
+
+@cache
+def _tests() -> tuple[tuple[str, str], ...]:
+    folder = ROOT / "tests"
+    if not (ROOT / "pyproject.toml").is_file() or not folder.is_dir():
+        return ()
+    paths = sorted(folder.rglob("test_*.py"))
+    return tuple((p.relative_to(ROOT).as_posix(), p.read_text(encoding="utf-8")) for p in paths)
+
+
+__all__ = ["ROOT", "at", "functions", "gallery", "names_number", "tests"]

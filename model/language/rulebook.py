@@ -1,0 +1,209 @@
+"""A rulebook: what stands behind the rule numbers that a protocol names, read from a TOML file.
+
+A protocol that has one (``Protocol.rulebook``) may name only numbers that are in it. Its form is that of
+``model/rulebook.toml``: ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of their numbers,
+and ``[[rules]]`` with number, title, statement and reason.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from highwater.model.language.errors import LanguageError, shortened
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A text that rules come from."""
+
+    name: str
+    title: str
+    link: str
+
+
+@dataclass(frozen=True)
+class Family:
+    """The rules whose numbers begin alike: those of one proposal, or of one kind."""
+
+    prefix: str
+    title: str
+    about: str
+    proposals: tuple[str, ...] = ()
+
+    def has(self, number: str) -> bool:
+        """Whether a number is one of this family: ``966.4`` of ``966``, ``B4`` of ``B``."""
+        return (
+            re.fullmatch(re.escape(self.prefix) + (r"\.\d+" if self.prefix.isdigit() else r"\d+"), number)
+            is not None
+        )
+
+
+@dataclass(frozen=True)
+class NumberedRule:
+    """A rule of the book: what it states, why, and where it comes from.
+
+    ``proposal`` names what it comes from (empty: what its family comes from), ``section`` where in the first of them,
+    ``quote`` are its own words. ``beyond`` says what of the rule is beyond the proposal's letter, "" where nothing is.
+    """
+
+    number: str
+    title: str
+    states: str
+    why: str
+    proposal: tuple[str, ...] = ()
+    section: str = ""
+    quote: str = ""
+    beyond: str = ""
+
+
+@dataclass(frozen=True)
+class _Content:
+    proposals: Mapping[str, Proposal]
+    families: tuple[Family, ...]
+    rules: Mapping[str, NumberedRule]
+
+
+class Rulebook(Mapping[str, NumberedRule]):
+    """Number to rule, in the order of a TOML file, which is read when it is first asked.
+
+    Raises LanguageError, then, where the file is not what a rulebook looks like: what is there twice, is not there, is
+    empty, or is not known.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def _content(self) -> _Content:
+        try:
+            plain = tomllib.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+            raise self._wrong(str(wrong)) from None
+        unknown = set(plain) - {"proposals", "families", "rules"}
+        if unknown:
+            raise self._wrong(f"a rulebook has proposals, families and rules, not {_listed(unknown)}")
+        named = plain.get("proposals", {})
+        if not isinstance(named, dict):
+            raise self._wrong("[proposals.NAME] are tables")
+        proposals = {n: self._read(Proposal, f"proposal {n}", entry, name=n) for n, entry in named.items()}
+        families = [
+            self._read(Family, f"family {i}", e) for i, e in enumerate(self._tables(plain, "families"), 1)
+        ]
+        rules: dict[str, NumberedRule] = {}
+        for i, entry in enumerate(self._tables(plain, "rules"), 1):
+            rule = self._read(NumberedRule, f"rule {i}", entry)
+            if rule.number in rules:
+                raise self._wrong(f"rule {rule.number} is there twice")
+            if sum(f.has(rule.number) for f in families) != 1:
+                raise self._wrong(f"rule {rule.number} is of no family, or of several")
+            rules[rule.number] = rule
+        for what, cited in (
+            *((f"family {f.prefix}", f.proposals) for f in families),
+            *((f"rule {r.number}", r.proposal) for r in rules.values()),
+        ):
+            for name in cited:
+                if name not in proposals:
+                    raise self._wrong(f"{what} comes from {name!r}, which is not in [proposals]")
+        return _Content(proposals, tuple(families), rules)
+
+    def _tables(self, plain: Mapping[str, Any], key: str) -> list[Any]:
+        tables = plain.get(key, [])
+        if not isinstance(tables, list):
+            raise self._wrong(f"[[{key}]] is a list of tables")
+        return tables
+
+    def _read(self, kind: type[_T], what: str, plain: Any, **given: Any) -> _T:
+        """A table as a dataclass of texts and lists of texts; white space in texts is one space."""
+        if not isinstance(plain, dict):
+            raise self._wrong(f"{what} is a table")
+        what = f"rule {plain['number']}" if isinstance(plain.get("number"), str) else what
+        known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+        settable = set(known) - set(given)
+        for key, value in plain.items():
+            if key not in settable:
+                raise self._wrong(f"{what} has {key!r}; it can have {_listed(settable)}")
+            texts = known[key].type == "str"
+            if not (isinstance(value, str) if texts else _is_list_of_texts(value)):
+                raise self._wrong(f"{key} of {what} is {'a text' if texts else 'a list of texts'}")
+            given[key] = " ".join(value.split()) if texts else tuple(value)
+        for key, known_field in known.items():
+            if known_field.default is MISSING and not given.get(key):
+                raise self._wrong(f"{what} has no {key}")
+        return kind(**given)
+
+    def _wrong(self, message: str) -> LanguageError:
+        return LanguageError(message, str(self.path))
+
+    def __getitem__(self, number: str) -> NumberedRule:
+        return self._content.rules[number]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._content.rules)
+
+    def __len__(self) -> int:
+        return len(self._content.rules)
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """The families, in the order of the file."""
+        return self._content.families
+
+    def family(self, number: str) -> Family:
+        """The family of a rule."""
+        return next(f for f in self.families if f.has(number))
+
+    def of(self, family: Family) -> list[NumberedRule]:
+        """The rules of a family, in the order of the file."""
+        return [rule for rule in self.values() if family.has(rule.number)]
+
+    @property
+    def cited(self) -> Mapping[str, Proposal]:
+        """What the rules come from, by name."""
+        return self._content.proposals
+
+    def proposals(self, number: str) -> list[Proposal]:
+        """What a rule comes from; empty where it is of nobody's proposing."""
+        names = self[number].proposal or self.family(number).proposals
+        return [self._content.proposals[name] for name in names]
+
+
+def numbers(source: str) -> list[str]:
+    """The numbers that a source names: ``"B4, 966.6"`` has two."""
+    return [part.strip() for part in source.split(",") if part.strip()]
+
+
+def check_source(book: Mapping[str, object] | None, source: str, what: str, place: str | None) -> None:
+    """LanguageError, with the place, where a source names what is not in the book; without a book anything goes.
+
+    ``what`` is what names it, ``place`` where, with the whole path of the file.
+    """
+    if book is None:
+        return
+    for number in numbers(source):
+        if number not in book:
+            import difflib
+
+            near = difflib.get_close_matches(number, list(book), n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise LanguageError(
+                f"{what} names {number!r}, which is not in the rulebook{meant}", shortened(place)
+            )
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+__all__ = ["Family", "NumberedRule", "Proposal", "Rulebook", "check_source", "numbers"]

@@ -1,0 +1,13 @@
+"""The rulebook of the protocols here: every rule by its number, with its reason and the proposal it comes from.
+
+What it says is in ``rulebook.toml``. ``highwater show 966.4`` tells a rule with all that goes with it.
+"""
+
+from pathlib import Path
+
+from highwater.model.language.rulebook import Rulebook
+
+RULEBOOK = Rulebook(Path(__file__).with_name("rulebook.toml"))
+"""Number to rule; read when it is first asked."""
+
+__all__ = ["RULEBOOK"]

@@ -1,0 +1,109 @@
+"""``import highwater``: what is public, what it costs, and that the page on it and the README tell the truth."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import highwater as package
+from highwater.checker.status import Status
+from highwater.model import language, truncation
+from tests.checker.conftest import ROOT
+from tests.checker.schema import problems
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/api.md"])
+def test_what_the_pages_show_is_what_is_said(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = re.findall(r"^```pycon\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+    assert len(blocks) == (1 if page == "README.md" else 9)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    monkeypatch.chdir(tmp_path)
+    examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {"__name__": "__main__"}, page, page, 0)
+    said: list[str] = []
+    failed, tried = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples, out=said.append)
+    assert tried >= len(blocks)
+    assert not failed, "".join(said)
+
+
+def test_importing_it_costs_nothing() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import highwater\n"
+        "print(*sorted(m for m in set(sys.modules) - before if m.split('.')[0] not in sys.stdlib_module_names))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["highwater", "highwater.errors"]
+
+
+def test_every_public_name_is_there() -> None:
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="no attribute 'chekc'"):
+        _ = package.chekc
+    from highwater import language as words
+
+    assert set(words.__all__) == set(language.__all__)
+    assert words.Protocol is language.Protocol
+
+
+def test_all_errors_have_one_base() -> None:
+    assert all(
+        issubclass(error, package.HighwaterError)
+        for error in (package.InputError, package.LanguageError, package.TraceError)
+    )
+    with pytest.raises(package.HighwaterError, match="no such file"):
+        package.replay("nowhere")
+    with pytest.raises(package.HighwaterError, match="unknown rule"):
+        package.check("truncation/kip-101", rules={"nonsense": True})
+    with pytest.raises(package.InputError, match="interpreter engine does not reduce by symmetry"):
+        package.check("truncation/kip-101", engine="interpreter", symmetry=True)
+
+
+def test_a_result_is_what_the_command_gives(highwater) -> None:
+    ran = highwater("check", "truncation/kip-279", "--set", "max_records=1", "--workers=1", "--json", "-")
+    asked = package.check("truncation/kip-279", parameters={"max_records": 1}, workers=1)
+    timed = {"seconds", "preparation_seconds", "peak_memory_bytes"}
+    (wanted,) = ran.results
+    given = json.loads(json.dumps(asked.to_json()))
+    assert {k: v for k, v in given.items() if k not in timed} == {
+        k: v for k, v in wanted.items() if k not in timed
+    }
+    assert problems([given], json.loads((ROOT / "checker" / "result.schema.json").read_text())) == []
+    assert asked.outcome.status is Status(ran.status)
+    shown = highwater("check", "truncation/kip-279", "--workers=1").out
+    printed = str(package.check("truncation/kip-279", workers=1))
+    assert without_times(printed) == without_times(shown)
+
+
+def without_times(text: str) -> list[str]:
+    """The lines, but for seconds and states a second, and the widths of columns that depend on them."""
+    lines = [re.sub(r"\d+\.\d\d +[\d,]*$", "", line) for line in text.splitlines()]
+    return [" ".join(line.split()) for line in lines if line.strip()]
+
+
+def test_a_class_that_comes_with_highwater_has_its_invariants() -> None:
+    """They stand in ``highwater.invariants``, so asking the class alone would check nothing and say ``holds``."""
+    asked = package.scenario(truncation.PROTOCOL)
+    assert asked.properties == ["weak_isr", "strong_isr"]
+    by_name = package.scenario("truncation")
+    assert asked.properties == by_name.properties
+
+
+def test_a_notebook_shows_what_happened() -> None:
+    result = package.check("truncation/truncate-to-hwm", workers=1)
+    shown = result._repr_html_()
+    assert "<td>as promised</td>" in shown
+    assert "<summary>weak_isr is violated at depth 9</summary>" in shown
+    assert "replica 2 fetches a record from replica 0" in shown
+    assert "leader&#x27;s HWM" in shown
+    assert shown.count("<details") == shown.count("</details>") == 2

@@ -1,0 +1,334 @@
+"""Machine code that is kept: found again everywhere, and never taken where it is not what it should be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from highwater.checker.native import cache, machine, search
+from highwater.checker.native.cache import Cache
+from highwater.checker.native.machine import Effort, Machine, Processor
+from highwater.checker.search import SearchOptions
+from highwater.model.language import Model
+from tests import zoo
+
+TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
+KEY, OTHER = b"k" * 32, b"o" * 32
+CONTENT = b"what was compiled" * 10
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where code is kept: nothing yet."""
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "code"))
+    return tmp_path / "code"
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Effort]:
+    """With how much effort something was compiled, each time it was."""
+    calls: list[Effort] = []
+    honest = machine._made
+
+    def counted(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes]:
+        calls.append(effort)
+        return honest(text, processor, effort)
+
+    monkeypatch.setattr(machine, "_made", counted)
+    return calls
+
+
+def answer(number: int, effort: Effort = Effort.QUICK) -> int:
+    compiled = Machine(TEXT.format(number), effort)
+    return int(compiled.function("answer", 0, result=True)())
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.code"))
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_what_was_put_is_got(folder: Path) -> None:
+    kept = Cache(folder)
+    assert kept.get(KEY) is None
+    kept.put(KEY, CONTENT)
+    assert kept.get(KEY) == CONTENT
+    assert kept.get(OTHER) is None
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert files(folder)[0].stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("place", [0, 20, 60, 90, -1])
+def test_a_changed_byte_is_noticed(folder: Path, place: int) -> None:
+    kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    (path,) = files(folder)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(content)
+    assert kept.get(KEY) is None
+    assert files(folder) == []
+
+
+def test_a_file_under_another_key_is_not_taken(folder: Path) -> None:
+    kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    files(folder)[0].rename(folder / f"{OTHER.hex()}.code")
+    assert kept.get(OTHER) is None
+    assert files(folder) == []
+
+
+@pytest.mark.parametrize("mode", [0o722, 0o770, 0o707])
+def test_a_directory_that_others_can_write_is_refused(
+    folder: Path, capfd: pytest.CaptureFixture[str], mode: int
+) -> None:
+    Cache(folder).put(KEY, CONTENT)
+    folder.chmod(mode)
+    kept = Cache(folder)
+    assert kept.get(KEY) is None
+    kept.put(OTHER, CONTENT)
+    assert len(files(folder)) == 1, "nothing was written, or removed"
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert f"{folder}: not used as a cache" in said
+    assert cache.chosen() is None, "nor do the processes that this one starts ask again"
+
+
+def test_a_directory_of_somebody_else_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Cache(folder).put(KEY, CONTENT)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert Cache(folder).get(KEY) is None
+
+
+def test_a_file_that_others_can_write_is_not_taken(folder: Path) -> None:
+    kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    files(folder)[0].chmod(0o602)
+    assert kept.get(KEY) is None
+    kept.put(KEY, CONTENT)
+    assert kept.get(KEY) == CONTENT
+
+
+def test_a_link_or_a_pipe_is_not_read(folder: Path, tmp_path: Path) -> None:
+    kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    (path,) = files(folder)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert kept.get(KEY) is None
+    path.unlink()
+    os.mkfifo(path)
+    assert kept.get(KEY) is None
+
+
+def test_what_cannot_be_written_is_not_kept(
+    tmp_path: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file"))
+    assert [answer(1), answer(1)] == [1, 1]
+    assert len(made) == 2
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "below"))
+    assert answer(1) == 1
+
+
+def test_what_was_used_longest_ago_goes(folder: Path) -> None:
+    size = len(CONTENT) + len(cache._head(KEY, CONTENT))
+    kept = Cache(folder, most_bytes=8 * size)
+    keys = [bytes([n]) * 32 for n in range(9)]
+    for age, key in enumerate(keys[:8]):
+        kept.put(key, CONTENT)
+        os.utime(folder / f"{key.hex()}.code", (age, age))
+    kept.get(keys[0])
+    (folder / "mine.txt").write_text("not the cache's" * size)
+    kept.put(keys[8], CONTENT)
+    assert {key for key in keys if kept.get(key)} == {keys[0], *keys[4:]}
+    assert (folder / "mine.txt").exists()
+
+
+def test_what_was_never_finished_goes_after_an_hour(folder: Path) -> None:
+    kept = Cache(folder)
+    kept.put(KEY, CONTENT)
+    old, new = folder / f".{'0' * 16}.new", folder / f".{'1' * 16}.new"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 7200,) * 2)
+    kept.put(OTHER, CONTENT)
+    assert not old.exists()
+    assert new.exists()
+
+
+def _use(folder: Path, seed: int) -> None:
+    """Put and get as others do the same, in a cache that is always too small; status 1 where a content is wrong."""
+    kept = Cache(folder, most_bytes=6_000)
+    for turn in range(300):
+        number = (turn * seed) % 23
+        key, content = bytes([number]) * 32, bytes([number]) * (100 + 20 * number)
+        if turn % 3 == 0:
+            kept.put(key, content)
+        elif kept.get(key) not in (None, content):
+            sys.exit(1)
+
+
+def test_many_processes_at_once(folder: Path) -> None:
+    context = get_context("spawn")
+    workers = [context.Process(target=_use, args=(folder, seed)) for seed in (1, 2, 3, 5)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert 0 < sum(path.stat().st_size for path in files(folder)) <= 6_000
+    assert list(folder.glob(".*")) == []
+
+
+def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(cache.VARIABLE, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert _place() == tmp_path / ".cache" / "highwater"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert _place() == tmp_path / "xdg" / "highwater"
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    assert _place() == tmp_path / ".cache" / "highwater"
+
+
+def _place() -> Path:
+    found = cache.chosen()
+    assert found is not None
+    return found.directory
+
+
+# --- code ---------------------------------------------------------------------------------------
+
+
+def test_nothing_is_compiled_twice(folder: Path, made: list[Effort]) -> None:
+    assert [answer(1), answer(2), answer(1), answer(2)] == [1, 2, 1, 2]
+    assert made == [Effort.QUICK] * 2
+    assert len(files(folder)) == 2
+
+
+def test_better_code_is_taken_and_worse_is_not(folder: Path, made: list[Effort]) -> None:
+    answer(1, Effort.USUAL)
+    assert Machine(TEXT.format(1), Effort.QUICK).effort is Effort.USUAL
+    assert made == [Effort.USUAL]
+    assert Machine(TEXT.format(1), Effort.FULL).effort is Effort.FULL
+    assert made == [Effort.USUAL, Effort.FULL]
+
+
+def test_code_of_another_processor_is_not_taken(
+    folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Processor.host()
+    answer(1)
+    for other in (
+        replace(host, features=host.features + ",-avx512f"),
+        replace(host, name="generic"),
+        replace(host, triple=host.triple + "-gnu"),
+    ):
+        assert machine.key("", other, Effort.QUICK) != machine.key("", host, Effort.QUICK)
+    monkeypatch.setattr(Processor, "host", lambda: replace(host, name="generic"))
+    assert answer(1) == 1
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [("llvmlite", "__version__", "0.0"), ("llvm", "llvm_version_info", (1, 2, 3)), ("", "_TUNING", {})],
+)
+def test_code_of_another_compiler_is_not_taken(
+    folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch, module: str, name: str, value: object
+) -> None:
+    answer(1)
+    monkeypatch.setattr(getattr(machine, module) if module else machine, name, value)
+    assert answer(1) == 1
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("damage", ["a bit", "cut off", "emptied", "longer", "of another text"])
+def test_a_damaged_file_is_made_anew(folder: Path, made: list[Effort], damage: str) -> None:
+    answer(1)
+    (path,) = files(folder)
+    content = bytearray(path.read_bytes())
+    if damage == "a bit":
+        content[-1] ^= 1
+    elif damage == "of another text":
+        answer(2)
+        (other,) = set(files(folder)) - {path}
+        content[:] = other.read_bytes()
+    else:
+        content = {"cut off": content[:-9], "emptied": bytearray(), "longer": content + b"\0"}[damage]
+    path.write_bytes(content)
+    made.clear()
+    assert answer(1) == 1
+    assert made == [Effort.QUICK]
+    assert answer(1) == 1
+    assert len(made) == 1, "what was made anew is kept"
+
+
+def test_no_cache(folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.VARIABLE, cache.OFF)
+    assert [answer(1), answer(1)] == [1, 1]
+    assert len(made) == 2
+    assert not folder.exists()
+
+
+def test_a_search_finds_the_same_with_kept_code(folder: Path, made: list[Effort]) -> None:
+    model = Model(zoo.Counters({"counters": 4, "top": 9}), [])
+    first = search(model, SearchOptions())
+    assert made
+    made.clear()
+    again = search(model, SearchOptions())
+    assert not made
+    for found in (first, again):
+        assert (found.distinct_states, found.depth, found.generated_states) == (10**4, 37, 36001)
+
+
+def test_a_defect_in_the_kernels_is_not_hidden_by_kept_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is the text, so another generator of kernels has other keys."""
+    from highwater.checker.native import kernels
+
+    model = Model(zoo.Counters({"counters": 3, "top": 3}), [])
+    assert search(model, SearchOptions()).distinct_states == 64
+    with monkeypatch.context() as defect:
+        defect.setattr(
+            kernels.Kernels, "_take", lambda self, f, scope, number, instance, output: output.start
+        )
+        assert search(model, SearchOptions()).distinct_states == 1
+    assert search(model, SearchOptions()).distinct_states == 64
+
+
+_TEXTS = """
+import sys
+from hashlib import sha256
+from highwater.checker.native import program
+from highwater.checker.native.program import Program
+from tests import models
+program.Machine = type("None", (), {"__init__": lambda *a: None, "function": lambda *a, **k: None, "effort": None})
+for name in sys.argv[1:]:
+    print(name, sha256(Program(models.scenario_model(name)).text.encode()).hexdigest())
+"""
+
+
+def test_the_text_does_not_depend_on_what_a_process_did_before() -> None:
+    names = ["replication/standard-messages", "replication/live-recovery", "truncation/kip-320"]
+    orders = (names, names[::-1], names[1:2])
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", _TEXTS, *order], check=True, capture_output=True, text=True
+        ).stdout.split("\n")
+        for order in orders
+    ]
+    assert set(found[0]) == set(found[1])
+    assert set(found[2]) < set(found[0])

@@ -1,0 +1,100 @@
+"""What a user installs: the wheel, built from the tree, in an environment with what it declares and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import Distribution, distribution, distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("model", "invariants", "checker", "traces")
+DISTRIBUTION = "highwater-checker"
+
+
+def run(*command: object, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run without what this environment's own paths would add."""
+    return subprocess.run(
+        [str(c) for c in command],
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(cwd), "PYTHONDONTWRITEBYTECODE": "1", **more},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def done(*command: object, cwd: Path, **more: str) -> str:
+    """Standard output of a command that has to succeed."""
+    result = run(*command, cwd=cwd, **more)
+    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def build(kind: str, tree: Path, target: Path) -> Path:
+    """Build the ``wheel`` or the ``sdist`` of a tree with the backend that its pyproject.toml names."""
+    program = f"import sys; from setuptools import build_meta; print(build_meta.build_{kind}(sys.argv[1]))"
+    name = done(sys.executable, "-c", program, target, cwd=tree).splitlines()[-1]
+    return target / name
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources in a folder of their own, links as links: a build leaves files behind."""
+    copy = tmp_path_factory.mktemp("tree") / "highwater"
+    left = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for name in ("highwater", *FOLDERS):
+        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=left)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built wheel."""
+    return build("wheel", tree, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``bin`` of an environment with the wheel, pytest, and what these two declare that they need."""
+    home = tmp_path_factory.mktemp("environment")
+    done(sys.executable, "-m", "venv", "--without-pip", home, cwd=home)
+    python = home / "bin/python"
+    site = Path(
+        done(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).strip()
+    )
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "install"]
+    done(*pip, "--no-deps", "--no-index", "--no-compile", wheel, cwd=home)
+    (installed,) = distributions(path=[str(site)])
+    link([*_needed(installed), "pytest"], site)
+    script = home / "bin/pytest"  # as pip writes it
+    script.write_text(f"#!{python}\nimport sys\nfrom pytest import console_main\nsys.exit(console_main())\n")
+    script.chmod(0o755)
+    return home / "bin"
+
+
+def link(names: Iterable[str], site: Path) -> None:
+    """Give another environment this one's files of all that these distributions need, which pip would download."""
+    wanted, seen = list(names), set()
+    while wanted:
+        found = distribution(wanted.pop())
+        if found.name in seen:
+            continue
+        seen.add(found.name)
+        wanted += _needed(found)
+        for file in found.files or ():
+            top = site / file.parts[0]
+            if file.parts[0] not in ("..", "__pycache__") and not top.exists():
+                top.symlink_to(Path(str(found.locate_file(file.parts[0]))))
+
+
+def _needed(found: Distribution) -> list[str]:
+    requirements = [Requirement(text) for text in found.requires or ()]
+    return [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]

@@ -1,0 +1,76 @@
+"""A project with folders of its own called ``model``, ``checker``, … beside an installed Highwater."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import FOLDERS, run
+
+SCENARIO = 'protocol = "truncation"\nprofile = "kip_320"\n[parameters]\nmax_records = 1\n'
+
+Row = tuple[tuple[str, ...], str, str, bool, str]
+"""The folders, what they are (a package or a plain folder), the command, ``--highwater`` or not, PYTHONPATH."""
+
+
+def rows(*folders: tuple[str, ...]) -> Iterable[Row]:
+    kinds, commands, paths = ("package", "folder"), ("pytest", "python -m pytest"), ("", ".")
+    return itertools.product(folders, kinds, commands, (False, True), paths)
+
+
+def named(row: Row) -> str:
+    folders, kind, command, on, path = row
+    called = "all" if len(folders) > 1 else folders[0]
+    return f"{called} as {kind}, {command}{' --highwater' * on}, PYTHONPATH={path}"
+
+
+def project(place: Path, folders: tuple[str, ...], kind: str) -> None:
+    """Each of the folders has a module; the project's tests ask that it is theirs. And a scenario is there."""
+    tests = place / "tests"
+    tests.mkdir()
+    (tests / "__init__.py").touch()
+    (place / "small.scenario.toml").write_text(SCENARIO)
+    for name in folders:
+        (place / name).mkdir()
+        (place / name / "own.py").write_text(f"WHOSE = 'the {name} of this project'\n")
+        if kind == "package":
+            (place / name / "__init__.py").touch()
+        (tests / f"test_{name}.py").write_text(
+            f"from pathlib import Path\nimport {name}\nfrom {name}.own import WHOSE\n\n"
+            f"def test_it_is_ours():\n    assert WHOSE == 'the {name} of this project'\n"
+            f"    assert {{Path(p).resolve() for p in {name}.__path__}} == {{Path({str(place / name)!r})}}\n"
+        )
+
+
+def tried(row: Row, environment: Path, place: Path) -> None:
+    folders, kind, command, on, path = row
+    project(place, folders, kind)
+    program, *rest = command.split()
+    options = ["-v", "-p", "no:cacheprovider", "--highwater-engine=interpreter", *["--highwater"] * on]
+    said = run(environment / program, *rest, *options, cwd=place, **({"PYTHONPATH": path} if path else {}))
+    assert said.returncode == 0, f"{said.stdout}\n{said.stderr}"
+    passed = set(re.findall(r"^(\S+)::\S+ PASSED", said.stdout, re.MULTILINE))
+    assert passed == {*(f"tests/test_{name}.py" for name in folders), *["small.scenario.toml"] * on}
+
+
+HEART = [
+    (FOLDERS, "package", "pytest", True, ""),
+    (FOLDERS, "package", "python -m pytest", False, "."),
+    (FOLDERS, "folder", "pytest", False, ""),
+    (FOLDERS, "folder", "python -m pytest", True, "."),
+]
+
+
+@pytest.mark.parametrize("row", HEART, ids=named)
+def test_all_four_folders_at_once(row: Row, environment: Path, tmp_path: Path) -> None:
+    tried(row, environment, tmp_path)
+
+
+@pytest.mark.slow  # a pytest of its own for each of the 64 rows
+@pytest.mark.parametrize("row", list(rows(*((name,) for name in FOLDERS))), ids=named)
+def test_each_folder_alone(row: Row, environment: Path, tmp_path: Path) -> None:
+    tried(row, environment, tmp_path)
