@@ -25,7 +25,7 @@ class Helpers:
 
 def helpers(definition: Definition) -> Helpers:
     """Those of a protocol; none for a protocol from a file of one's own."""
-    name = f"invariants.{definition.name.split('.')[0]}.inductive"
+    name = f"highwater.invariants.{definition.name.split('.')[0]}.inductive"
     try:
         known = definition.file is None and find_spec(name) is not None
     except ModuleNotFoundError:  # the invariants are a module, not a package

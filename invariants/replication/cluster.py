@@ -7,6 +7,7 @@ from highwater.model.language.sequences import members_of
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
+from highwater.model.replication.clients import can_acknowledge
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 
 
@@ -226,7 +227,7 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
         )
 
     return all_of(
-        implies(unspent & m.can_acknowledge(s, b, v), copies(v) >= m.min_isr_in(s.brokers[b].view))
+        implies(unspent & can_acknowledge(m, s, b, v), copies(v) >= m.min_isr_in(s.brokers[b].view))
         for b in m.broker
         for v in m.value
     )

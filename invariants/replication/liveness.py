@@ -9,6 +9,7 @@ from __future__ import annotations
 from highwater.model.language import State, all_of, always_eventually, any_of, either, implies, weak
 from highwater.model.language.values import Number, Truth
 from highwater.model.replication import Replication
+from highwater.model.replication.isr import is_eligible
 
 
 def broker_is_down(m: Replication, s: State, b: Number) -> Truth:
@@ -62,7 +63,7 @@ def proposals_come_to_rest(m: Replication, s: State) -> Truth:
     def may_join(b: Number, f: Number) -> Truth:
         view = s.brokers[b].view
         outside = view.replicas.has(f) & ~view.isr.has(f)
-        return m.leads(b, s.brokers[b]) & outside & m.is_eligible(b, s.brokers[b], f)
+        return m.leads(b, s.brokers[b]) & outside & is_eligible(m, s.brokers[b], f)
 
     return all_of(
         s.brokers[b].proposed.is_none & ~any_of(may_join(b, f) for f in m.broker if int(f) != int(b))

@@ -1,13 +1,15 @@
 """The KRaft metadata quorum, as far as KIP-1166 needs it: how the high watermark reaches every replica."""
 
+from highwater.model.quorum import elections, fetching, leadership
+from highwater.model.quorum.cluster import Cluster
 from highwater.model.quorum.drawing import DRAWING
-from highwater.model.quorum.elections import Elections
 
 
-class Quorum(Elections):
+class Quorum(Cluster):
     """Voters and observers of the metadata log: appends, fetches that park, commits, elections."""
 
     name = "quorum"
+    modules = (leadership, fetching, elections)
     drawing = DRAWING
 
 

@@ -7,6 +7,9 @@ the end of the election. Elections that fail, and pre-votes, are not told: they 
 learns of a leader at any time after its election, or never. An answer has one record at most. A member has one fetch
 under way in an epoch: a new one is sent when the last is answered or lost. An error tells nothing, so the fetch just
 ends; a fetch that is parked ends when its leader leads no more.
+
+The steps are functions of (q, s, …) in the modules beside this one: ``q`` is the quorum, with the types, the parameters
+and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
 """
 
 from __future__ import annotations
@@ -20,14 +23,17 @@ from highwater.model.language import (
     Budgets,
     Index,
     Int,
+    Number,
+    Only,
     Option,
     Parameter,
     Protocol,
     Seq,
     Set,
     Struct,
-)  # fmt: skip
-from highwater.model.language.values import Number, StructValue, Truth
+    StructValue,
+    Truth,
+)
 from highwater.model.quorum.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
@@ -103,10 +109,16 @@ class Cluster(Protocol):
             last_epoch=self.some_epoch,
             hwm=self.hwm_field,
         )
-        as_parked = {"answer": hwm} if self.on("timer_answers_as_parked") else {}
+        self.some_request = Option(self.request)
         self.parked_type = Struct(
-            "ParkedFetch", leader=self.member, epoch=self.epoch, offset=offset, **as_parked
+            "ParkedFetch",
+            leader=self.member,
+            epoch=self.epoch,
+            offset=offset,
+            # The HWM as it was when the fetch parked.
+            answer=Only(hwm, self.on("timer_answers_as_parked")),
         )
+        self.some_parked = Option(self.parked_type)
         self.response = Struct(
             "FetchAnswer",
             epoch=self.epoch,
@@ -117,6 +129,7 @@ class Cluster(Protocol):
             end=offset,
             timed_out=Bool,
         )
+        self.some_response = Option(self.response)
         votes = self.majority if self.on("majority_elects") else 1
         self.electorates = [
             Set(self.voter).lift(list(chosen)) for chosen in itertools.combinations(range(p.voters), votes)
@@ -124,9 +137,9 @@ class Cluster(Protocol):
         return Struct(
             "State",
             members=Array(self.member, self.member_type),
-            requests=Array(self.member, Option(self.request)),
-            parked=Array(self.member, Option(self.parked_type)),
-            responses=Array(self.member, Option(self.response)),
+            requests=Array(self.member, self.some_request),
+            parked=Array(self.member, self.some_parked),
+            responses=Array(self.member, self.some_response),
             # Who was elected in each epoch: what BeginQuorumEpoch and answers to fetches tell.
             elected=Array(self.epoch, Option(self.member)),
             # Every record that some leader's HWM has passed; no rule reads it.

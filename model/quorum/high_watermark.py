@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from highwater.model.language import greatest, total, where
-from highwater.model.language.values import Number, SeqValue
+from highwater.model.language import Number, SeqValue, greatest, total, where
 
 
 def replicated_offset(ends: Sequence[Number], count: int) -> Number:

@@ -1,4 +1,13 @@
-"""What a cluster is made of: the controller's knowledge, brokers with their views and logs, and messages in flight."""
+"""What a cluster is made of: the controller's knowledge, brokers with their views and logs, and messages in flight.
+
+One partition. The controller's state is what its metadata log amounts to; it changes at once, as the controller is a
+single thread (B8). A broker has two things of its own: a log, part of which may not be on disk yet, and a *view*, what
+it has replayed of the metadata log so far. Everything a broker does goes by its view, which can be old; nearly
+every rule of the proposals is there because of that. Messages are lost, late and doubled, within a scenario's budgets.
+
+The steps are functions of (m, s, …) in the modules beside this one: ``m`` is the cluster of this file, with the types,
+the parameters and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +17,28 @@ from typing import Any
 
 from highwater.model.language import (
     Array,
+    ArrayValue,
     Bool,
     Budgets,
     Enum,
     Index,
     Int,
+    Number,
+    Only,
     Option,
     Parameter,
     Protocol,
     Seq,
+    SetValue,
     State,
     Struct,
+    StructValue,
+    Truth,
+    as_bool,
     size,
     where,
 )  # fmt: skip
 from highwater.model.language.sequences import members_of
-from highwater.model.language.values import Number, StructValue, Truth, as_bool
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
 from highwater.model.replication.controller.types import Terms
@@ -75,7 +90,7 @@ ELR_RULES = frozenset(
 
 
 class Cluster(Protocol):
-    """Types, initial states and the words that all parts of the protocol share."""
+    """Types, the initial state, and the words that all steps and properties share."""
 
     rulebook = RULEBOOK
     parameters = {
@@ -102,63 +117,101 @@ class Cluster(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Size the types."""
+        """Size the types, and put them together."""
+        self._define_domains()
+        self._define_metadata()
+        self._define_brokers()
+        self._define_messages()
+        p, t = self.p, self.t
+        return Struct(
+            "State",
+            # The controller's.
+            registrations=t.registrations,
+            partition=t.partition,
+            min_insync_replicas=self.min_isr_config,
+            # The brokers', and what is under way from each of them or to it.
+            brokers=Array(self.broker, self.broker_type),
+            fetch_requests=Array(self.broker, Option(self.fetch_request)),
+            fetch_responses=Array(self.broker, self.some_fetch_response),
+            alter_requests=Array(self.broker, Option(self.alter_request)),
+            alter_responses=Array(self.broker, self.some_alter_response),
+            # The clients': what became of each write, and every record that some leader's HWM has passed. That is
+            # what consumers can have read: the measure of every promise, which nobody in the cluster can see.
+            writes=Array(self.value, Write),
+            committed=self.log,
+            budgets=BUDGETS.type(p),
+            # What only some scenarios have.
+            elr_enabled=Only(Bool, p.downgrades > 0),
+            late_fetches=Only(Array(self.broker, Option(self.fetch_request)), p.late_fetches > 0),
+            metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight > 0),
+            log_infos_sent=Only(self.log_infos, p.recovery > 0),
+            log_infos=Only(self.log_infos, p.recovery > 0),
+        )
+
+    def _define_domains(self) -> None:
+        """Brokers, records, epochs; and what the parameters of steps range over."""
         p = self.p
         rules = self.rules_on & set(CONTROLLER_RULES)
         self.t, self.without_elr = (
-            Terms(
-                p.brokers,
-                on,
-                p.max_broker_epoch,
-                p.max_leader_epoch,
-                p.max_partition_epoch,
-                bounded=True,
-            )
+            Terms(p.brokers, on, p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch, bounded=True)
             for on in (rules, rules - ELR_RULES)
         )
-        t = self.t
-        self.broker = t.broker
-        self.again = (False, True) if p.duplicates else (False,)
-        self.value = Index("value", p.records)
-        self.offset = Int(0, p.records)
-        self.offsets = range(p.records)
+        self.broker = self.t.broker
+        self.some_isr = Option(self.t.brokers)
+        self.broker_epoch = Int(0, p.max_broker_epoch)
         self.leader_epoch = Int(0, p.max_leader_epoch)
         self.some_epoch = Option(self.leader_epoch)
-        self.some_isr = Option(t.brokers)
+        self.partition_epoch = Int(0, p.max_partition_epoch)
+
+        self.value = Index("value", p.records)
         self.record = Struct("Record", value=self.value, epoch=self.leader_epoch)
         self.log = Seq(self.record, p.records, bound="records")
+        self.offset = Int(0, p.records)
+        self.offsets = self.kept = range(p.records)
+
         self.factor = min(p.replication_factor, p.brokers)
         self.targets = [
-            t.replicas.lift(list(chosen))
+            self.t.replicas.lift(list(chosen))
             for count in range(1, self.factor + 1)
             for chosen in itertools.combinations(range(p.brokers), count)
         ]
         low, high = (1, self.factor) if p.min_isr_changes else (p.min_isr, p.min_isr)
         self.min_isr_config = Int(low, max(low, high))
         self.min_isr_values = range(low, high + 1)
-        partition_epoch = Int(0, p.max_partition_epoch)
-        self.broker_epoch = Int(0, p.max_broker_epoch)
-        self.member_epochs = Array(self.broker, Option(self.broker_epoch))
+        self.again = (False, True) if p.duplicates else (False,)
+        self.balanced = (True, False)
 
-        # What a broker knows of the metadata log: a prefix of it, of which only the result counts.
+    def _define_metadata(self) -> None:
+        """What a broker knows of the metadata log: a prefix of it, of which only the result counts."""
+        t = self.t
         self.view = Struct(
             "MetadataView",
             leader=Option(self.broker),
             leader_epoch=self.leader_epoch,
-            partition_epoch=partition_epoch,
+            partition_epoch=self.partition_epoch,
             isr=t.brokers,
             replicas=t.brokers,
             min_isr=self.min_isr_config,
             active=t.brokers,
             epochs=Array(self.broker, self.broker_epoch),
         )
-        # What a leader knows of a follower since its leader epoch began.
+
+    def _define_brokers(self) -> None:
+        """A broker, and what a leader knows of its followers. A field is there where the rules have a use for it."""
+        # An epoch that is given with a proposal is looked at again only when the proposal is sent again, and that
+        # is of use only where the first one can have been lost.
+        self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and self.p.losses > 0
+        self.member_epochs = Array(self.broker, Option(self.broker_epoch))
         self.fetch_state = Struct(
             "FetchState",
             leo=Option(self.offset),
             broker_epoch=self.broker_epoch,
-            **self._only({"in_epoch": Bool, "caught_up": Bool}),
+            # It has fetched in this leader epoch; else what is known of it may be of an earlier one.
+            in_epoch=Only(Bool, not self.on("re_election_forgets_fetches")),
+            # It was at the leader's log end.
+            caught_up=Only(Bool, self.on("hwm_waits_for_caught_up")),
         )
+        self.followers = Array(self.broker, self.fetch_state)
         self.broker_type = Struct(
             "Broker",
             status=Status,
@@ -170,9 +223,14 @@ class Cluster(Protocol):
             # Of a leader only; zero elsewhere. A proposed ISR stands while an AlterPartition is unanswered (B7).
             leso=self.offset,
             proposed=self.some_isr,
-            followers=Array(self.broker, self.fetch_state),
-            **self._only({"ahead": Bool, "proposed_epochs": self.member_epochs}),
+            followers=self.followers,
+            # The view has an answer to an AlterPartition that the broker has not replayed as metadata.
+            ahead=Only(Bool, not self.on("proposal_outlives_known_metadata")),
+            proposed_epochs=Only(self.member_epochs, self.proposals_keep_epochs),
         )
+
+    def _define_messages(self) -> None:
+        """What travels: of each kind at most one is under way for each broker."""
         self.fetch_request = Struct(
             "FetchRequest",
             leader=self.broker,
@@ -182,74 +240,50 @@ class Cluster(Protocol):
             broker_epoch=self.broker_epoch,
         )
         # Either a record (none at the leader's log end), or where the logs diverge.
+        self.some_record = Option(self.record)
         self.fetch_response = Struct(
             "FetchResponse",
             leader_epoch=self.leader_epoch,
             offset=self.offset,
             diverging=Bool,
-            record=Option(self.record),
+            record=self.some_record,
             hwm=self.offset,
             epoch=self.some_epoch,
             end=self.offset,
         )
+        self.some_fetch_response = Option(self.fetch_response)
         self.alter_request = Struct(
             "AlterPartition",
             leader_epoch=self.leader_epoch,
-            partition_epoch=partition_epoch,
+            partition_epoch=self.partition_epoch,
             broker_epoch=self.broker_epoch,
-            isr=t.brokers,
+            isr=self.t.brokers,
             epochs=self.member_epochs,
         )
         self.alter_response = Struct(
             "AlterPartitionAnswer",
             leader_epoch=self.leader_epoch,
             outcome=Outcome,
-            partition_epoch=partition_epoch,
-            isr=t.brokers,
+            partition_epoch=self.partition_epoch,
+            isr=self.t.brokers,
         )
-        fields: dict[str, Any] = {
-            "registrations": t.registrations,
-            "partition": t.partition,
-            "min_insync_replicas": self.min_isr_config,
-            "brokers": Array(self.broker, self.broker_type),
-            "fetch_requests": Array(self.broker, Option(self.fetch_request)),
-            "fetch_responses": Array(self.broker, Option(self.fetch_response)),
-            "alter_requests": Array(self.broker, Option(self.alter_request)),
-            "alter_responses": Array(self.broker, Option(self.alter_response)),
-            "writes": Array(self.value, Write),
-            # Every record that some leader's HWM has passed: what consumers can have read.
-            "committed": self.log,
-            "budgets": BUDGETS.type(p),
-        }
-        if p.downgrades:
-            fields["elr_enabled"] = Bool
-        if p.late_fetches:
-            fields["late_fetches"] = Array(self.broker, Option(self.fetch_request))
-        if p.metadata_in_flight:
-            fields["metadata"] = Array(self.broker, Option(self.view))
-        return Struct("State", **fields)
-
-    def _only(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Those fields of a broker that the rules have a use for.
-
-        ``in_epoch``: the follower has fetched in the leader epoch. ``caught_up``: it was at the leader's log end.
-        ``ahead``: the view has an answer to an AlterPartition that the broker has not replayed as metadata.
-        ``proposed_epochs``: the broker epochs given with the proposed ISR. Only what was lost can be sent again and
-        accepted.
-        """
-        wanted = {
-            "in_epoch": not self.on("re_election_forgets_fetches"),
-            "caught_up": self.on("hwm_waits_for_caught_up"),
-            "ahead": not self.on("proposal_outlives_known_metadata"),
-            "proposed_epochs": self.on("proposal_keeps_its_epochs") and self.p.losses > 0,
-        }
-        return {name: value for name, value in fields.items() if wanted[name]}
+        self.some_alter_response = Option(self.alter_response)
+        # The answer to GetReplicaLogInfo (966.14): under way, or collected by the controller.
+        self.log_info = Struct(
+            "ReplicaLogInfo",
+            broker_epoch=self.broker_epoch,
+            leader_epoch=self.leader_epoch,
+            last_epoch=self.some_epoch,
+            end=self.offset,
+        )
+        self.some_log_info = Option(self.log_info)
+        self.log_infos = Array(self.broker, self.some_log_info)
 
     def initial(self) -> list[dict[str, Any]]:
         """All brokers run and know everything; the first replica leads; logs are empty."""
         p = self.p
         replicas, isr = list(range(self.factor)), list(range(min(p.initial_isr, self.factor)))
-        registration = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
+        nothing = [None] * p.brokers
         view = {
             "leader": 0,
             "leader_epoch": 0,
@@ -260,6 +294,7 @@ class Cluster(Protocol):
             "active": range(p.brokers),
             "epochs": [0] * p.brokers,
         }
+        unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
         broker = {
             "status": "RUNNING",
             "epoch": 0,
@@ -269,40 +304,43 @@ class Cluster(Protocol):
             "view": view,
             "leso": 0,
             "proposed": None,
-            "followers": [
-                {"leo": None, "broker_epoch": 0, **self._only({"in_epoch": False, "caught_up": b in isr})}
-                for b in range(p.brokers)
-            ],
-            **self._only({"ahead": False, "proposed_epochs": [None] * p.brokers}),
+            "followers": [{**unheard, "caught_up": b in isr} for b in range(p.brokers)],
+            "ahead": False,
+            "proposed_epochs": nothing,
         }
-        state = {
-            "registrations": [registration] * p.brokers,
-            "partition": self.t.initial_partition(replicas, isr),
-            "min_insync_replicas": p.min_isr,
-            "brokers": [broker] * p.brokers,
-            "fetch_requests": [None] * p.brokers,
-            "fetch_responses": [None] * p.brokers,
-            "alter_requests": [None] * p.brokers,
-            "alter_responses": [None] * p.brokers,
-            "writes": ["UNUSED"] * p.records,
-            "committed": [],
-            "budgets": BUDGETS.granted(p),
-        }
-        if p.downgrades:
-            state["elr_enabled"] = True
-        if p.late_fetches:
-            state["late_fetches"] = [None] * p.brokers
-        if p.metadata_in_flight:
-            state["metadata"] = [None] * p.brokers
-        return [state]
+        registration = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
+        return [
+            {
+                "registrations": [registration] * p.brokers,
+                "partition": self.t.initial_partition(replicas, isr),
+                "min_insync_replicas": p.min_isr,
+                "brokers": [broker] * p.brokers,
+                "fetch_requests": nothing,
+                "fetch_responses": nothing,
+                "alter_requests": nothing,
+                "alter_responses": nothing,
+                "writes": ["UNUSED"] * p.records,
+                "committed": [],
+                "budgets": BUDGETS.granted(p),
+                "elr_enabled": True,
+                "late_fetches": nothing,
+                "metadata": nothing,
+                "log_infos_sent": nothing,
+                "log_infos": nothing,
+            }
+        ]
 
     # --- words ------------------------------------------------------------------------------------
+
+    def has_elr(self, s: State) -> Truth:
+        """966.18. Whether the ELR feature is on: until the metadata version is downgraded."""
+        return s.elr_enabled if self.p.downgrades else as_bool(True)
 
     def decided(self, s: State, rule: Callable[[Terms], Any]) -> Any:
         """966.18. What the controller's rules say, with the ELR feature or, after a downgrade, without it."""
         if not self.p.downgrades:
             return rule(self.t)
-        return where(s.elr_enabled, rule(self.t), rule(self.without_elr))
+        return where(self.has_elr(s), rule(self.t), rule(self.without_elr))
 
     def min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR at the controller."""
@@ -322,7 +360,10 @@ class Cluster(Protocol):
         return (broker.status == "RUNNING") | (broker.status == "SHUTTING_DOWN")
 
     def leads(self, b: Number, broker: StructValue) -> Truth:
-        """Whether a broker takes itself for the leader."""
+        """Whether a broker takes itself for the leader.
+
+        By its view: the controller may have elected another one long since. Two can lead at a time, in two epochs.
+        """
         return self.is_up(broker) & broker.view.leader.is_(b)
 
     def follows(self, b: Number, broker: StructValue) -> Truth:
@@ -330,16 +371,21 @@ class Cluster(Protocol):
         view = broker.view
         return self.is_up(broker) & view.leader.is_some & ~view.leader.is_(b) & view.replicas.has(b)
 
-    def maximal_isr(self, broker: StructValue) -> Any:
-        """B7. The committed ISR and, while an AlterPartition is unanswered, the proposed one."""
+    def maximal_isr(self, broker: StructValue) -> SetValue:
+        """B7. The committed ISR and, while an AlterPartition is unanswered, the proposed one.
+
+        The controller may have taken the proposal over already, and may elect whom it names. So the leader counts with
+        both: too large an ISR only makes it wait, too small a one commits what the next leader may lack.
+        """
         proposed = where(broker.proposed.is_some, broker.proposed.value, self.t.brokers.zero())
-        return broker.view.isr | proposed
+        isr: SetValue = broker.view.isr | proposed
+        return isr
 
     def latest_view(self, s: State) -> StructValue:
         """The view of a broker that has replayed the whole metadata log."""
         return self.view_of(s.partition, s.registrations, s.min_insync_replicas)
 
-    def view_of(self, partition: StructValue, registrations: Any, min_isr: Number) -> StructValue:
+    def view_of(self, partition: StructValue, registrations: ArrayValue, min_isr: Number) -> StructValue:
         """What the metadata log says of a partition, to who has replayed all of it."""
         return self.view(
             leader=partition.leader,

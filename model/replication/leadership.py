@@ -1,153 +1,117 @@
-"""A leader's own state: its high watermark, and what a newer piece of metadata makes of a broker."""
+"""The high watermark (HWM): how far it may go, and that what it passes is committed (B4, B7, 966.1).
+
+A record below a leader's HWM is served to consumers and acknowledged to producers; from then on nobody may lose it. So
+the HWM waits for all who could be elected without being asked: the maximal ISR. It is no message and no step of its
+own. Whatever a step does to a leader (a fetch, an answer of the controller, news from the metadata log, an append), the
+HWM then goes as far as it can, as Kafka does under the lock of the partition: steps end with ``settle``.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-from highwater.model.language import State, greatest, least, size, where
-from highwater.model.language.values import Number, StructValue, Truth
+from highwater.model.language import (
+    Number,
+    SeqValue,
+    SetValue,
+    State,
+    StructValue,
+    Truth,
+    greatest,
+    least,
+    size,
+    under,
+    where,
+)  # fmt: skip
 from highwater.model.replication.cluster import Cluster
 
 
-class Leadership(Cluster):
-    """What happens within a broker, on whatever occasion."""
-
-    def reachable_hwm(self, b: Number, broker: StructValue) -> Number:
-        """B4, 966.1. How far a leader's HWM may go: the least LEO over its maximal ISR, if the gate is open."""
-        waits_for = self.maximal_isr(broker) if self.on("hwm_over_maximal_isr") else broker.view.isr
-        end: Any = broker.log.length
-        for other in self.broker:
-            fetched = broker.followers[other].leo
-            leo = where(fetched.is_some, fetched.value, 0)
-            waits = waits_for.has(other)
-            if self.on("hwm_waits_for_caught_up"):
-                state = broker.followers[other]
-                eligible = broker.view.active.has(other) & (state.broker_epoch == broker.view.epochs[other])
-                waits = waits | (
-                    state.caught_up & eligible & fetched.is_some & broker.view.replicas.has(other)
-                )
-            end = where((other != b) & waits, least(end, leo), end)
-        if not self.on("hwm_needs_min_isr"):
-            return end
-        counted = broker.view.isr if self.on("hwm_gate_is_committed_isr") else self.maximal_isr(broker)
-        return where(size(counted) >= self.min_isr_in(broker.view), end, 0)
-
-    def advanced_hwm(self, b: Number, broker: StructValue) -> Number:
-        """B4. A leader's HWM once it has moved as far as it can; never back."""
-        return greatest(broker.hwm, self.reachable_hwm(b, broker))
-
-    def settle(self, s: State, b: Number, broker: StructValue) -> None:
-        """Write a broker after a step. A leader's HWM moves as far as it can, never back (B4)."""
-        hwm = where(self.leads(b, broker), self.advanced_hwm(b, broker), broker.hwm)
-        s.next.brokers[b] = broker.replace(hwm=hwm)
-        committed: Any = s.committed
-        for offset in self.offsets:
-            news = self.leads(b, broker) & (hwm > offset) & (committed.length == offset)
-            committed = where(news, committed.append(broker.log.at(offset)), committed)
-        s.next.committed = committed
-
-    def with_metadata(
-        self, b: Number, broker: StructValue, latest: StructValue, restarts: bool = False
-    ) -> StructValue:
-        """B8. A broker after it has replayed metadata.
-
-        A leader's own view of the partition can be ahead, by an answer to its AlterPartition; then only what
-        is about brokers and configuration is news.
-        """
-        old = broker.view
-        if restarts:
-            newer = new_epoch = self.t.brokers.zero().is_empty
-        else:
-            newer = latest.partition_epoch > old.partition_epoch
-            new_epoch = latest.leader_epoch > old.leader_epoch
-        behind = latest.replace(
-            leader=old.leader,
-            leader_epoch=old.leader_epoch,
-            partition_epoch=old.partition_epoch,
-            isr=old.isr,
-            replicas=old.replicas,
-        )
-        view = where(newer, latest, behind)
-        leads = view.leader.is_(b)
-        starts = newer & new_epoch
-        followers = self._followers_of(b, broker, view, leads, starts, restarts)
-        forgets_proposal, extra = newer | ~leads, {}
-        if not self.on("proposal_outlives_known_metadata"):
-            repeated = broker.ahead & (latest.partition_epoch == old.partition_epoch)
-            forgets_proposal = forgets_proposal | repeated
-            extra["ahead"] = broker.ahead & ~newer & ~repeated
-        log = broker.log
-        if not self.on("divergence_check"):
-            log = where(starts & ~leads & view.leader.is_some, log.truncate(broker.hwm), log)
-        return broker.replace(
-            view=view,
-            log=log,
-            flushed=least(broker.flushed, log.length),
-            leso=where(leads, where(starts, log.length, broker.leso), 0),
-            **self.proposal(broker, forgets_proposal),
-            followers=followers,
-            **extra,
-        )
-
-    def proposal(self, broker: StructValue, ends: Truth) -> dict[str, Any]:
-        """What a leader has proposed and waits for, unless that ends."""
-        kept = {"proposed": where(ends, None, broker.proposed)}
-        if "proposed_epochs" in self.broker_type.fields:
-            epochs = broker.proposed_epochs
-            kept["proposed_epochs"] = where(ends, epochs.type.zero(), epochs)
-        return kept
-
-    def _followers_of(
-        self,
-        b: Number,
-        broker: StructValue,
-        view: StructValue,
-        leads: Truth,
-        starts: Truth,
-        restarts: bool,
-    ) -> Any:
-        """B5. What a broker knows of its followers after it has replayed metadata: nothing, in a new leader epoch."""
-        followers = broker.followers
-        if not self.on("fetch_state_per_epoch"):
-            return followers
-        forgets = starts
-        if not self.on("re_election_forgets_fetches"):
-            if not restarts:
-                forgets = starts & ~broker.view.leader.is_(b)
-            kept = [f.replace(in_epoch=f.in_epoch & ~starts) for f in (followers[o] for o in self.broker)]
-            followers = followers.type.lift(kept)
-        followers = where(~leads | forgets, followers.type.zero(), followers)
-        if self.on("hwm_waits_for_caught_up"):
-            counted = [
-                followers[o].replace(caught_up=where(starts, view.isr.has(o), followers[o].caught_up) & leads)
-                for o in self.broker
-            ]
-            followers = followers.type.lift(counted)
-        return followers
-
-    def forget_messages(self, s: State, b: Number) -> None:
-        """Answers that were on their way to a process that is gone reach nobody."""
-        s.next.fetch_responses[b] = None
-        s.next.alter_responses[b] = None
-        if self.p.metadata_in_flight:
-            s.next.metadata[b] = None
-
-    def is_eligible(self, b: Number, broker: StructValue, follower: Number) -> Truth:
-        """B5, 841.1, 903.2. Whether a leader may propose a follower for its ISR."""
-        state, view = broker.followers[follower], broker.view
-        leo = where(state.leo.is_some, state.leo.value, 0)
-        eligible = state.leo.is_some
-        if not self.on("re_election_forgets_fetches"):
-            eligible = eligible & state.in_epoch
-        if self.on("join_at_hwm"):
-            eligible = eligible & (leo >= broker.hwm)
-        if self.on("join_at_epoch_start"):
-            eligible = eligible & (leo >= broker.leso)
-        if self.on("proposed_replica_eligible_check"):
-            eligible = eligible & view.active.has(follower)
-        if self.on("proposed_broker_epoch_check"):
-            eligible = eligible & (state.broker_epoch == view.epochs[follower])
-        return eligible
+def settle(m: Cluster, s: State, b: Number, broker: StructValue) -> None:
+    """Write a broker as a step leaves it; where it leads, its HWM goes as far as it can."""
+    settle_at(m, s, b, broker, advanced_hwm(m, b, broker))
 
 
-__all__ = ["Leadership"]
+def settle_at(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Number) -> None:
+    """Write a broker as a step leaves it; where it leads, its HWM is this one, and commits what it passes."""
+    leads = m.leads(b, broker)
+    hwm = where(leads, hwm, broker.hwm)
+    s.next.brokers[b] = broker.replace(hwm=hwm)
+    commit(m, s, leads, broker.log, hwm)
+
+
+def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> None:
+    """B4. What a leader's HWM has passed is committed, and stays so whatever becomes of that leader.
+
+    A leader that nobody follows any more commits, too, if its HWM moves: consumers read from it. That another one then
+    holds something else at this offset is the loss that the proposals are to exclude.
+    """
+    committed: SeqValue = s.committed
+    for offset in m.offsets:
+        is_news = leads & (hwm > offset) & (committed.length == offset)
+        committed = where(is_news, committed.append(log.at(offset)), committed)
+    s.next.committed = committed
+
+
+def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
+    """B4, 966.1. A leader's HWM once it has moved as far as it can; never back.
+
+    Who has read up to it must not see it fall: it stays where it is when a replica with a lesser LEO joins, and while
+    the ISR is under min ISR.
+    """
+    no_further = 0
+    may_reach = where(may_advance(m, leader), least_leo(m, b, leader), no_further)
+    return greatest(leader.hwm, may_reach)
+
+
+def may_advance(m: Cluster, leader: StructValue) -> Truth:
+    """966.1. Whether the HWM may move at all: while the committed ISR has min ISR members, whatever the acks.
+
+    It closes the last replica standing. An ISR that shrank to its leader would commit alone; that leader crashes and
+    loses its tail, and as the only ISR member it is elected again: everybody truncates to it. As long as the gate is
+    closed, those who left the ISR hold all that is committed, and can be elected: they are the ELR.
+    The ISR is the committed one, as a proposed member may yet be refused.
+    """
+    counted = leader.view.isr if m.on("hwm_gate_is_committed_isr") else m.maximal_isr(leader)
+    return under("hwm_needs_min_isr", size(counted) >= m.min_isr_in(leader.view))
+
+
+def least_leo(m: Cluster, b: Number, leader: StructValue) -> Number:
+    """B4. The least LEO over the leader and all replicas that its HWM waits for, as far as the leader has heard.
+
+    A follower's LEO is the offset of its last fetch: it has everything before. Who has not fetched yet counts as 0.
+    """
+    members = waits_for(m, leader)
+    end: Number = leader.log.length
+    for f in m.broker:
+        heard = leader.followers[f].leo
+        leo = where(heard.is_some, heard.value, 0)
+        waits = members.has(f) | (m.on("hwm_waits_for_caught_up") & is_caught_up(leader, f))
+        end = where((f != b) & waits, least(end, leo), end)
+    return end
+
+
+def waits_for(m: Cluster, leader: StructValue) -> SetValue:
+    """B4, B7. The maximal ISR: a proposed member may be in the ISR already, and be elected, before the leader hears."""
+    isr: SetValue = m.maximal_isr(leader) if m.on("hwm_over_maximal_isr") else leader.view.isr
+    return isr
+
+
+def is_caught_up(leader: StructValue, f: Number) -> Truth:
+    """K3. Whether a replica outside the ISR is about to join, so that the HWM waits for it.
+
+    Without that the HWM runs ahead of it for ever while records keep coming, and it never joins. Only who is eligible
+    counts: a replica that cannot join must not hold up the others.
+    """
+    known, view = leader.followers[f], leader.view
+    eligible = view.active.has(f) & (known.broker_epoch == view.epochs[f])
+    return known.caught_up & eligible & known.leo.is_some & view.replicas.has(f)
+
+
+__all__ = [
+    "advanced_hwm",
+    "commit",
+    "is_caught_up",
+    "least_leo",
+    "may_advance",
+    "settle",
+    "settle_at",
+    "waits_for",
+]

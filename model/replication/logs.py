@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import least, total, where
-from highwater.model.language.values import Number, OptionValue, SeqValue, Truth
+from highwater.model.language import Number, OptionValue, SeqValue, Truth, least, total, where
 
 # A log is a Seq of records with ascending leader epochs.
 

@@ -16,6 +16,7 @@ from highwater.model.language import (
     Array,
     Index,
     Int,
+    Number,
     Option,
     Parameter,
     Profile,
@@ -25,13 +26,13 @@ from highwater.model.language import (
     Set,
     State,
     Struct,
+    Truth,
     action,
     all_of,
     least,
     require,
     where,
 )
-from highwater.model.language.values import Number, Truth
 from highwater.model.rulebook import RULEBOOK
 
 _KIP_320 = (

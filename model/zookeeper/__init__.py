@@ -1,13 +1,15 @@
 """The control plane in ZooKeeper mode, as far as KIP-380 needs it."""
 
-from highwater.model.zookeeper.controller import ControlPlane
+from highwater.model.zookeeper import brokers, controller
+from highwater.model.zookeeper.cluster import Cluster
 from highwater.model.zookeeper.drawing import DRAWING
 
 
-class ZooKeeperMode(ControlPlane):
+class ZooKeeperMode(Cluster):
     """ZooKeeper, controllers, brokers of one partition, and the control requests between them."""
 
     name = "zookeeper"
+    modules = (brokers, controller)
     drawing = DRAWING
 
 

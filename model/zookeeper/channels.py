@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import any_of, where
-from highwater.model.language.values import SeqValue, StructValue, Truth, as_bool
+from highwater.model.language import SeqValue, StructValue, Truth, any_of, as_bool, where
 
 
 def deliverable(channel: SeqValue, position: int) -> Truth:

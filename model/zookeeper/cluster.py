@@ -1,4 +1,12 @@
-"""What there is: ZooKeeper's nodes, controllers with what they have read, brokers, and requests on their way."""
+"""What there is: ZooKeeper's nodes, controllers with what they have read, brokers, and requests on their way.
+
+In ZooKeeper mode the controller tells brokers what to do, by requests. A request is meant for the broker that the
+controller had in mind when it sent it. Between the two the broker may have died and come back under the same id, with
+nothing in memory: that one is another generation, and KIP-380 lets requests say which generation they are meant for.
+
+The steps are functions of (m, s, …) in the modules beside this one: ``m`` is the cluster, with the types, the
+parameters and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +19,20 @@ from highwater.model.language import (
     Enum,
     Index,
     Int,
+    Number,
+    Only,
     Option,
+    OptionValue,
     Parameter,
     Protocol,
     Seq,
     Set,
+    SetValue,
     Struct,
+    StructValue,
+    Truth,
     where,
 )
-from highwater.model.language.values import Number, OptionValue, SetValue, StructValue, Truth
 from highwater.model.rulebook import RULEBOOK
 from highwater.model.zookeeper.rules import PROFILES, RULES
 
@@ -50,7 +63,6 @@ class Cluster(Protocol):
     KIP-380 nobody compares it, and only properties look at it.
     """
 
-    rulebook = RULEBOOK
     parameters = {
         "brokers": Parameter(2, 2, 3, "brokers, each with a replica of the partition"),
         "metadata": Parameter(1, 0, 1, "whether UpdateMetadata is part of the exploration"),
@@ -60,6 +72,7 @@ class Cluster(Protocol):
     }
     rules = RULES
     profiles = PROFILES
+    rulebook = RULEBOOK
 
     def define(self) -> Struct:
         """Size the types."""
@@ -122,7 +135,7 @@ class Cluster(Protocol):
             leader_epoch=self.some_leader_epoch,
             # The generation that the StopReplica was meant for which stopped the replica; none: it is not stopped.
             stopped_for=self.some_epoch,
-            **({"metadata": self.some_leadership} if p.metadata else {}),
+            metadata=Only(self.some_leadership, p.metadata > 0),
             # What only properties look at: the last leader epoch that a former process led in; whether this process
             # has obeyed a request meant for a former generation, or of a lower epoch than it had seen.
             led_formerly=self.some_leader_epoch,
@@ -161,7 +174,7 @@ class Cluster(Protocol):
             "led_formerly": None,
             "misled": False,
             "reverted": False,
-            **({"metadata": leadership} if p.metadata else {}),
+            "metadata": leadership,
         }
         return [
             {

@@ -1,207 +1,244 @@
-"""Controllers: what they do when they have read the broker list, for a ControlledShutdown, and at a failover."""
+"""Controllers: what they do when they have read the broker list, for a ControlledShutdown, and at a failover.
+
+A controller acts on what it has read, and hears of a change only that there was one. What happened between two looks it
+has to find by comparing them. What it decides it writes to ZooKeeper, and then tells the brokers in requests.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import State, action, require, spend, where
-from highwater.model.language.values import Number, SeqValue, SetValue, StructValue, Truth
+from highwater.model.language import (
+    Number,
+    SeqValue,
+    SetValue,
+    State,
+    StructValue,
+    Truth,
+    action,
+    require,
+    spend,
+    where,
+)
 from highwater.model.zookeeper import channels
-from highwater.model.zookeeper.brokers import Brokers
-from highwater.model.zookeeper.cluster import Kind
+from highwater.model.zookeeper.cluster import Cluster, Kind
+
+# --- decisions ----------------------------------------------------------------------------------------------
 
 
-class ControlPlane(Brokers):
-    """Actions of controllers. One that has lost the controller node goes on until it learns of it."""
+def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetValue) -> StructValue:
+    """Brokers failed: they leave the ISR, whose last member stays, and another leader is elected if need be.
 
-    # --- decisions --------------------------------------------------------------------------------
+    Without a live ISR member the partition has no leader. ``electable``: live and not shutting down.
+    """
+    leaderless = p.leader.is_some & failed.has(p.leader)
+    leader = where(leaderless, m.first(p.isr & electable), p.leader)
+    rest = p.isr - failed
+    last = where(p.leader.is_some, m.brokers.zero().with_(p.leader.value), p.isr)
+    isr = where(rest.is_empty, last, rest)
+    return m.decided(p, (p.leader != leader) | (p.isr != isr), leader, isr)
 
-    def after_failure(self, p: StructValue, failed: SetValue, electable: SetValue) -> StructValue:
-        """Brokers failed: they leave the ISR, whose last member stays, and another leader is elected if need be.
 
-        Without a live ISR member the partition has no leader. ``electable``: live and not shutting down.
-        """
-        leaderless = p.leader.is_some & failed.has(p.leader)
-        leader = where(leaderless, self.first(p.isr & electable), p.leader)
-        rest = p.isr - failed
-        last = where(p.leader.is_some, self.brokers.zero().with_(p.leader.value), p.isr)
-        isr = where(rest.is_empty, last, rest)
-        return self.decided(p, (p.leader != leader) | (p.isr != isr), leader, isr)
+def elected(
+    m: Cluster, p: StructValue, leaderless: Truth, live: SetValue, electable: SetValue
+) -> StructValue:
+    """A partition without a live leader has one elected from the live ISR, if there is anyone."""
+    leader = m.first(p.isr & electable)
+    return m.decided(p, leaderless & leader.is_some, leader, p.isr & live)
 
-    def elected(self, p: StructValue, leaderless: Truth, live: SetValue, electable: SetValue) -> StructValue:
-        """A partition without a live leader has one elected from the live ISR, if there is anyone."""
-        leader = self.first(p.isr & electable)
-        return self.decided(p, leaderless & leader.is_some, leader, p.isr & live)
 
-    def may_write(self, s: State, c: Number) -> Truth:
-        """Z4. Whether ZooKeeper takes what a controller writes."""
-        return (s.zookeeper.controller == c) | (not self.on("controller_epoch_fencing"))
+def may_write(m: Cluster, s: State, c: Number) -> Truth:
+    """Z4. Whether ZooKeeper takes what a controller writes."""
+    return (s.zookeeper.controller == c) | (not m.on("controller_epoch_fencing"))
 
-    # --- requests ---------------------------------------------------------------------------------
 
-    def sent(
-        self,
-        s: State,
-        c: Number,
-        known: Any,
-        leadership: StructValue,
-        *,
-        stop: Any = False,
-        leader_and_isr: SetValue,
-        update_metadata: Any,
-        stopped: int | None = None,
-    ) -> None:
-        """What a controller sends in one go: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
+# --- requests -----------------------------------------------------------------------------------------------
 
-        ``known``: the broker list that the broker epochs of the requests are taken from (380.2). UpdateMetadata is
-        for everyone in it, LeaderAndIsr for a set; ``stopped`` gets the StopReplica, under the condition ``stop``.
-        """
-        for b in self.broker:
-            head = {"controller": c, "broker_epoch": known[b].value, "late": False}
-            told = {**head, "leader": leadership.leader, "leader_epoch": leadership.leader_epoch}
-            channel: SeqValue = s.requests[b]
-            if stopped == int(b):
-                request = self.request(kind=Kind.STOP_REPLICA, leader=None, leader_epoch=None, **head)
-                channel = channels.sent_if(stop, channel, request)
-            request = self.request(kind=Kind.LEADER_AND_ISR, **told)
-            channel = channels.sent_if(leader_and_isr.has(b), channel, request)
-            if self.p.metadata:
-                request = self.request(kind=Kind.UPDATE_METADATA, **told)
-                channel = channels.sent_if(update_metadata & known[b].is_some, channel, request)
-            s.next.requests[b] = channel
 
-    # --- the broker list --------------------------------------------------------------------------
+def sent(
+    m: Cluster,
+    s: State,
+    c: Number,
+    known: Any,
+    leadership: StructValue,
+    *,
+    stop: Any = False,
+    leader_and_isr: SetValue,
+    update_metadata: Any,
+    stopped: int | None = None,
+) -> None:
+    """What a controller sends in one go: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
-    @action("380.4", says="controller {c} reads the broker list", c="controller")
-    def read_broker_list(self, s: State, c: Number) -> None:
-        """The watch has fired, and the controller reads: some brokers are gone, some are new, some have bounced."""
-        me, now = s.controllers[c], s.zookeeper.registrations
-        require("the controller acts", me.active)
-        bounced = self.brokers.of(lambda b: self.bounced(me.registrations[b], now[b]))
-        before, live = self.registered(me.registrations), self.registered(now)
-        failed, started = before - live, (live - before) | bounced
-        require("the list has changed", ~(failed | started).is_empty)
-        if self.on("bounced_broker_fails_first"):
-            failed = failed | bounced
-        known = self.registrations.of(lambda b: where((failed | started).has(b), now[b], me.registrations[b]))
-        shutting_down = me.shutting_down - failed
-        electable = live - shutting_down
-        old = s.zookeeper.partition
-        new = self.after_failure(old, failed, electable - started)
-        offline = new.leader.is_none | (live - before).has(new.leader)
-        new = self.elected(new, offline & ~started.is_empty, live, electable)
-        written = new != old
-        resigns = written & ~self.may_write(s, c)
-        s.next.zookeeper.partition = where(resigns, old, new)
-        leadership = where(written, self.leadership_of(new), me.leadership)
-        after = me.replace(registrations=known, shutting_down=shutting_down, leadership=leadership)
-        s.next.controllers[c] = where(resigns, self.controller_type.zero(), after)
-        self.sent(
-            s,
-            c,
-            known,
-            leadership,
-            leader_and_isr=self.brokers.of(lambda b: ~resigns & live.has(b) & (written | started.has(b))),
-            update_metadata=~resigns,
-        )
+    ``known``: the broker list that the broker epochs of the requests are taken from (380.2). UpdateMetadata is
+    for everyone in it, LeaderAndIsr for a set; ``stopped`` gets the StopReplica, under the condition ``stop``.
+    """
+    for b in m.broker:
+        head = {"controller": c, "broker_epoch": known[b].value, "late": False}
+        told = {**head, "leader": leadership.leader, "leader_epoch": leadership.leader_epoch}
+        channel: SeqValue = s.requests[b]
+        if stopped == int(b):
+            request = m.request(kind=Kind.STOP_REPLICA, leader=None, leader_epoch=None, **head)
+            channel = channels.sent_if(stop, channel, request)
+        request = m.request(kind=Kind.LEADER_AND_ISR, **told)
+        channel = channels.sent_if(leader_and_isr.has(b), channel, request)
+        if m.p.metadata:
+            request = m.request(kind=Kind.UPDATE_METADATA, **told)
+            channel = channels.sent_if(update_metadata & known[b].is_some, channel, request)
+        s.next.requests[b] = channel
 
-    def bounced(self, known: Any, registration: Any) -> Truth:
-        """380.4. Whether a broker that is in the list as before has another broker epoch."""
-        both = known.is_some & registration.is_some
-        return both & self.older(known.value, registration.value) & self.on("bounce_detection")
 
-    # --- controlled shutdown ----------------------------------------------------------------------
+# --- the broker list ----------------------------------------------------------------------------------------
 
-    @action(
-        "380.3",
-        says="controller {c} takes broker {b}'s ControlledShutdown",
-        c="controller",
-        b="broker",
-        again="again",
+
+@action("380.4", says="controller {c} reads the broker list", c="controller")
+def read_broker_list(m: Cluster, s: State, c: Number) -> None:
+    """The watch has fired, and the controller reads: some brokers are gone, some are new, some have bounced.
+
+    One that has bounced is in the list as before, and only its broker epoch tells. It has lost all that it was told, so
+    it is handled as failed and then as new (380.4): else nobody would send it a LeaderAndIsr, and its replica would
+    never fetch again.
+    """
+    me, now = s.controllers[c], s.zookeeper.registrations
+    require("the controller acts", me.active)
+    bounced = m.brokers.of(lambda b: has_bounced(m, me.registrations[b], now[b]))
+    before, live = m.registered(me.registrations), m.registered(now)
+    failed, started = before - live, (live - before) | bounced
+    require("the list has changed", ~(failed | started).is_empty)
+    if m.on("bounced_broker_fails_first"):
+        failed = failed | bounced
+    known = m.registrations.of(lambda b: where((failed | started).has(b), now[b], me.registrations[b]))
+    shutting_down = me.shutting_down - failed
+    electable = live - shutting_down
+    old = s.zookeeper.partition
+    new = after_failure(m, old, failed, electable - started)
+    offline = new.leader.is_none | (live - before).has(new.leader)
+    new = elected(m, new, offline & ~started.is_empty, live, electable)
+    written = new != old
+    resigns = written & ~may_write(m, s, c)
+    s.next.zookeeper.partition = where(resigns, old, new)
+    leadership = where(written, m.leadership_of(new), me.leadership)
+    after = me.replace(registrations=known, shutting_down=shutting_down, leadership=leadership)
+    s.next.controllers[c] = where(resigns, m.controller_type.zero(), after)
+    sent(
+        m,
+        s,
+        c,
+        known,
+        leadership,
+        leader_and_isr=m.brokers.of(lambda b: ~resigns & live.has(b) & (written | started.has(b))),
+        update_metadata=~resigns,
     )
-    def take_controlled_shutdown(self, s: State, c: Number, b: Number, again: bool) -> None:
-        """The broker is to lead no more: another is elected, or, where it follows, its replica is stopped.
-
-        With ``again`` the answer is lost, and the broker's retry arrives later.
-        """
-        request = s.shutdown_requests[b].value
-        require("a ControlledShutdown is under way", s.shutdown_requests[b].is_some)
-        require("to this controller", request.recipient == c)
-        if again:
-            spend(s, "reconnects")
-        else:
-            s.next.shutdown_requests[b] = None
-        me, known = s.controllers[c], s.controllers[c].registrations[b]
-        stale = self.older(request.broker_epoch, known.value) & self.on("shutdown_epoch_check")
-        granted = me.active & known.is_some & ~stale
-        shutting_down = me.shutting_down.with_(b)
-        live = self.registered(me.registrations)
-        old = s.zookeeper.partition
-        led = me.leadership.leader.is_(b)
-        successor = self.first((old.isr & live) - shutting_down)
-        rest = old.isr.without(b)
-        moved = self.decided(old, granted & led & successor.is_some, successor, old.isr - shutting_down)
-        left = self.decided(old, granted & old.isr.has(b) & ~rest.is_empty, old.leader, rest)
-        new = where(led, moved, left)
-        written = new != old
-        resigns = written & ~self.may_write(s, c)
-        s.next.zookeeper.partition = where(resigns, old, new)
-        after = me.replace(
-            shutting_down=shutting_down,
-            leadership=where(written, self.leadership_of(new), me.leadership),
-        )
-        s.next.controllers[c] = where(resigns, self.controller_type.zero(), where(granted, after, me))
-        self.sent(
-            s,
-            c,
-            me.registrations,
-            self.leadership_of(new),
-            stop=granted & ~led,
-            stopped=int(b),
-            leader_and_isr=self.brokers.of(lambda o: live.has(o) & written & ~resigns & (led | (o != b))),
-            update_metadata=written & ~resigns,
-        )
-        broker = s.brokers[b]
-        leads = self.leads(b, broker) & broker.leader_epoch.is_(old.leader_epoch) & old.leader.is_(b)
-        wronged = leads & ~resigns & ~new.leader.is_(b) & (request.broker_epoch < broker.epoch)
-        s.next.deposed = where(wronged, s.deposed.with_(b), s.deposed)
-
-    # --- failover ---------------------------------------------------------------------------------
-
-    @action("Z1", says="controller {c} is elected", c="successor")
-    def fail_over(self, s: State, c: int) -> None:
-        """The controller node is gone and taken anew, the controller epoch is the next one; the successor reads all.
-
-        What the former one knew of brokers is lost: a bounce that it has not seen is seen by nobody.
-        """
-        spend(s, "failovers")
-        require("it is next", s.zookeeper.controller == c - 1)
-        now, old = s.zookeeper.registrations, s.zookeeper.partition
-        live = self.registered(now)
-        new = self.elected(old, old.leader.is_none | ~live.has(old.leader), live, live)
-        s.next.zookeeper.controller = c
-        s.next.zookeeper.partition = new
-        s.next.controllers[c] = {
-            "active": True,
-            "registrations": now,
-            "shutting_down": [],
-            "leadership": self.leadership_of(new),
-        }
-        self.sent(
-            s,
-            self.controller.lift(c),
-            now,
-            self.leadership_of(new),
-            leader_and_isr=live,
-            update_metadata=True,
-        )
-
-    @action("Z4", says="controller {c} learns that it is none any more", c="controller")
-    def resign(self, s: State, c: Number) -> None:
-        """It forgets everything; what it has sent is still under way."""
-        require("the controller acts", s.controllers[c].active)
-        require("another one has the node", s.zookeeper.controller != c)
-        s.next.controllers[c] = self.controller_type.zero()
 
 
-__all__ = ["ControlPlane"]
+def has_bounced(m: Cluster, known: Any, registration: Any) -> Truth:
+    """380.4. Whether a broker that is in the list as before has another broker epoch."""
+    both = known.is_some & registration.is_some
+    return both & m.older(known.value, registration.value) & m.on("bounce_detection")
+
+
+# --- controlled shutdown ------------------------------------------------------------------------------------
+
+
+@action(
+    "380.3",
+    says="controller {c} takes broker {b}'s ControlledShutdown",
+    c="controller",
+    b="broker",
+    again="again",
+)
+def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number, again: bool) -> None:
+    """The broker is to lead no more: another is elected, or, where it follows, its replica is stopped.
+
+    The broker may be back by now as another generation, which asked for nothing: taken for its own, the request would
+    take leadership from a broker that has just started (380.3).
+    With ``again`` the answer is lost, and the broker's retry arrives later.
+    """
+    request = s.shutdown_requests[b].value
+    require("a ControlledShutdown is under way", s.shutdown_requests[b].is_some)
+    require("to this controller", request.recipient == c)
+    if again:
+        spend(s, "reconnects")
+    else:
+        s.next.shutdown_requests[b] = None
+    me, known = s.controllers[c], s.controllers[c].registrations[b]
+    stale = m.older(request.broker_epoch, known.value) & m.on("shutdown_epoch_check")
+    granted = me.active & known.is_some & ~stale
+    shutting_down = me.shutting_down.with_(b)
+    live = m.registered(me.registrations)
+    old = s.zookeeper.partition
+    led = me.leadership.leader.is_(b)
+    successor = m.first((old.isr & live) - shutting_down)
+    rest = old.isr.without(b)
+    moved = m.decided(old, granted & led & successor.is_some, successor, old.isr - shutting_down)
+    left = m.decided(old, granted & old.isr.has(b) & ~rest.is_empty, old.leader, rest)
+    new = where(led, moved, left)
+    written = new != old
+    resigns = written & ~may_write(m, s, c)
+    s.next.zookeeper.partition = where(resigns, old, new)
+    after = me.replace(
+        shutting_down=shutting_down,
+        leadership=where(written, m.leadership_of(new), me.leadership),
+    )
+    s.next.controllers[c] = where(resigns, m.controller_type.zero(), where(granted, after, me))
+    sent(
+        m,
+        s,
+        c,
+        me.registrations,
+        m.leadership_of(new),
+        stop=granted & ~led,
+        stopped=int(b),
+        leader_and_isr=m.brokers.of(lambda o: live.has(o) & written & ~resigns & (led | (o != b))),
+        update_metadata=written & ~resigns,
+    )
+    broker = s.brokers[b]
+    leads = m.leads(b, broker) & broker.leader_epoch.is_(old.leader_epoch) & old.leader.is_(b)
+    wronged = leads & ~resigns & ~new.leader.is_(b) & (request.broker_epoch < broker.epoch)
+    s.next.deposed = where(wronged, s.deposed.with_(b), s.deposed)
+
+
+# --- failover -----------------------------------------------------------------------------------------------
+
+
+@action("Z1", says="controller {c} is elected", c="successor")
+def fail_over(m: Cluster, s: State, c: int) -> None:
+    """The controller node is gone and taken anew, the controller epoch is the next one; the successor reads all.
+
+    What the former one knew of brokers is lost: a bounce that it has not seen is seen by nobody.
+    """
+    spend(s, "failovers")
+    require("it is next", s.zookeeper.controller == c - 1)
+    now, old = s.zookeeper.registrations, s.zookeeper.partition
+    live = m.registered(now)
+    new = elected(m, old, old.leader.is_none | ~live.has(old.leader), live, live)
+    s.next.zookeeper.controller = c
+    s.next.zookeeper.partition = new
+    s.next.controllers[c] = {
+        "active": True,
+        "registrations": now,
+        "shutting_down": [],
+        "leadership": m.leadership_of(new),
+    }
+    sent(
+        m,
+        s,
+        m.controller.lift(c),
+        now,
+        m.leadership_of(new),
+        leader_and_isr=live,
+        update_metadata=True,
+    )
+
+
+@action("Z4", says="controller {c} learns that it is none any more", c="controller")
+def resign(m: Cluster, s: State, c: Number) -> None:
+    """It forgets everything; what it has sent is still under way.
+
+    Until then two controllers act. Brokers tell them apart by the controller epoch, ZooKeeper by who may write.
+    """
+    require("the controller acts", s.controllers[c].active)
+    require("another one has the node", s.zookeeper.controller != c)
+    s.next.controllers[c] = m.controller_type.zero()
+
+
+__all__ = ["fail_over", "read_broker_list", "resign", "take_controlled_shutdown"]

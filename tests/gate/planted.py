@@ -27,6 +27,7 @@ SCENARIOS = (
 )
 TRUNCATION = "model/truncation/protocol.py"
 FETCHING = "model/replication/fetching.py"
+ISR = "model/replication/isr.py"
 LEADERSHIP = "model/replication/leadership.py"
 CONTROL = "model/replication/control.py"
 PROPERTIES = next(
@@ -189,8 +190,8 @@ CHANGES = (
         (
             (
                 LEADERSHIP,
-                "return greatest(broker.hwm, self.reachable_hwm(b, broker))",
-                "return self.reachable_hwm(b, broker)",
+                "return greatest(leader.hwm, may_reach)",
+                "return may_reach",
             ),
         ),
         False,
@@ -199,7 +200,7 @@ CHANGES = (
     Change(
         "check-turned-off",
         "replication: the leader does not compare broker epochs (903.2), whatever the rule says",
-        ((LEADERSHIP, 'if self.on("proposed_broker_epoch_check"):', "if False:"),),
+        ((ISR, 'under("proposed_broker_epoch_check", known.broker_epoch == view.epochs[f]),', ""),),
         False,
         ("is_eligible: changed",),
     ),
@@ -209,12 +210,12 @@ CHANGES = (
         (
             (
                 FETCHING,
-                'require("the fetch is in the leader\'s epoch", fetch.leader_epoch == broker.view.leader_epoch)',
-                'require("the fetch is in the leader\'s epoch", fetch.leader_epoch <= broker.view.leader_epoch)',
+                "        fetch.leader_epoch == broker.view.leader_epoch,\n",
+                "        fetch.leader_epoch <= broker.view.leader_epoch,\n",
             ),
         ),
         False,
-        ("answer_fetch: changed",),
+        ("require_usable: changed",),
     ),
     Change(
         "update-dropped",
@@ -222,8 +223,8 @@ CHANGES = (
         (
             (
                 FETCHING,
-                "        s.next.brokers[f] = where(current, after, broker)\n        s.next.fetch_responses[f] = None\n",
-                "        s.next.brokers[f] = where(current, after, broker)\n",
+                "    s.next.brokers[f] = where(current, after, broker)\n    s.next.fetch_responses[f] = None\n",
+                "    s.next.brokers[f] = where(current, after, broker)\n",
             ),
         ),
         False,

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from highwater.model.language import Int, Seq, Struct
+from highwater.model.language import Int, Seq, SeqValue, Struct, Truth
 from highwater.model.language.function import Function
-from highwater.model.language.values import SeqValue, Truth
 from highwater.model.quorum import Quorum
+from highwater.model.quorum.elections import is_up_to_date
 from highwater.model.quorum.high_watermark import epoch_start, replicated_offset
 
 MOST = 5
@@ -59,7 +59,7 @@ def _up_to_date() -> Function:
     fields = {"epoch": 0, "leader": None, "hwm": -1, "peak": -1, "fetched": [-1, -1, -1]}
 
     def up_to_date(candidate: SeqValue, voter: SeqValue) -> Truth:
-        return protocol.is_up_to_date(member(**fields, log=candidate), member(**fields, log=voter))
+        return is_up_to_date(member(**fields, log=candidate), member(**fields, log=voter))
 
     log: Any = member.fields["log"]
     return Function(up_to_date, candidate=log, voter=log)

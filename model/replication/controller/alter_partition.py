@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.model.language import any_of, where
-from highwater.model.language.checks import Checks
+from highwater.model.language import ArrayValue, Checks, Number, SetValue, StructValue, Truth, any_of, where
 from highwater.model.language.sequences import any_element, every_element
-from highwater.model.language.values import ArrayValue, Number, SetValue, StructValue, Truth
 from highwater.model.replication.controller.brokers import controller_election
 from highwater.model.replication.controller.partition_change import partition_change
 from highwater.model.replication.controller.types import Error, LeaderRecoveryState, Terms

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.model.language import where
-from highwater.model.language.values import ArrayValue, Number, SetValue, StructValue, Truth
+from highwater.model.language import ArrayValue, Number, SetValue, StructValue, Truth, where
 from highwater.model.replication.controller.partition_change import partition_change
 from highwater.model.replication.controller.types import BrokerState, ElectionType, Terms
 

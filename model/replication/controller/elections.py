@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.model.language import Option, where
-from highwater.model.language.checks import Checks
+from highwater.model.language import (
+    Checks,
+    Number,
+    Option,
+    OptionValue,
+    SeqValue,
+    SetValue,
+    StructValue,
+    Truth,
+    where,
+)
 from highwater.model.language.sequences import first_of, first_some
-from highwater.model.language.values import Number, OptionValue, SeqValue, SetValue, StructValue, Truth
 from highwater.model.replication.controller.types import ElectionType, Error, Terms
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.model.language import least, size, where
-from highwater.model.language.values import Number, OptionValue, SetValue, StructValue, Truth
+from highwater.model.language import Number, OptionValue, SetValue, StructValue, Truth, least, size, where
 from highwater.model.replication.controller.types import NO_LEADER, Terms, written
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import size, where
-from highwater.model.language.sequences import kept, members_of
-from highwater.model.language.values import (
+from highwater.model.language import (
     Number,
     OptionValue,
     SeqValue,
@@ -15,7 +13,10 @@ from highwater.model.language.values import (
     Truth,
     all_of,
     least,
+    size,
+    where,
 )
+from highwater.model.language.sequences import kept, members_of
 from highwater.model.replication.controller.elections import elect
 from highwater.model.replication.controller.eligible_leader_replicas import (
     eligible_leader_replicas,

@@ -16,18 +16,23 @@ from highwater.model.language import (
     Array,
     Bool,
     Int,
+    Number,
     Option,
+    OptionValue,
     Parameter,
     Protocol,
+    SeqValue,
+    SetValue,
     State,
     Struct,
+    StructValue,
+    Truth,
     action,
     require,
     size,
     where,
 )
 from highwater.model.language.sequences import ascending
-from highwater.model.language.values import Number, OptionValue, SeqValue, SetValue, StructValue, Truth
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from highwater.model.language import size, where
-from highwater.model.language.checks import Checks
+from highwater.model.language import (
+    ArrayValue,
+    Checks,
+    Number,
+    SeqValue,
+    SetValue,
+    StructValue,
+    Truth,
+    size,
+    where,
+)
 from highwater.model.language.sequences import (
     ascending,
     concatenated,
@@ -13,7 +22,6 @@ from highwater.model.language.sequences import (
     kept,
     members_of,
 )
-from highwater.model.language.values import ArrayValue, Number, SeqValue, SetValue, StructValue, Truth
 from highwater.model.replication.controller.brokers import controller_election
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.controller.partition_change import partition_change

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import least, where
-from highwater.model.language.checks import Checks
-from highwater.model.language.values import ArrayValue, Number, StructValue, Truth, any_of
+from highwater.model.language import ArrayValue, Checks, Number, StructValue, Truth, any_of, least, where
 from highwater.model.replication.controller.types import MAX_LONG, BrokerState, Error, Terms
 
 

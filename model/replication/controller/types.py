@@ -7,18 +7,22 @@ from typing import Any
 
 from highwater.model.language import (
     Array,
+    ArrayValue,
     Bool,
     Enum,
     Index,
     Int,
     LanguageError,
     Option,
+    OptionValue,
     Seq,
     Set,
+    SetValue,
     Struct,
+    Truth,
     where,
 )
-from highwater.model.language.values import ArrayValue, OptionValue, SetValue, Truth, Value
+from highwater.model.language.values import Value
 from highwater.model.replication.controller.rules import RULES
 
 NO_LEADER = -1

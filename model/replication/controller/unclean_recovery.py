@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.model.language import size, where
+from highwater.model.language import ArrayValue, Number, StructValue, Truth, size, where
 from highwater.model.language.sequences import members_of
-from highwater.model.language.values import ArrayValue, Number, StructValue, Truth
 from highwater.model.replication.controller.types import LeaderRecoveryState, Terms, written
 
 

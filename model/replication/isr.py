@@ -1,0 +1,190 @@
+"""The ISR grows and shrinks: leaders propose, the controller decides (B5, B7, 841, 903).
+
+The leader sees who keeps up; the controller sees who lives. So the leader asks, with an AlterPartition, one at a
+time, and counts with both ISRs until it is answered. The controller writes the change to its log, or refuses.
+"""
+
+from __future__ import annotations
+
+from highwater.model.language import (
+    ArrayValue,
+    Number,
+    Option,
+    OptionValue,
+    SetValue,
+    State,
+    StructValue,
+    Truth,
+    action,
+    all_of,
+    cases,
+    require,
+    spend,
+    under,
+    where,
+)  # fmt: skip
+from highwater.model.replication.cluster import Cluster, Outcome
+from highwater.model.replication.leadership import settle
+from highwater.model.replication.metadata import without_proposal
+
+
+@action(
+    "B5, 841.1, 903.2", says="leader {leader} proposes broker {f} for the ISR", leader="broker", f="broker"
+)
+def propose_expand(m: Cluster, s: State, leader: Number, f: Number) -> None:
+    """A follower has caught up. The proposed ISR counts for the HWM at once (B7).
+
+    The controller may have accepted, and may elect the follower, before the leader hears of it. If the HWM did not wait
+    for it from now on, the new leader could lack what was committed meanwhile.
+    """
+    broker = s.brokers[leader]
+    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("nothing is proposed", broker.proposed.is_none)
+    require("the follower is outside the ISR", (leader != f) & ~broker.view.isr.has(f))
+    require("the follower is a replica", broker.view.replicas.has(f))
+    require("the follower is eligible", is_eligible(m, broker, f))
+    settle(m, s, leader, propose(m, s, leader, broker, broker.view.isr.with_(f)))
+
+
+def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
+    """B5, 841.1, 903.2. Whether a leader may propose a follower for its ISR.
+
+    It has to hold all that is committed, or it could be elected without it. The HWM of a new leader lags behind that,
+    but its log does not: all that earlier leaders have committed is before its LESO. So the follower has reached
+    both. And it must be the same life of the broker that the controller would take in: one that restarts may come
+    back with less.
+    """
+    known, view = leader.followers[f], leader.view
+    leo = where(known.leo.is_some, known.leo.value, 0)
+    return all_of(
+        [
+            known.leo.is_some,
+            # Where what was fetched in an earlier epoch is still known, it must have fetched in this one.
+            m.on("re_election_forgets_fetches") | known.in_epoch,
+            under("join_at_hwm", leo >= leader.hwm),
+            under("join_at_epoch_start", leo >= leader.leso),
+            under("proposed_replica_eligible_check", view.active.has(f)),
+            under("proposed_broker_epoch_check", known.broker_epoch == view.epochs[f]),
+        ]
+    )
+
+
+@action("B7", says="leader {leader} proposes to take broker {f} out of the ISR", leader="broker", f="broker")
+def propose_shrink(m: Cluster, s: State, leader: Number, f: Number) -> None:
+    """A follower lags. The ISR counts as it is until the controller has answered (B7).
+
+    Until then the follower can still be elected, so the HWM goes on waiting for it. Without the shrink a follower that
+    does not fetch would stop the partition for ever. When it has lagged long enough is up to the leader's clock.
+    """
+    broker = s.brokers[leader]
+    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("nothing is proposed", broker.proposed.is_none)
+    require("the follower is in the ISR", (leader != f) & broker.view.isr.has(f))
+    known = broker.followers[f]
+    require("the follower lags", known.leo.is_none | (known.leo.value < broker.log.length))
+    spend(s, "shrinks")
+    proposing = propose(m, s, leader, broker, broker.view.isr.without(f))
+    settle(m, s, leader, proposing.replace(followers=broker.followers.set(f, known.replace(caught_up=False))))
+
+
+@action("841.3, 903.3", says="leader {leader} sends its AlterPartition again", leader="broker")
+def retry_alter_partition(m: Cluster, s: State, leader: Number) -> None:
+    """A proposal without an answer, or with one that says nothing against it, is sent again.
+
+    With the broker epochs that it had at first: the HWM has waited for these lives of the members. With those of later
+    fetches it could be accepted for a member that has lost what it had when it was proposed.
+    """
+    broker = s.brokers[leader]
+    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("something is proposed", broker.proposed.is_some)
+    isr = broker.proposed.value
+    kept = m.proposals_keep_epochs
+    epochs = broker.proposed_epochs if kept else member_epochs(m, leader, broker, isr)
+    send_alter_partition(m, s, leader, broker, isr, epochs)
+
+
+@action("841.3", says="leader {leader} takes the answer to its AlterPartition", leader="broker")
+def take_alter_answer(m: Cluster, s: State, leader: Number) -> None:
+    """Only in the same leader epoch, and while the proposal stands.
+
+    Accepted, its ISR and partition epoch are known before they come as metadata. Refused for a member that may not
+    join, the leader goes back to its committed ISR (841.3): else its HWM would wait for ever for who never joins. Any
+    other error says nothing of the proposal: it stands until metadata decides, and may be sent again.
+    """
+    broker, response = s.brokers[leader], s.alter_responses[leader]
+    require("an answer is under way", response.is_some)
+    answer, view = response.value, broker.view
+    stands = m.leads(leader, broker) & (answer.leader_epoch == view.leader_epoch) & broker.proposed.is_some
+    not_older = answer.partition_epoch >= view.partition_epoch
+    accepted = stands & (answer.outcome == Outcome.COMMITTED) & not_older
+    refused = stands & (answer.outcome == Outcome.REVERT)
+    committed = view.replace(isr=answer.isr, partition_epoch=answer.partition_epoch)
+    decided = where(accepted | refused, without_proposal(broker), broker)
+    after = decided.replace(
+        view=where(accepted, committed, view),
+        ahead=broker.ahead | (accepted & (answer.partition_epoch > view.partition_epoch)),
+    )
+    s.next.alter_responses[leader] = None
+    settle(m, s, leader, after)
+
+
+@action("F1", says="broker {b}'s AlterPartition, or its answer, is lost", b="broker")
+def lose_alter_partition(m: Cluster, s: State, b: Number) -> None:
+    """A fault.
+
+    The leader cannot tell which of both was lost: whether the controller has taken its proposal over.
+    """
+    require("one is under way", s.alter_requests[b].is_some | s.alter_responses[b].is_some)
+    spend(s, "losses")
+    s.next.alter_requests[b] = None
+    s.next.alter_responses[b] = None
+
+
+# --- AlterPartition -----------------------------------------------------------------------------------------
+
+
+def propose(m: Cluster, s: State, leader: Number, broker: StructValue, isr: SetValue) -> StructValue:
+    """B7. Ask the controller for this ISR; the leader that waits for the answer."""
+    epochs = member_epochs(m, leader, broker, isr)
+    send_alter_partition(m, s, leader, broker, isr, epochs)
+    return broker.replace(proposed=isr, proposed_epochs=epochs)
+
+
+def send_alter_partition(
+    m: Cluster, s: State, leader: Number, broker: StructValue, isr: SetValue, epochs: ArrayValue
+) -> None:
+    """B7, B8. One at a time: of two under way the leader could not say which the controller may have taken over.
+
+    It carries the epochs that the leader knows. The controller changes nothing by a request from before its last
+    change.
+    """
+    nothing = s.alter_requests[leader].is_none & s.alter_responses[leader].is_none
+    require("no AlterPartition is under way", nothing)
+    s.next.alter_requests[leader] = m.alter_request(
+        leader_epoch=broker.view.leader_epoch,
+        partition_epoch=broker.view.partition_epoch,
+        broker_epoch=broker.epoch,
+        isr=isr,
+        epochs=epochs,
+    )
+
+
+def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue) -> ArrayValue:
+    """903.3. The broker epoch that an AlterPartition gives each ISR member: that of its last fetch, if any."""
+    some = Option(m.broker_epoch)
+
+    def epoch_of(b: Number) -> OptionValue:
+        known = broker.followers[b]
+        return cases(
+            (leader == b, some.some(broker.epoch)),
+            (isr.has(b) & known.leo.is_some, some.some(known.broker_epoch)),
+            otherwise=some.none(),
+        )
+
+    return m.member_epochs.of(epoch_of)
+
+
+__all__ = [
+    "is_eligible", "lose_alter_partition", "propose_expand", "propose_shrink", "retry_alter_partition",
+    "take_alter_answer",
+]  # fmt: skip
