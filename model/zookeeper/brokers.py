@@ -134,7 +134,7 @@ class Brokers(Cluster):
     # --- the ISR ----------------------------------------------------------------------------------
 
     @action(
-        "Z3",
+        "ZK3",
         says="broker {leader} takes broker {follower} into the ISR",
         leader="broker",
         follower="broker",

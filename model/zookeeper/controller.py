@@ -34,7 +34,7 @@ class ControlPlane(Brokers):
         return self.decided(p, leaderless & leader.is_some, leader, p.isr & live)
 
     def may_write(self, s: State, c: Number) -> Truth:
-        """Z4. Whether ZooKeeper takes what a controller writes."""
+        """ZK4. Whether ZooKeeper takes what a controller writes."""
         return (s.zookeeper.controller == c) | (not self.on("controller_epoch_fencing"))
 
     # --- requests ---------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class ControlPlane(Brokers):
 
     # --- failover ---------------------------------------------------------------------------------
 
-    @action("Z1", says="controller {c} is elected", c="successor")
+    @action("ZK1", says="controller {c} is elected", c="successor")
     def fail_over(self, s: State, c: int) -> None:
         """The controller node is gone and taken anew, the controller epoch is the next one; the successor reads all.
 
@@ -196,7 +196,7 @@ class ControlPlane(Brokers):
             update_metadata=True,
         )
 
-    @action("Z4", says="controller {c} learns that it is none any more", c="controller")
+    @action("ZK4", says="controller {c} learns that it is none any more", c="controller")
     def resign(self, s: State, c: Number) -> None:
         """It forgets everything; what it has sent is still under way."""
         require("the controller acts", s.controllers[c].active)
