@@ -140,7 +140,8 @@ class Rulebook(Mapping[str, NumberedRule]):
         return kind(**given)
 
     def _wrong(self, message: str) -> LanguageError:
-        return LanguageError(message, str(self.path))
+        inside = self.path.is_relative_to(Path.cwd())
+        return LanguageError(message, str(self.path.relative_to(Path.cwd()) if inside else self.path))
 
     def __getitem__(self, number: str) -> NumberedRule:
         return self._content.rules[number]
@@ -204,7 +205,7 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
         if number not in book:
             import difflib
 
-            near = difflib.get_close_matches(number, list(book), n=1)
+            near = difflib.get_close_matches(number, list(book), n=1, cutoff=0.5)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise LanguageError(
                 f"{what} names {number!r}, which is not in the rulebook{meant}", shortened(place)
