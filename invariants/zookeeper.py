@@ -59,13 +59,13 @@ def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
     )
 
 
-@invariant("Z1, Z2")
+@invariant("ZK1, ZK2")
 def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Truth:
     """No process obeys a request of a lower controller epoch or leader epoch than one that it has obeyed before."""
     return all_of(implies(m.is_up(s.brokers[b]), ~s.brokers[b].reverted) for b in m.broker)
 
 
-@invariant("Z3")
+@invariant("ZK3")
 def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
     """In a leader epoch at most one broker takes itself for the leader."""
     return all_of(
@@ -95,7 +95,7 @@ def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
     )
 
 
-@invariant("Z4")
+@invariant("ZK4")
 def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
     """Leader and leader epoch in ZooKeeper are those that the active controller decided and tells brokers.
 
@@ -105,7 +105,7 @@ def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
     return me.leadership == m.leadership_of(s.zookeeper.partition)
 
 
-@invariant("Z2, Z4")
+@invariant("ZK2, ZK4")
 def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
     """No broker is in a leader epoch that ZooKeeper has not, and in ZooKeeper's it has ZooKeeper's leader."""
     p = s.zookeeper.partition

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from highwater.model.language.protocol import Invariant
-from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.actions import PROPERTIES
 from highwater.traces.observed import PartitionState
@@ -37,12 +36,6 @@ _AT_RISK = {
 }
 
 
-def kip(source: str) -> str:
-    """The proposals that rules come from, as the rulebook has it: 966.6 is in KIP-966."""
-    cited = (proposal.name for number in numbers(source) for proposal in RULEBOOK.proposals(number))
-    return ", ".join(dict.fromkeys(cited))
-
-
 def finding(
     name: str, certain: bool, partition: str, state: PartitionState, offset: int, time: int
 ) -> Finding:
@@ -62,9 +55,9 @@ def finding(
         f"Promised: {promise} {seen}: replicas {list(state.replicas)}, leader {leader}, "
         f"ISR {list(state.isr)}{elr}{known_elr}",
         _AT_RISK.get(name, ""),
-        kip(known.source),
+        RULEBOOK.origin(known.source),
         certain,
     )
 
 
-__all__ = ["finding", "kip"]
+__all__ = ["finding"]
