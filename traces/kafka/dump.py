@@ -270,7 +270,7 @@ class _Dump:
         try:
             return encode(kind, version, data)
         except UnknownRecord as unknown:
-            return encode_unknown(unknown.key, version, printable(kind))
+            return encode_unknown(unknown.key, version, printable(kind), data)
         except FieldError:
             pass
         try:

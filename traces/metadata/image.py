@@ -77,7 +77,9 @@ class Broker:
 class Image:
     """All of it. ``partitions`` are by the 20 bytes that name them in a record: number and topic id.
 
-    ``replicas`` are, for each broker, the partitions that have it in any of their fields.
+    ``replicas`` are, for each broker, the partitions that have it in any of their fields. ``unfollowed`` are partitions
+    that cannot be followed any further: their names, by the bytes that name them. ``supported`` are the greatest levels
+    of features that a controller has said to support.
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -87,6 +89,8 @@ class Image:
     replicas: dict[int, dict[Partition, None]] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
+    supported: dict[str, int] = field(default_factory=dict)
+    unfollowed: dict[bytes, str] = field(default_factory=dict)
 
     def flags(self, broker: int) -> Flags:
         """A broker's flags; those of a broker that is not registered where there is none."""
@@ -135,6 +139,16 @@ class Image:
         """Take a partition out of the index by broker."""
         for broker in partition.roster.brokers:
             self.replicas.get(broker, {}).pop(partition, None)
+
+    def unfollow(self, partition: Partition) -> bool:
+        """Take a partition out that cannot be followed any further; whether it was there."""
+        self.remove(partition)
+        if self.partitions.pop(partition.key, None) is None:
+            return False
+        assert partition.topic is not None
+        del partition.topic.partitions[partition.number]
+        self.unfollowed[partition.key] = partition.name
+        return True
 
     def of_topics(self) -> Iterator[Partition]:
         """All partitions of topics."""

@@ -245,8 +245,10 @@ def test_a_damaged_log_is_the_same_error(made: Path, tmp_path: Path, at: int) ->
     data[at] ^= 255
     damaged.write_bytes(bytes(data))
     expected = embedded(tmp_path)
+    # Up to the damage one process replays it: shares know nothing of each other's.
+    message = expected if isinstance(expected, str) else expected["damage"][0]["message"]
     for count, size in SPLITS:
-        assert divided(tmp_path, count, size)[0] == expected
+        assert divided(tmp_path, count, size)[0] == message
 
 
 def test_a_torn_end_is_the_same_note(made: Path, tmp_path: Path) -> None:
