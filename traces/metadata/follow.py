@@ -280,14 +280,13 @@ class Follower:
             return
         self.telling.skipped(f"{unknown.type} version {unknown.version}")
         partitions: tuple[str, ...] | None = None
-        if unknown.type == "PARTITION_RECORD" and (name := self._named_by(value)):
+        if unknown.type == "PARTITION_RECORD" and (name := self._named_by(value[_NAMED_BY])):
             self.image.unfollowed[value[_NAMED_BY]] = name
             partitions = (name,)
         self.doubt("unreadable version", _cannot_be_read(unknown), offset, partitions)
 
-    def _named_by(self, value: bytes) -> str | None:
+    def _named_by(self, key: bytes) -> str | None:
         """The name of the partition that a record is about; None where its topic is not known."""
-        key = value[_NAMED_BY]
         if len(key) < 20:
             return None
         topic = self.image.topics.get(uuid_text(key[4:]))
@@ -296,9 +295,13 @@ class Follower:
     def _undefined(self, pending: Pending, found: Found, wrong: dict[str, tuple[str, int]]) -> None:
         """A record that no Kafka writes, as nobody can say what it means: it is not taken for anything."""
         pending.flush()
-        self.telling.wrong(found.offset, found.time, None, f"write a {found.type}", wrong, True)
-        said = ", ".join(f"{name} {value}" for name, (_, value) in wrong.items())
-        self.doubt("undefined value", f"{found.type} with {said}", found.offset, None, found.offset + 1)
+        name, is_partition = None, found.type == "PARTITION_RECORD"
+        if is_partition and (name := self._named_by(found.partition_key)):
+            self.image.unfollowed[found.partition_key] = name
+        self.telling.wrong(found.offset, found.time, name, f"write a {found.type}", wrong, not is_partition)
+        said = ", ".join(f"{field} {value}" for field, (_, value) in wrong.items())
+        concerned = None if not is_partition else (name,) if name else ()
+        self.doubt("undefined value", f"{found.type} with {said}", found.offset, concerned, found.offset + 1)
 
     def _elsewhere(self, pending: Pending, offset: int, value: bytes) -> None:
         """What is of another share: a change, or a partition that is created."""
@@ -321,7 +324,9 @@ class Follower:
             data = decode(value).data
         except UnknownRecord as unknown:
             self.telling.skipped_of_partition(f"{unknown.type} version {unknown.version}")
-            self.doubt("unreadable version", _cannot_be_read(unknown), offset)
+            # Of a partition that is not known, nothing is said that could be unreliable.
+            concerned = None if len(value[_NAMED_BY]) < 20 else ()
+            self.doubt("unreadable version", _cannot_be_read(unknown), offset, concerned)
             return
         except DamagedRecord as wrong:
             raise self.damaged(offset, str(wrong)) from None

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Partition, Topic
+from highwater.traces.metadata.image import (
+    BROKER,
+    MIN_ISR,
+    TOPIC,
+    UNCLEAN,
+    Partition,
+    Topic,
+    undefined_setting,
+)
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.profiles import newer_than_profiles
 from highwater.traces.metadata.slots import CannotFollow
@@ -97,6 +105,12 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
     if data["name"] not in (MIN_ISR, UNCLEAN) or resource[0] not in (TOPIC, BROKER):
         follower.telling.skipped("CONFIG_RECORD of another setting")
         return
+    if (defined := undefined_setting(data["name"], data.get("value"))) is not None:
+        # It is kept, and stands for any value.
+        wrong = {data["name"]: (defined, data["value"])}
+        follower.telling.wrong(found.offset, found.time, None, f"write a {found.type}", wrong, True)
+        summary = f"{found.type} with {data['name']} {data['value']}"
+        follower.doubt("undefined value", summary, found.offset, None, found.offset + 1)
     configs = image.configs.setdefault(resource, {})
     if data.get("value") is None:
         configs.pop(data["name"], None)
