@@ -331,6 +331,15 @@ def test_doubts_are_one_loud_line_and_a_field_of_the_json(tmp_path: Path) -> Non
     assert again.to_json() == data
 
 
+def test_every_kind_of_doubt_is_documented_and_in_the_schema() -> None:
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "replay.md").read_text()
+    schema = json.loads((root / "traces" / "report.schema.json").read_text())
+    assert schema["$defs"]["doubt"]["properties"]["kind"]["enum"] == list(DOUBTS)
+    for kind in DOUBTS:
+        assert f"| `{kind}` | " in page
+
+
 def test_doubts_that_are_too_many_to_tell_are_kept_as_one() -> None:
     found = Doubts()
     for number in range(LIMIT + 50):
