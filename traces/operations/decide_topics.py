@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from highwater.traces.operations.change_partitions import store_change
 from highwater.traces.operations.format import MIN_ISR, Operation, Record
 from highwater.traces.operations.model_records import config_record, partition_record, topic_record
 from highwater.traces.operations.outcome import NotKnown, Outcome
-from highwater.traces.operations.state import ControllerState
+from highwater.traces.operations.state import ControllerState, can_be
 
 
 def _refuse_values(op: Operation, configs: Mapping[str, str | None]) -> None:
     """Raise NotKnown where a configuration has a value that none can have; the rules do not refuse any."""
     for key, value in configs.items():
-        number = re.fullmatch(r"[0-9]{1,9}", value or "") is not None
-        if value is not None and not (number if key == MIN_ISR else value in ("true", "false")):
+        if not can_be(key, value):
             raise NotKnown(f"{op.name} with a value that {key} cannot have")
 
 

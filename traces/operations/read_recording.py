@@ -21,6 +21,7 @@ from highwater.traces.operations.read_arguments import NEWER, OPERATIONS
 from highwater.traces.operations.read_records import read_record
 from highwater.traces.operations.read_response import read_response
 from highwater.traces.operations.read_state import read_brokers, read_partitions
+from highwater.traces.operations.state import can_be
 
 
 def read_controller_trace(path: Path) -> ControllerTrace:
@@ -74,6 +75,8 @@ def _broker_configs(meta: Fields) -> dict[str, str]:
         for place, item in meta.items("bootstrapRecords"):
             kind, _, data = read_record(place, item)
             if kind == "CONFIG_RECORD" and data["resourceType"] == RESOURCES["BROKER"]:
+                if data["value"] is None or not can_be(data["name"], data["value"]):
+                    raise place.wrong("a configuration with a value that it cannot have")
                 found[data["name"]] = data["value"]
     return found
 

@@ -6,6 +6,7 @@ that nobody has; nothing ever registers there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,13 @@ DEFAULTS = {MIN_ISR: "1", UNCLEAN: "false"}
 """What holds where neither the topic nor the brokers are configured."""
 UNKNOWN = "unknown broker"
 """Stands for the id in the slot of all ids that nobody has."""
+
+
+def can_be(key: str, value: str | None) -> bool:
+    """Whether a configuration can have a value; None removes it."""
+    if value is None:
+        return True
+    return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
 
 
 @dataclass
@@ -78,7 +86,7 @@ class ControllerState:
         for kind, _, data in op.records:
             if kind == "TOPIC_RECORD":
                 self.topic_ids[data["name"]] = data["topicId"]
-            elif kind == "CONFIG_RECORD":
+            elif kind == "CONFIG_RECORD" and can_be(data["name"], data["value"]):
                 name = data["resourceName"]
                 if data["resourceType"] == RESOURCES["TOPIC"]:
                     configs = self.topic_configs[name] = dict(self.topic_configs.get(name, {}))
@@ -150,4 +158,4 @@ def zero(type_: Any) -> Any:
     return type_.decode([n.value for n in type_.zero().nodes])
 
 
-__all__ = ["DEFAULTS", "UNKNOWN", "ControllerState", "zero"]
+__all__ = ["DEFAULTS", "UNKNOWN", "ControllerState", "can_be", "zero"]
