@@ -7,6 +7,7 @@ from typing import Any
 from highwater.model.language import State, greatest, least, size, where
 from highwater.model.language.values import Number, StructValue, Truth
 from highwater.model.replication.cluster import Cluster
+from highwater.model.replication.high_watermark import gate_is_open, has_caught_up
 
 
 class Leadership(Cluster):
@@ -30,7 +31,7 @@ class Leadership(Cluster):
         if not self.on("hwm_needs_min_isr"):
             return end
         counted = broker.view.isr if self.on("hwm_gate_is_committed_isr") else self.maximal_isr(broker)
-        return where(size(counted) >= self.min_isr_in(broker.view), end, 0)
+        return where(gate_is_open(size(counted), self.min_isr_in(broker.view)), end, 0)
 
     def advanced_hwm(self, b: Number, broker: StructValue) -> Number:
         """B4. A leader's HWM once it has moved as far as it can; never back."""
@@ -139,10 +140,8 @@ class Leadership(Cluster):
         eligible = state.leo.is_some
         if not self.on("re_election_forgets_fetches"):
             eligible = eligible & state.in_epoch
-        if self.on("join_at_hwm"):
-            eligible = eligible & (leo >= broker.hwm)
-        if self.on("join_at_epoch_start"):
-            eligible = eligible & (leo >= broker.leso)
+        rules = self.on("join_at_hwm"), self.on("join_at_epoch_start")
+        eligible = eligible & has_caught_up(leo, broker.hwm, broker.leso, *rules)
         if self.on("proposed_replica_eligible_check"):
             eligible = eligible & view.active.has(follower)
         if self.on("proposed_broker_epoch_check"):

@@ -15,7 +15,7 @@ from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 
 pytestmark = needs_clusters
 
-LOST = "committed_records_survive"
+LOST = "leader_completeness"
 
 
 def logs_of(cluster: Path) -> list[Path]:

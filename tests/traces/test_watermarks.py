@@ -24,11 +24,11 @@ from tests.traces.broker_lines import Made
 from tests.traces.broker_runs import Run
 from tests.traces.clusters import CLUSTERS, SCENARIOS, Metadata, broker_logs, needs_clusters
 
-LOST = "committed_records_survive"
+LOST = "leader_completeness"
 READ = "consumers_read_consistently"
 BACK = "hwm_never_moves_back"
 UNDER = "hwm_stands_under_min_isr"
-BEHIND = "isr_holds_committed"
+BEHIND = "hwm_waits_for_isr"
 JOINED = "isr_joined_caught_up"
 ELECTABLE = "electable_completeness"
 
