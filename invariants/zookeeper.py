@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.invariants import statements
 from highwater.model.language import (
     State,
     all_of,
@@ -65,18 +66,11 @@ def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Truth:
     return all_of(implies(m.is_up(s.brokers[b]), ~s.brokers[b].reverted) for b in m.broker)
 
 
-@invariant("ZK3")
+@statements.one_leader_per_epoch.seen("ZK3")
 def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
-    """In a leader epoch at most one broker takes itself for the leader."""
-    return all_of(
-        ~(
-            m.leads(a, s.brokers[a])
-            & m.leads(b, s.brokers[b])
-            & (s.brokers[a].leader_epoch == s.brokers[b].leader_epoch)
-        )
-        for a in m.broker
-        for b in m.broker
-        if int(a) < int(b)
+    """By what each broker has been told."""
+    return statements.one_leader_per_epoch(
+        [(m.leads(b, s.brokers[b]), s.brokers[b].leader_epoch) for b in m.broker]
     )
 
 

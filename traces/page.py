@@ -58,12 +58,10 @@ def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str
 
 
 def known_promises() -> dict[str, str]:
-    """What each property promises, by its name, as the invariants on replication and the watermarks say it."""
-    from highwater.invariants.replication import cluster, controller, observed
-    from highwater.traces.watermarks import PROMISES
+    """What each property promises, by its name."""
+    from highwater.invariants.catalogue import catalogue
 
-    stated = (*cluster.INVARIANTS, *controller.INVARIANTS, *observed.CONDITIONS, *observed.FINDINGS)
-    return PROMISES | {invariant.name: invariant.meaning for invariant in stated}
+    return {name: known.meaning for name, known in catalogue().items()}
 
 
 def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:

@@ -136,7 +136,7 @@ def test_a_profile_that_does_not_exist(log: Path) -> None:
     for more in ((), ("--out", log.parent / "tables-of-no-profile")):
         found = on_spark(log, "--profile", "kafka", *more)
         assert found.exit_code == 2
-        assert "there is no profile 'kafka'" in found.stderr
+        assert "unknown profile of replication.controller 'kafka'" in found.stderr
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> None:
