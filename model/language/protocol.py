@@ -27,6 +27,7 @@ from highwater.model.language.errors import (
     place,
     place_of,
 )
+from highwater.model.language.identity import refuse_identity
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.tracing import State
 from highwater.model.language.types import Struct
@@ -131,6 +132,7 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
         raise fail(
             f"@action marks a method, not {function!r}; write @action() where there is nothing to say of it"
         )
+    refuse_identity(function)
     function = inspect.unwrap(function)
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -173,6 +175,7 @@ def invariant(source: str, /, *, rule: str | None = None) -> Callable[[Callable[
     has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
+        refuse_identity(function)
         return Invariant(function.__name__, function, source, rule)
 
     return mark

@@ -640,7 +640,7 @@ def _assignment(draw: Any, make: Expressions, name: str, type: Type, depth: int)
 
 def expected(stated: Stated, before: Mapping[str, Any]) -> tuple[str, Any]:
     """What plain Python says of the step: ``refused``, ``cut``, ``error`` or ``leads`` with the state."""
-    if not all([guard.plain(before) for guard in stated.guards]):
+    if not all(guard.plain(before) for guard in stated.guards):
         return "refused", None
     after, wrong = copy.deepcopy(dict(before)), set()
     for assignment in stated.assignments:
