@@ -10,9 +10,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from highwater.model.language import (
     Array,
@@ -65,14 +64,19 @@ NODE, DISK = Index("node", 3), Index("disk", 2)
 COLOUR, SHAPE = Enum("Colour", "RED GREEN BLUE"), Enum("Shape", "ROUND LONG")
 
 
-@st.composite
-def types(draw: Any, depth: int = 2) -> Type:
+def a_type(rng: Random, depth: int = 2) -> Type:
     """A type, nested at most so deep."""
-    simple = [
+
+    def inner() -> Type:
+        return a_type(rng, depth - 1)
+
+    def content() -> Type:
+        found = inner()
+        return content() if isinstance(found, Option) else found
+
+    simple: list[Callable[[], Type]] = [
         lambda: Bool,
-        lambda: Int(
-            draw(st.integers(-2, 0)), draw(st.integers(0, 3)), bound=draw(st.sampled_from([None, "top"]))
-        ),
+        lambda: Int(rng.randint(-2, 0), rng.randint(0, 3), bound=rng.choice([None, "top"])),
         lambda: NODE,
         lambda: DISK,
         lambda: COLOUR,
@@ -80,40 +84,34 @@ def types(draw: Any, depth: int = 2) -> Type:
         lambda: Set(NODE),
         lambda: Set(DISK),
     ]
-    nested = [
-        lambda: Option(draw(types(depth - 1).filter(lambda t: not isinstance(t, Option)))),
-        lambda: Array(draw(st.sampled_from([NODE, DISK])), draw(types(depth - 1))),
-        lambda: Struct(
-            draw(st.sampled_from(["Pair", "Other"])),
-            first=draw(types(depth - 1)),
-            last=draw(types(depth - 1)),
-        ),
-        lambda: Seq(
-            draw(types(depth - 1)), draw(st.integers(1, 3)), bound=draw(st.sampled_from([None, "log"]))
-        ),
+    nested: list[Callable[[], Type]] = [
+        lambda: Option(content()),
+        lambda: Array(rng.choice([NODE, DISK]), inner()),
+        lambda: Struct(rng.choice(["Pair", "Other"]), first=inner(), last=inner()),
+        lambda: Seq(inner(), rng.randint(1, 3), bound=rng.choice([None, "log"])),
     ]
-    return draw(st.sampled_from(simple + nested * 2 if depth else simple))()
+    return rng.choice(simple + nested * 2 if depth else simple)()
 
 
-def plain_values(type: Type) -> st.SearchStrategy[Any]:
-    """The plain values of a type."""
+def a_plain(rng: Random, type: Type) -> Any:
+    """A plain value of a type."""
     match type:
         case BoolType():
-            return st.booleans()
+            return rng.random() < 0.5
         case IntType() | Index():
-            return st.integers(type.low, type.high)
+            return rng.randint(type.low, type.high)
         case Enum():
-            return st.sampled_from(type.members)
+            return rng.choice(type.members)
         case Set():
-            return st.frozensets(st.integers(0, type.index.size - 1))
+            return frozenset(i for i in range(type.index.size) if rng.random() < 0.5)
         case Option():
-            return st.none() | plain_values(type.content_type)
+            return None if rng.random() < 0.3 else a_plain(rng, type.content_type)
         case Array():
-            return st.lists(plain_values(type.element), min_size=type.index.size, max_size=type.index.size)
+            return [a_plain(rng, type.element) for _ in type.index]
         case Struct():
-            return st.fixed_dictionaries({n: plain_values(t) for n, t in type.fields.items()})
+            return {n: a_plain(rng, t) for n, t in type.fields.items()}
         case Seq():
-            return st.lists(plain_values(type.element), max_size=type.maximum)
+            return [a_plain(rng, type.element) for _ in range(rng.randint(0, type.maximum))]
     raise AssertionError(type)
 
 
@@ -186,12 +184,12 @@ def left(type: Type, value: Any) -> Iterator[str | None]:
 class Expressions:
     """Draws expressions over some fields."""
 
-    def __init__(self, draw: Any, fields: Mapping[str, Type]) -> None:
-        self.draw, self.fields = draw, fields
+    def __init__(self, rng: Random, fields: Mapping[str, Type]) -> None:
+        self.rng, self.fields = rng, fields
 
     def one_of(self, options: list[Callable[[], Expression]]) -> Expression:
         """One of several ways to make an expression."""
-        return self.draw(st.sampled_from(options))()
+        return self.rng.choice(options)()
 
     def routes(self, type: Type) -> Iterator[tuple[tuple[Any, ...], Type]]:
         """The ways into a value, and the types of what is found there."""
@@ -216,7 +214,7 @@ class Expressions:
             lambda name=name, steps=steps: self._read(name, steps, depth)
             for name, type in self.fields.items()
             for steps, found in self.routes(type)
-            if wanted(found)
+            if wanted(found) and (depth > 0 or not any(kind in ("at", "element") for kind, _ in steps))
         ]
 
     def _read(self, name: str, steps: tuple[Any, ...], depth: int) -> Expression:
@@ -269,7 +267,7 @@ class Expressions:
     def number(self, depth: int) -> Expression:
         """A whole number, of any size."""
         if depth <= 0:
-            n = self.draw(st.integers(0, 3))
+            n = self.rng.randint(0, 3)
             reads = self.counts(0)[:3]
             return self.one_of([lambda: Expression(str(n), lambda s: n, lambda p: n), *reads * 2])
         a, b = lambda: self.number(depth - 1), lambda: self.number(depth - 1)
@@ -307,7 +305,7 @@ class Expressions:
         """A truth value."""
         reads = self.reads(lambda t: isinstance(t, BoolType), depth)
         if depth <= 0:
-            b = self.draw(st.booleans())
+            b = self.rng.random() < 0.5
             return self.one_of([lambda: Expression(str(b), lambda s: b, lambda p: b), *reads[:3] * 2])
         n = lambda: self.number(depth - 1)  # noqa: E731
         c = lambda: self.lifted(self.condition(depth - 1))  # noqa: E731
@@ -388,7 +386,7 @@ class Expressions:
         """A value of a type; ``whole``: it is what is written, so that it may leave its type."""
         if isinstance(type, BoolType):
             return self.condition(depth)
-        constant = self.draw(plain_values(type))
+        constant = a_plain(self.rng, type)
         options: list[Callable[[], Expression]] = [
             lambda: Expression(repr(constant), lambda s: _lifted(type, constant), lambda p: constant),
             *self.reads(lambda t: t == type, depth) * 2,
@@ -403,7 +401,7 @@ class Expressions:
         options: list[Callable[[], Expression]] = [lambda: self._where(type, depth)]
         match type:
             case IntType():
-                options.append(lambda: _one(self.number(depth - 1), "int", type.lift, lambda x: x))
+                options += [lambda: _one(self.number(depth - 1), "int", type.lift, lambda x: x)] * 4
             case Set():
                 i = lambda: self.value(type.index, depth - 1)  # noqa: E731
                 options += [
@@ -439,7 +437,7 @@ class Expressions:
                     lambda: _one(element(), "fill", type.fill, lambda x: [x] * type.index.size),
                 ]
             case Struct():
-                name = self.draw(st.sampled_from(list(type.fields)))
+                name = self.rng.choice(list(type.fields))
                 parts = {n: self.value(t, depth - 1) for n, t in type.fields.items()}
                 options += [
                     lambda: _two(
@@ -581,16 +579,13 @@ class Stated:
         )
 
 
-@st.composite
-def protocols(draw: Any, depth: int = 3) -> Stated:
+def a_protocol(rng: Random, depth: int = 3) -> Stated:
     """A protocol of one action over some fields."""
-    fields = {f"f{i}": t for i, t in enumerate(draw(st.lists(types(), min_size=1, max_size=4)))}
+    fields = {f"f{i}": a_type(rng) for i in range(rng.randint(1, 4))}
     fields["count"] = Int(0, 3)
-    make = Expressions(draw, fields)
-    guards = tuple(make.condition(depth) for _ in range(draw(st.integers(0, 2))))
-    assignments = tuple(
-        draw(_assignment(make, name, fields[name], depth)) for name in fields if draw(st.booleans())
-    )
+    make = Expressions(rng, fields)
+    guards = tuple(make.condition(depth) for _ in range(rng.choice([0, 0, 1, 2])))
+    assignments = tuple(_assignment(make, name, fields[name], depth) for name in fields if rng.random() < 0.6)
     holds = make.condition(depth)
     free: list[tuple[Type | None, Expression]] = [(None, make.number(depth))]
     free += [(t, make.value(t, depth, whole=True)) for t in make.all_types((Type,))[:3]]
@@ -619,12 +614,11 @@ def protocols(draw: Any, depth: int = 3) -> Stated:
     return Stated(Random, Struct("State", **fields), guards, assignments, holds, tuple(free))
 
 
-@st.composite
-def _assignment(draw: Any, make: Expressions, name: str, type: Type, depth: int) -> Assignment:
+def _assignment(make: Expressions, name: str, type: Type, depth: int) -> Assignment:
     steps: list[tuple[str, Any]] = []
-    while draw(st.booleans()):
+    while make.rng.random() < 0.6:
         if isinstance(type, Struct):
-            field = draw(st.sampled_from(list(type.fields)))
+            field = make.rng.choice(list(type.fields))
             steps.append(("field", field))
             type = type.fields[field]
         elif isinstance(type, Array):
