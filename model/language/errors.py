@@ -43,7 +43,12 @@ def fail(message: str) -> LanguageError:
 
 
 def place_of(function: Callable[..., object]) -> str | None:
-    """Where a function of the protocol begins, as ``file:line``: for what is wrong with it as a whole."""
+    """Where a function or a class of the protocol begins, as ``file:line``: for what is wrong with it as a whole."""
+    if isinstance(function, type):
+        try:
+            return f"{_short(inspect.getfile(function))}:{inspect.getsourcelines(function)[1]}"
+        except (OSError, TypeError):
+            return None
     code = getattr(inspect.unwrap(function), "__code__", None)
     return None if code is None else f"{_short(code.co_filename)}:{code.co_firstlineno}"
 

@@ -240,6 +240,12 @@ class Protocol:
     def __init_subclass__(cls, **arguments: Any) -> None:
         """LanguageError where an action has a name that every protocol has, or an invariant would not be checked."""
         super().__init_subclass__(**arguments)
+        for attribute, kind in (("parameters", Parameter), ("rules", Rule), ("profiles", Profile)):
+            given = getattr(cls, attribute)
+            if not isinstance(given, Mapping) or not all(isinstance(i, kind) for i in given.values()):
+                raise fail(
+                    f"{attribute} of {cls.__name__} gives names to a {kind.__name__} each, not {given!r}"
+                )
         _all(cls, "invariants", Invariant)
         _all(cls, "liveness", Liveness)
         for name, value in vars(cls).items():
@@ -282,11 +288,14 @@ class Protocol:
 
     def define(self) -> Struct:
         """Size the types from ``self.p`` (kept as attributes) and return the type of the state."""
-        raise NotImplementedError
+        raise self._without("define(), which returns the type of the state")
 
     def initial(self) -> Iterable[Mapping[str, Any]]:
         """The initial states, as plain values."""
-        raise NotImplementedError
+        raise self._without("initial(), which gives the initial states")
+
+    def _without(self, what: str) -> LanguageError:
+        return LanguageError(f"{type(self).__name__} has no {what}", place_of(type(self)))
 
     def on(self, rule: str) -> bool:
         """Whether a rule is switched on. It is known while tracing, so a plain ``if`` can ask."""

@@ -526,6 +526,7 @@ class Assignment:
 
     field: str
     steps: tuple[tuple[str, Any], ...]  # ("field", name) or ("at", Expression)
+    type: Type
     value: Expression
 
     @property
@@ -629,11 +630,14 @@ def _assignment(make: Expressions, name: str, type: Type, depth: int) -> Assignm
             type = type.element
         else:
             break
-    return Assignment(name, tuple(steps), make.value(type, depth, whole=True))
+    return Assignment(name, tuple(steps), type, make.value(type, depth, whole=True))
 
 
 def expected(stated: Stated, before: Mapping[str, Any]) -> tuple[str, Any]:
-    """What plain Python says of the step: ``refused``, ``cut``, ``error`` or ``leads`` with the state."""
+    """What plain Python says of the step: ``refused``, ``cut``, ``error`` or ``leads`` with the state.
+
+    ``cut or error``: the place is outside, and the value would have left its type.
+    """
     if not all(guard.plain(before) for guard in stated.guards):
         return "refused", None
     after, wrong = copy.deepcopy(dict(before)), set()
@@ -642,6 +646,8 @@ def expected(stated: Stated, before: Mapping[str, Any]) -> tuple[str, Any]:
             assignment.apply(before, after)
         except Outside:
             wrong.add(None)
+            if any(bound for bound in left(assignment.type, assignment.value.plain(before))):
+                return "cut or error", None
     wrong |= set(left(stated.state, after))
     if wrong - {None}:
         return "cut", None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given, note, reject, settings
+from hypothesis import HealthCheck, event, example, given, note, reject, settings
 from hypothesis import strategies as st
 
 from highwater.model.language import LanguageError, Model
@@ -42,6 +43,7 @@ def traced(make: Any) -> Any:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
+@example(seed=1966)  # an element past the end, and outside its type
 def test_steps_and_invariants(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
@@ -62,6 +64,9 @@ def test_steps_and_invariants(seed: int) -> None:
         assert bool(enabled) == (kind != "refused")
         if not enabled:
             pass
+        elif kind == "cut or error":
+            with suppress(BoundError):
+                assert interpreter.step(state, 0).cut
         elif kind == "error":
             with pytest.raises(BoundError):
                 interpreter.step(state, 0)
