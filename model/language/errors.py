@@ -46,7 +46,12 @@ def full_place() -> str | None:
 
 
 def place_of(function: Callable[..., Any]) -> str | None:
-    """Where a function is defined, decorators included, with the file's whole path; None where that is not known."""
+    """Where a function or a class is defined, with the file's whole path; None where that is not known."""
+    if isinstance(function, type):
+        try:
+            return f"{inspect.getfile(function)}:{inspect.getsourcelines(function)[1]}"
+        except (OSError, TypeError):
+            return None
     code = getattr(inspect.unwrap(function), "__code__", None)
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 

@@ -22,6 +22,7 @@ from highwater.model.language import graph
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.errors import LanguageError, has_parentheses, place_of
 from highwater.model.language.graph import Node
+from highwater.model.language.identity import refuse_identity
 from highwater.model.language.tracing import State, returned_condition, tracing
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def _marker(kind: Kind, source: str, fair: Sequence[Fairness], rule: str | None)
     has_parentheses(kind.replace("-", "_"), source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Liveness:
+        refuse_identity(function)
         return Liveness(function.__name__, function, kind, source, tuple(fair), rule)
 
     return mark

@@ -28,6 +28,7 @@ from highwater.model.language.errors import (
     place,
     place_of,
 )
+from highwater.model.language.identity import refuse_identity
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.rulebook import check_source
 from highwater.model.language.tracing import State
@@ -137,6 +138,7 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
         raise fail(
             f"@action marks a method, not {function!r}; write @action() where there is nothing to say of it"
         )
+    refuse_identity(function)
     function = inspect.unwrap(function)
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -179,6 +181,7 @@ def invariant(source: str, /, *, rule: str | None = None) -> Callable[[Callable[
     has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
+        refuse_identity(function)
         return Invariant(function.__name__, function, source, rule)
 
     return mark
@@ -258,6 +261,12 @@ class Protocol:
         Also where a rule, an action or a property names what is not in the rulebook.
         """
         super().__init_subclass__(**arguments)
+        for attribute, kind in (("parameters", Parameter), ("rules", Rule), ("profiles", Profile)):
+            given = getattr(cls, attribute)
+            if not isinstance(given, Mapping) or not all(isinstance(i, kind) for i in given.values()):
+                raise fail(
+                    f"{attribute} of {cls.__name__} gives names to a {kind.__name__} each, not {given!r}"
+                )
         _all(cls, "invariants", Invariant)
         _all(cls, "liveness", Liveness)
         for name, rule in cls.rules.items():
@@ -306,11 +315,14 @@ class Protocol:
 
     def define(self) -> Struct:
         """Size the types from ``self.p`` (kept as attributes) and return the type of the state."""
-        raise NotImplementedError
+        raise self._without("define(), which returns the type of the state")
 
     def initial(self) -> Iterable[Mapping[str, Any]]:
         """The initial states, as plain values."""
-        raise NotImplementedError
+        raise self._without("initial(), which gives the initial states")
+
+    def _without(self, what: str) -> LanguageError:
+        return LanguageError(f"{type(self).__name__} has no {what}", place_of(type(self)))
 
     def on(self, rule: str) -> bool:
         """Whether a rule is switched on. It is known while tracing, so a plain ``if`` can ask."""

@@ -13,6 +13,7 @@ def line_of(text: str) -> str:
 
 
 CLASS_LINE, WRAP_LINE = line_of("class Counter"), line_of("s.next.count = 0")
+INITIAL_LINE = line_of("def initial(")
 
 BAD_FILES = {
     "unknown key": ("symetry = true\n", ["counter.toml:3:", "'symetry'", "did you mean 'symmetry'?"]),
@@ -59,6 +60,97 @@ BAD_PROTOCOLS = {
     ),
     "a wrong initial state": (COUNTER.replace('"count": 0', '"count": 10'), ["10", "Int(0..9)"]),
     "no initial state": (COUNTER.replace('[{"count": 0}]', "[]"), ["has no initial state"]),
+    "a written field that is read": (
+        COUNTER.replace("        s.next.count = 0", '        require("x", s.next.count == 0)'),
+        [WRAP_LINE, "s.next is only written"],
+    ),
+    "a field that is added to in place": (
+        COUNTER.replace("        s.next.count = 0", "        s.next.count += 1"),
+        [WRAP_LINE, "+= reads what it writes", "s.next.… = s.… + …"],
+    ),
+    "a remainder": (
+        COUNTER.replace("        s.next.count = 0", "        s.next.count = s.count % 2"),
+        [WRAP_LINE, "% has no meaning"],
+    ),
+    "a precedence": (
+        COUNTER.replace("        s.next.count = 0", '        require("x", s.count == 1 & s.count == 2)'),
+        [WRAP_LINE, "put each comparison in parentheses"],
+    ),
+    "a field that is not there": (
+        COUNTER.replace("        s.next.count = 0", "        s.next.cuont = 0"),
+        [WRAP_LINE, "did you mean 'count'?"],
+    ),
+    "a parameter that is not there": (
+        COUNTER.replace("        s.next.count = 0", "        s.next.count = self.p.tpo"),
+        [WRAP_LINE, "there is no parameter 'tpo'; there are size, top"],
+    ),
+    "a rule that is not there": (
+        COUNTER.replace("        s.next.count = 0", '        s.next.count = 1 if self.on("wrap") else 0'),
+        [WRAP_LINE, "no rule 'wrap'", "did you mean 'wraps'?"],
+    ),
+    "an initial field that is missing": (
+        COUNTER.replace('{"count": 0}', "{}"),
+        [INITIAL_LINE, "State needs count"],
+    ),
+    "an initial field too many": (
+        COUNTER.replace('{"count": 0}', '{"count": 0, "more": 1}'),
+        [INITIAL_LINE, "State has no more"],
+    ),
+    "an initial state alone": (
+        COUNTER.replace('[{"count": 0}]', '{"count": 0}'),
+        [INITIAL_LINE, "a list of states, not one state"],
+    ),
+    "initial states that are not returned": (
+        COUNTER.replace('return [{"count": 0}]', '[{"count": 0}]'),
+        [INITIAL_LINE, "a list of states, not None"],
+    ),
+    "no define": (COUNTER.replace("def define(", "def defined("), [CLASS_LINE, "Counter has no define()"]),
+    "a define that returns nothing": (
+        COUNTER.replace('return Struct("State"', 'Struct("State"'),
+        [line_of("def define("), "define() returned None"],
+    ),
+    "a property that returns nothing": (
+        COUNTER.replace("return s.count < 7", "s.count < 7"),
+        [line_of('@invariant("C1")'), "invariant below_seven returned None"],
+    ),
+    "a property that returns a number": (
+        COUNTER.replace("return s.count < 7", "return s.count"),
+        [line_of('@invariant("C1")'), "it returns a condition"],
+    ),
+    "an action that returns a value": (
+        COUNTER.replace("        s.next.count = 0", "        return s.count == 0"),
+        [line_of('@action("C7"'), "action wrap returned a value"],
+    ),
+    "a domain that is not there": (
+        COUNTER.replace("    def wrap(self, s)", "    def wrap(self, s, to)").replace(
+            'says="start again"', 'says="start {to} again", to="replica"'
+        ),
+        [line_of('@action("C7"'), "ranges over 'replica', which define() does not set"],
+    ),
+    "a parameter called s": (
+        COUNTER.replace('says="start again"', 's="replica"'),
+        [line_of('@action("C7"'), "cannot be called 's'"],
+    ),
+    "a sentence of no parameter": (
+        COUNTER.replace('says="start again"', 'says="start {again}"'),
+        [line_of('@action("C7"'), "names {again}"],
+    ),
+    "a field that every state has": (
+        COUNTER.replace("count=Int(0, self.p.size)", "count=Int(0, self.p.size), next=Int(0, 1)"),
+        [line_of('return Struct("State"'), "cannot have a field 'next'"],
+    ),
+    "a field that every value has": (
+        COUNTER.replace("count=Int(0, self.p.size)", "count=Int(0, self.p.size), type=Int(0, 1)"),
+        [line_of('return Struct("State"'), "cannot have a field 'type'"],
+    ),
+    "invariants that are no tuple": (
+        COUNTER.replace("invariants = (below_seven, even_is_small)", "invariants = below_seven"),
+        [CLASS_LINE, "is a tuple of what @invariant marks"],
+    ),
+    "parameters of no kind": (
+        COUNTER.replace('Parameter(5, 1, 9, "the last count")', "5"),
+        [CLASS_LINE, "gives names to a Parameter each"],
+    ),
     "two writers": (
         COUNTER.replace("        s.next.count = 0", "        s.next.count = 0; s.next.count = 1"),
         [WRAP_LINE, "second time"],

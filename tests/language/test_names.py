@@ -451,3 +451,41 @@ def test_a_property_returns_a_condition(result: Callable[[State], Any]) -> None:
         Model(Base(), [holds])
     with pytest.raises(LanguageError, match=place):
         Model(Base(), [], [comes])
+
+
+def test_what_is_asked_for_its_identity_is_found_in_the_text() -> None:
+    def an_action() -> object:
+        class Wrong(Base):
+            @action()
+            def step(self, s: State) -> None:
+                x = 1
+                if s.o is None:
+                    s.next.n = x
+
+        return Wrong
+
+    def inside() -> object:
+        @invariant("test")
+        def holds(m: Any, s: State) -> Any:
+            return all(s.row[i] is not s.row[0] for i in m.node)
+
+        return holds
+
+    def a_goal() -> object:
+        @eventually("test")
+        def comes(m: Any, state: State) -> Any:
+            return state.f is True
+
+        return comes
+
+    said(an_action, r"'s\.o is None' asks which Python object s\.o is: write s\.o\.is_none")
+    said(inside, r"s\.row\[i\] is not")
+    said(a_goal, r"state\.f is True")
+
+    class Right(Base):
+        @action()
+        def step(self, s: State) -> None:
+            limit = self.p.__dict__.get("limit")
+            s.next.n = 0 if limit is None else limit
+
+    assert len(Model(Right()).instances) == 1

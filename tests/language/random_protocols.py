@@ -1,0 +1,654 @@
+"""Random small protocols, each stated twice: in the language, and on plain Python values by nothing but Python.
+
+An expression is a pair of functions, one of symbolic values and one of plain ones (int, bool, str, frozenset, None,
+dict, list), which know nothing of each other. What leaves its type on the way, in the middle of an expression, raises
+Overflow on plain values: the language only promises to notice it where it is written.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from highwater.model.language import (
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
+    Option,
+    Protocol,
+    Seq,
+    Set,
+    State,
+    Struct,
+    action,
+    all_of,
+    any_of,
+    greatest,
+    implies,
+    invariant,
+    least,
+    require,
+    size,
+    total,
+    where,
+)
+from highwater.model.language import sequences as words
+from highwater.model.language.types import BoolType, IntType, Type
+
+
+class Overflow(Exception):
+    """A value in the middle of an expression is none of its type."""
+
+
+class Outside(Exception):
+    """A write outside an array, or past the end of a sequence."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """The same thing twice: of an object with fields as attributes, and of a dict of plain fields."""
+
+    text: str
+    symbolic: Callable[[Any], Any]
+    plain: Callable[[Mapping[str, Any]], Any]
+
+
+# --- plain values -------------------------------------------------------------------------------------
+
+NODE, DISK = Index("node", 3), Index("disk", 2)
+COLOUR, SHAPE = Enum("Colour", "RED GREEN BLUE"), Enum("Shape", "ROUND LONG")
+
+
+def a_type(rng: Random, depth: int = 2) -> Type:
+    """A type, nested at most so deep."""
+
+    def inner() -> Type:
+        return a_type(rng, depth - 1)
+
+    def content() -> Type:
+        found = inner()
+        return content() if isinstance(found, Option) else found
+
+    simple: list[Callable[[], Type]] = [
+        lambda: Bool,
+        lambda: Int(rng.randint(-2, 0), rng.randint(0, 3), bound=rng.choice([None, "top"])),
+        lambda: NODE,
+        lambda: DISK,
+        lambda: COLOUR,
+        lambda: SHAPE,
+        lambda: Set(NODE),
+        lambda: Set(DISK),
+    ]
+    nested: list[Callable[[], Type]] = [
+        lambda: Option(content()),
+        lambda: Array(rng.choice([NODE, DISK]), inner()),
+        lambda: Struct(rng.choice(["Pair", "Other"]), first=inner(), last=inner()),
+        lambda: Seq(inner(), rng.randint(1, 3), bound=rng.choice([None, "log"])),
+    ]
+    return rng.choice(simple + nested * 2 if depth else simple)()
+
+
+def a_plain(rng: Random, type: Type) -> Any:
+    """A plain value of a type."""
+    match type:
+        case BoolType():
+            return rng.random() < 0.5
+        case IntType() | Index():
+            return rng.randint(type.low, type.high)
+        case Enum():
+            return rng.choice(type.members)
+        case Set():
+            return frozenset(i for i in range(type.index.size) if rng.random() < 0.5)
+        case Option():
+            return None if rng.random() < 0.3 else a_plain(rng, type.content_type)
+        case Array():
+            return [a_plain(rng, type.element) for _ in type.index]
+        case Struct():
+            return {n: a_plain(rng, t) for n, t in type.fields.items()}
+        case Seq():
+            return [a_plain(rng, type.element) for _ in range(rng.randint(0, type.maximum))]
+    raise AssertionError(type)
+
+
+def zero(type: Type) -> Any:
+    """What is read where there is nothing."""
+    match type:
+        case BoolType():
+            return False
+        case IntType():
+            return min(max(0, type.low), type.high)
+        case Index():
+            return 0
+        case Enum():
+            return type.members[0]
+        case Set():
+            return frozenset()
+        case Option():
+            return None
+        case Array():
+            return [zero(type.element)] * type.index.size
+        case Struct():
+            return {n: zero(t) for n, t in type.fields.items()}
+        case Seq():
+            return []
+    raise AssertionError(type)
+
+
+def shown(type: Type, value: Any) -> Any:
+    """A plain value as the language decodes it: a set as a sorted list."""
+    match type:
+        case Set():
+            return sorted(value)
+        case Option():
+            return None if value is None else shown(type.content_type, value)
+        case Array() | Seq():
+            return [shown(type.element, v) for v in value]
+        case Struct():
+            return {n: shown(t, value[n]) for n, t in type.fields.items()}
+    return value
+
+
+def left(type: Type, value: Any) -> Iterator[str | None]:
+    """The bounds (None: none was declared) of those parts of a value that leave its type."""
+    match type:
+        case IntType():
+            if not type.low <= value <= type.high:
+                yield type.bound
+        case Index():
+            if not 0 <= value < type.size:
+                yield None
+        case Option():
+            if value is not None:
+                yield from left(type.content_type, value)
+        case Array():
+            for v in value:
+                yield from left(type.element, v)
+        case Struct():
+            for n, t in type.fields.items():
+                yield from left(t, value[n])
+        case Seq():
+            if len(value) > type.maximum:
+                yield type.bound
+            for v in value[: type.maximum]:
+                yield from left(type.element, v)
+
+
+# --- expressions ----------------------------------------------------------------------------------------
+
+
+class Expressions:
+    """Draws expressions over some fields."""
+
+    def __init__(self, rng: Random, fields: Mapping[str, Type]) -> None:
+        self.rng, self.fields = rng, fields
+
+    def one_of(self, options: list[Callable[[], Expression]]) -> Expression:
+        """One of several ways to make an expression."""
+        return self.rng.choice(options)()
+
+    def routes(self, type: Type) -> Iterator[tuple[tuple[Any, ...], Type]]:
+        """The ways into a value, and the types of what is found there."""
+        yield (), type
+        inner: list[tuple[Any, Type]] = []
+        match type:
+            case Struct():
+                inner = [(("field", n), t) for n, t in type.fields.items()]
+            case Array():
+                inner = [(("at", type), type.element)]
+            case Seq():
+                inner = [(("element", type), type.element), (("last", type), type.element)]
+            case Option():
+                inner = [(("value", type), type.content_type)]
+        for step, part in inner:
+            for steps, found in self.routes(part):
+                yield (step, *steps), found
+
+    def reads(self, wanted: Callable[[Type], bool], depth: int) -> list[Callable[[], Expression]]:
+        """Reads of the fields, and of what is inside them, of a wanted type."""
+        return [
+            lambda name=name, steps=steps: self._read(name, steps, depth)
+            for name, type in self.fields.items()
+            for steps, found in self.routes(type)
+            if wanted(found) and (depth > 0 or not any(kind in ("at", "element") for kind, _ in steps))
+        ]
+
+    def _read(self, name: str, steps: tuple[Any, ...], depth: int) -> Expression:
+        e = Expression(f"s.{name}", lambda s: getattr(s, name), lambda p: p[name])
+        for kind, what in steps:
+            e = getattr(self, f"_{kind}")(e, what, depth)
+        return e
+
+    def _field(self, of: Expression, name: str, depth: int) -> Expression:
+        return Expression(
+            f"{of.text}.{name}", lambda s: getattr(of.symbolic(s), name), lambda p: of.plain(p)[name]
+        )
+
+    def _at(self, of: Expression, type: Array, depth: int) -> Expression:
+        i = self.index(type.index, depth - 1)
+
+        def plain(p: Any) -> Any:
+            position, items = i.plain(p), of.plain(p)
+            return items[position] if 0 <= position < len(items) else zero(type.element)
+
+        return Expression(f"{of.text}[{i.text}]", lambda s: of.symbolic(s)[i.symbolic(s)], plain)
+
+    def _element(self, of: Expression, type: Seq, depth: int) -> Expression:
+        i = self.number(depth - 1)
+
+        def plain(p: Any) -> Any:
+            position, items = i.plain(p), of.plain(p)
+            return items[position] if 0 <= position < len(items) else zero(type.element)
+
+        return Expression(f"{of.text}[{i.text}]", lambda s: of.symbolic(s)[i.symbolic(s)], plain)
+
+    def _last(self, of: Expression, type: Seq, depth: int) -> Expression:
+        def plain(p: Any) -> Any:
+            items = of.plain(p)
+            return items[-1] if items else zero(type.element)
+
+        return Expression(f"{of.text}.last", lambda s: of.symbolic(s).last, plain)
+
+    def _value(self, of: Expression, type: Option, depth: int) -> Expression:
+        def plain(p: Any) -> Any:
+            value = of.plain(p)
+            return zero(type.content_type) if value is None else value
+
+        return Expression(f"{of.text}.value", lambda s: of.symbolic(s).value, plain)
+
+    def index(self, index: Index, depth: int) -> Expression:
+        """Something that an array over this index is indexed with."""
+        return self.one_of([lambda: self.value(index, depth)] * 3 + [lambda: self.number(depth)])
+
+    def number(self, depth: int) -> Expression:
+        """A whole number, of any size."""
+        if depth <= 0:
+            n = self.rng.randint(0, 3)
+            reads = self.counts(0)[:3]
+            return self.one_of([lambda: Expression(str(n), lambda s: n, lambda p: n), *reads * 2])
+        a, b = lambda: self.number(depth - 1), lambda: self.number(depth - 1)
+        options = [
+            lambda: _two(a(), b(), "+", lambda x, y: x + y),
+            lambda: _two(a(), b(), "-", lambda x, y: x - y),
+            lambda: _two(a(), b(), "least", least, min),
+            lambda: _two(a(), b(), "greatest", greatest, max),
+            lambda: self._total(depth),
+            *self.counts(depth) * 2,
+        ]
+        for type in self.all_types((Set, Seq)):
+            options.append(lambda type=type: _one(self.value(type, depth - 1), "size", size, len))
+        return self.one_of(options)
+
+    def counts(self, depth: int) -> list[Callable[[], Expression]]:
+        """Reads of numbers; an index plus 0 is a number like any, that goes with values of other indices."""
+        return self.reads(lambda t: isinstance(t, IntType), depth) + [
+            lambda read=read: _one(read(), "0 +", lambda x: 0 + x, lambda x: x)
+            for read in self.reads(lambda t: isinstance(t, Index), depth)
+        ]
+
+    def _total(self, depth: int) -> Expression:
+        a, b = self.condition(depth - 1), self.condition(depth - 1)
+        return _two(a, b, "total", lambda x, y: total([x, y]), lambda x, y: int(x) + int(y))
+
+    def all_types(self, kinds: tuple[Any, ...]) -> list[Type]:
+        """The types of these kinds that occur somewhere in the fields."""
+        found: dict[Type, None] = {}
+        for type in self.fields.values():
+            found |= {t: None for _, t in self.routes(type) if isinstance(t, kinds)}
+        return list(found)
+
+    def condition(self, depth: int) -> Expression:
+        """A truth value."""
+        reads = self.reads(lambda t: isinstance(t, BoolType), depth)
+        if depth <= 0:
+            b = self.rng.random() < 0.5
+            return self.one_of([lambda: Expression(str(b), lambda s: b, lambda p: b), *reads[:3] * 2])
+        n = lambda: self.number(depth - 1)  # noqa: E731
+        c = lambda: self.lifted(self.condition(depth - 1))  # noqa: E731
+        options: list[Callable[[], Expression]] = [
+            lambda: _two(n(), n(), "<", lambda x, y: x < y),
+            lambda: _two(n(), n(), "<=", lambda x, y: x <= y),
+            lambda: _two(n(), n(), ">", lambda x, y: x > y),
+            lambda: _two(n(), n(), ">=", lambda x, y: x >= y),
+            lambda: _two(n(), n(), "==", lambda x, y: x == y),
+            lambda: _two(n(), n(), "!=", lambda x, y: x != y),
+            lambda: _two(c(), c(), "&", lambda x, y: x & y),
+            lambda: _two(c(), c(), "|", lambda x, y: x | y),
+            lambda: _two(c(), c(), "^", lambda x, y: x ^ y),
+            lambda: _two(c(), c(), "==", lambda x, y: x == y),
+            lambda: _one(c(), "~", lambda x: ~x, lambda x: not x),
+            lambda: _two(c(), c(), "implies", implies, lambda x, y: not x or y),
+            lambda: _two(c(), c(), "all_of", lambda x, y: all_of([x, y]), lambda x, y: x and y),
+            lambda: _two(c(), c(), "any_of", lambda x, y: any_of([x, y]), lambda x, y: x or y),
+            *reads * 2,
+        ]
+        for type in self.all_types((Type,)):
+            options += self._about(type, depth)
+        return self.one_of(options)
+
+    def lifted(self, of: Expression) -> Expression:
+        """The same, a symbolic value even where it is a constant."""
+        return Expression(of.text, lambda s: Bool.lift(of.symbolic(s)), of.plain)
+
+    def _about(self, type: Type, depth: int) -> list[Callable[[], Expression]]:
+        """Conditions on values of a type."""
+        v = lambda: self.value(type, depth - 1)  # noqa: E731
+        options: list[Callable[[], Expression]] = [
+            lambda: _two(v(), v(), "==", lambda x, y: type.lift(x) == y, lambda x, y: x == y),
+            lambda: _two(v(), v(), "!=", lambda x, y: type.lift(x) != y, lambda x, y: x != y),
+        ]
+        if isinstance(type, Set):
+            t = type
+            options += [
+                lambda: _two(v(), v(), "<=", lambda x, y: t.lift(x) <= y, lambda x, y: x <= y),
+                lambda: _two(v(), v(), ">", lambda x, y: t.lift(x) > y, lambda x, y: x > y),
+                lambda: _one(v(), "is_empty", lambda x: t.lift(x).is_empty, lambda x: not x),
+                lambda: _two(
+                    v(),
+                    self.index(t.index, depth - 1),
+                    "has",
+                    lambda x, i: t.lift(x).has(i),
+                    lambda x, i: i in x,
+                ),
+            ]
+        if isinstance(type, Option):
+            o = type
+            options += [
+                lambda: _one(v(), "is_some", lambda x: o.lift(x).is_some, lambda x: x is not None),
+                lambda: _one(v(), "is_none", lambda x: o.lift(x).is_none, lambda x: x is None),
+                lambda: _two(
+                    v(),
+                    self.value(o.content_type, depth - 1),
+                    "is_",
+                    lambda x, y: o.lift(x).is_(y),
+                    lambda x, y: x == y,
+                ),
+            ]
+        if isinstance(type, Seq):
+            q = type
+            e = lambda: self.value(q.element, depth - 1)  # noqa: E731
+            options += [
+                lambda: _one(v(), "is_empty", lambda x: q.lift(x).is_empty, lambda x: not x),
+                lambda: _two(v(), e(), "has", lambda x, y: q.lift(x).has(y), lambda x, y: y in x),
+                lambda: _one(v(), "is_distinct", lambda x: words.is_distinct(q.lift(x)), _distinct),
+                lambda: _two(
+                    v(), e(), "every",
+                    lambda x, y: words.every_element(q.lift(x), lambda z: z == y), lambda x, y: all(z == y for z in x),
+                ),
+            ]  # fmt: skip
+        return options
+
+    def value(self, type: Type, depth: int, *, whole: bool = False) -> Expression:
+        """A value of a type; ``whole``: it is what is written, so that it may leave its type."""
+        if isinstance(type, BoolType):
+            return self.condition(depth)
+        constant = a_plain(self.rng, type)
+        options: list[Callable[[], Expression]] = [
+            lambda: Expression(repr(constant), lambda s: _lifted(type, constant), lambda p: constant),
+            *self.reads(lambda t: t == type, depth) * 2,
+        ]
+        if depth > 0:
+            options += self._made(type, depth)
+        e = self.one_of(options)
+        return e if whole else Expression(e.text, e.symbolic, lambda p: _inside(type, e.plain(p)))
+
+    def _made(self, type: Type, depth: int) -> list[Callable[[], Expression]]:
+        v = lambda: self.value(type, depth - 1)  # noqa: E731
+        options: list[Callable[[], Expression]] = [lambda: self._where(type, depth)]
+        match type:
+            case IntType():
+                options += [lambda: _one(self.number(depth - 1), "int", type.lift, lambda x: x)] * 4
+            case Set():
+                i = lambda: self.value(type.index, depth - 1)  # noqa: E731
+                options += [
+                    lambda: _two(v(), v(), "|", lambda x, y: x | y),
+                    lambda: _two(v(), v(), "&", lambda x, y: x & y),
+                    lambda: _two(v(), v(), "-", lambda x, y: x - y),
+                    lambda: _two(v(), v(), "^", lambda x, y: x ^ y),
+                    lambda: _two(v(), i(), "with_", lambda x, y: x.with_(y), lambda x, y: x | {y}),
+                    lambda: _two(v(), i(), "without", lambda x, y: x.without(y), lambda x, y: x - {y}),
+                    lambda: _two(
+                        v(),
+                        v(),
+                        "of",
+                        lambda x, y: type.of(lambda j: x.has(j) & ~y.has(j)),
+                        lambda x, y: x - y,
+                    ),
+                ]
+            case Option():
+                options.append(lambda: self.value(type.content_type, depth - 1))
+                inner = options[-1]
+                options[-1] = lambda: _one(inner(), "some", type.some, lambda x: x)
+            case Array():
+                element = lambda: self.value(type.element, depth - 1)  # noqa: E731
+                options += [
+                    lambda: _three(
+                        v(),
+                        self.value(type.index, depth - 1),
+                        element(),
+                        "set",
+                        lambda a, i, x: a.set(i, x),
+                        _replaced,
+                    ),
+                    lambda: _one(element(), "fill", type.fill, lambda x: [x] * type.index.size),
+                ]
+            case Struct():
+                name = self.rng.choice(list(type.fields))
+                parts = {n: self.value(t, depth - 1) for n, t in type.fields.items()}
+                options += [
+                    lambda: _two(
+                        v(), parts[name], f"replace {name}",
+                        lambda x, y: x.replace(**{name: y}), lambda x, y: {**x, name: y},
+                    ),
+                    lambda: Expression(
+                        f"{type}({', '.join(e.text for e in parts.values())})",
+                        lambda s: type(**{n: e.symbolic(s) for n, e in parts.items()}),
+                        lambda p: {n: e.plain(p) for n, e in parts.items()},
+                    ),
+                ]  # fmt: skip
+            case Seq():
+                element = lambda: self.value(type.element, depth - 1)  # noqa: E731
+                options += [
+                    lambda: _two(v(), element(), "append", lambda x, y: x.append(y), lambda x, y: [*x, y]),
+                    lambda: _two(v(), self.number(depth - 1), "truncate", lambda x, n: x.truncate(n), _truncated),
+                    lambda: _two(v(), v(), "concatenated", words.concatenated, lambda x, y: x + y),
+                    lambda: _two(
+                        v(), element(), "kept",
+                        lambda x, y: words.kept(x, lambda z: z != y), lambda x, y: [z for z in x if z != y],
+                    ),
+                ]  # fmt: skip
+        return options
+
+    def _where(self, type: Type, depth: int) -> Expression:
+        c, a, b = self.condition(depth - 1), self.value(type, depth - 1), self.value(type, depth - 1)
+        return Expression(
+            f"where({c.text}, {a.text}, {b.text})",
+            lambda s: where(c.symbolic(s), a.symbolic(s), b.symbolic(s)),
+            lambda p: a.plain(p) if c.plain(p) else b.plain(p),
+        )
+
+
+def _lifted(type: Type, constant: Any) -> Any:
+    return type.lift(shown(type, constant))
+
+
+def _inside(type: Type, value: Any) -> Any:
+    if any(True for _ in left(type, value)):
+        raise Overflow
+    return value
+
+
+def _one(a: Expression, name: str, symbolic: Any, plain: Any) -> Expression:
+    return Expression(f"{name}({a.text})", lambda s: symbolic(a.symbolic(s)), lambda p: plain(a.plain(p)))
+
+
+def _two(a: Expression, b: Expression, name: str, symbolic: Any, plain: Any = None) -> Expression:
+    plain = plain or symbolic
+    return Expression(
+        f"({a.text} {name} {b.text})",
+        lambda s: symbolic(a.symbolic(s), b.symbolic(s)),
+        lambda p: plain(a.plain(p), b.plain(p)),
+    )
+
+
+def _three(a: Expression, b: Expression, c: Expression, name: str, symbolic: Any, plain: Any) -> Expression:
+    return Expression(
+        f"{name}({a.text}, {b.text}, {c.text})",
+        lambda s: symbolic(a.symbolic(s), b.symbolic(s), c.symbolic(s)),
+        lambda p: plain(a.plain(p), b.plain(p), c.plain(p)),
+    )
+
+
+def _distinct(items: list[Any]) -> bool:
+    return not any(items[i] == items[j] for i in range(len(items)) for j in range(i))
+
+
+def _replaced(items: list[Any], at: int, value: Any) -> list[Any]:
+    return [value if i == at else old for i, old in enumerate(items)]
+
+
+def _truncated(items: list[Any], length: int) -> list[Any]:
+    if length < 0:
+        raise Overflow
+    return items[:length]
+
+
+# --- protocols ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """``s.next`` at a place, and what is written there."""
+
+    field: str
+    steps: tuple[tuple[str, Any], ...]  # ("field", name) or ("at", Expression)
+    type: Type
+    value: Expression
+
+    @property
+    def text(self) -> str:
+        """As it would be written."""
+        path = "".join(f".{x}" if kind == "field" else f"[{x.text}]" for kind, x in self.steps)
+        return f"s.next.{self.field}{path} = {self.value.text}"
+
+    def write(self, s: State) -> None:
+        """In the language."""
+        target, last = s.next, ("field", self.field)
+        for step in self.steps:
+            target = getattr(target, last[1]) if last[0] == "field" else target[last[1].symbolic(s)]
+            last = step
+        if last[0] == "field":
+            setattr(target, last[1], self.value.symbolic(s))
+        else:
+            target[last[1].symbolic(s)] = self.value.symbolic(s)
+
+    def apply(self, before: Mapping[str, Any], after: dict[str, Any]) -> None:
+        """On plain values; Outside where there is no such place."""
+        places = [self.field, *(x if kind == "field" else x.plain(before) for kind, x in self.steps)]
+        target: Any = after
+        for place in places[:-1]:
+            target = target[_there(target, place)]
+        target[_there(target, places[-1])] = self.value.plain(before)
+
+
+def _there(target: Any, place: Any) -> Any:
+    if isinstance(target, list) and not 0 <= place < len(target):
+        raise Outside
+    return place
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A protocol in the language, and all that it says, to be asked of plain values."""
+
+    protocol: type[Protocol]
+    state: Struct
+    guards: tuple[Expression, ...]
+    assignments: tuple[Assignment, ...]
+    invariant: Expression
+    free: tuple[tuple[Type | None, Expression], ...]
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{n}: {t!r}" for n, t in self.state.fields.items())
+        lines = [f"require {g.text}" for g in self.guards] + [a.text for a in self.assignments]
+        return "\n".join(
+            [fields, *lines, f"invariant {self.invariant.text}", *(e.text for _, e in self.free)]
+        )
+
+
+def a_protocol(rng: Random, depth: int = 3) -> Stated:
+    """A protocol of one action over some fields."""
+    fields = {f"f{i}": a_type(rng) for i in range(rng.randint(1, 4))}
+    fields["count"] = Int(0, 3)
+    make = Expressions(rng, fields)
+    guards = tuple(make.condition(depth) for _ in range(rng.choice([0, 0, 1, 2])))
+    assignments = tuple(_assignment(make, name, fields[name], depth) for name in fields if rng.random() < 0.6)
+    holds = make.condition(depth)
+    free: list[tuple[Type | None, Expression]] = [(None, make.number(depth))]
+    free += [(t, make.value(t, depth, whole=True)) for t in make.all_types((Type,))[:3]]
+
+    @invariant("random")
+    def property(m: Any, s: State) -> Any:
+        return holds.symbolic(s)
+
+    class Random(Protocol):
+        name = "random"
+        invariants = (property,)
+
+        def define(self) -> Struct:
+            return Struct("State", **fields)
+
+        def initial(self) -> list[dict[str, Any]]:
+            return [shown(self.state, zero(self.state))]
+
+        @action()
+        def step(self, s: State) -> None:
+            for number, guard in enumerate(guards):
+                require(f"guard {number}", guard.symbolic(s))
+            for assignment in assignments:
+                assignment.write(s)
+
+    return Stated(Random, Struct("State", **fields), guards, assignments, holds, tuple(free))
+
+
+def _assignment(make: Expressions, name: str, type: Type, depth: int) -> Assignment:
+    steps: list[tuple[str, Any]] = []
+    while make.rng.random() < 0.6:
+        if isinstance(type, Struct):
+            field = make.rng.choice(list(type.fields))
+            steps.append(("field", field))
+            type = type.fields[field]
+        elif isinstance(type, Array):
+            steps.append(("at", make.index(type.index, depth - 1)))
+            type = type.element
+        elif isinstance(type, Seq):
+            steps.append(("at", make.number(depth - 1)))
+            type = type.element
+        else:
+            break
+    return Assignment(name, tuple(steps), type, make.value(type, depth, whole=True))
+
+
+def expected(stated: Stated, before: Mapping[str, Any]) -> tuple[str, Any]:
+    """What plain Python says of the step: ``refused``, ``cut``, ``error`` or ``leads`` with the state.
+
+    ``cut or error``: the place is outside, and the value would have left its type.
+    """
+    if not all(guard.plain(before) for guard in stated.guards):
+        return "refused", None
+    after, wrong = copy.deepcopy(dict(before)), set()
+    for assignment in stated.assignments:
+        try:
+            assignment.apply(before, after)
+        except Outside:
+            wrong.add(None)
+            if any(bound for bound in left(assignment.type, assignment.value.plain(before))):
+                return "cut or error", None
+    wrong |= set(left(stated.state, after))
+    if wrong - {None}:
+        return "cut", None
+    return ("error", None) if wrong else ("leads", shown(stated.state, after))

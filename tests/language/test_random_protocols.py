@@ -1,0 +1,130 @@
+"""Random protocols do in the language what they do in plain Python: steps, invariants, functions.
+
+A protocol is drawn from a seed, by which a failure can be repeated; Hypothesis draws the seeds, and tells the protocol.
+By hand, with many more: ``HIGHWATER_RANDOM_PROTOCOLS=5000 pytest tests/language/test_random_protocols.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, example, given, note, reject, settings
+from hypothesis import strategies as st
+
+from highwater.model.language import LanguageError, Model
+from highwater.model.language.function import Function
+from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
+from tests.language.random_protocols import Overflow, a_plain, a_protocol, expected, left, shown
+
+EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "60"))
+"""How many protocols; thousands when it is asked for by hand."""
+
+KNOWN_WHILE_TRACING = re.compile(
+    r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by"
+)
+"""What is refused while tracing, and by plain Python only on the states where it matters."""
+
+
+def traced(make: Any) -> Any:
+    """The result; an example that is refused for a constant outside its type is none."""
+    try:
+        return make()
+    except LanguageError as wrong:
+        if KNOWN_WHILE_TRACING.search(str(wrong)):
+            event("refused while tracing")
+            reject()
+        raise
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1 << 60))
+@example(seed=1966)  # an element past the end, and outside its type
+def test_steps_and_invariants(seed: int) -> None:
+    rng = Random(seed)
+    stated = a_protocol(rng)
+    note(str(stated))
+    protocol = stated.protocol()
+    model = traced(lambda: Model(protocol, protocol.invariants))
+    interpreter = Interpreter(model)
+    for _ in range(4):
+        before = a_plain(rng, stated.state)
+        state = stated.state.encode(shown(stated.state, before))
+        try:
+            kind, after = expected(stated, before)
+        except Overflow:
+            event("overflow within")
+            continue
+        event(kind)
+        enabled = interpreter.enabled(state)
+        assert bool(enabled) == (kind != "refused")
+        if not enabled:
+            pass
+        elif kind == "cut or error":
+            with suppress(BoundError):
+                assert interpreter.step(state, 0).cut
+        elif kind == "error":
+            with pytest.raises(BoundError):
+                interpreter.step(state, 0)
+        else:
+            step = interpreter.step(state, 0)
+            assert (step.cut is not None) == (kind == "cut")
+            if step.state is not None:
+                assert model.decode(step.state) == after
+                assert step.state == stated.state.encode(after), "not the canonical form"
+        try:
+            holds = stated.invariant.plain(before)
+        except Overflow:
+            continue
+        assert (interpreter.violated(state) == []) == holds
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1 << 60))
+def test_functions(seed: int) -> None:
+    rng = Random(seed)
+    stated = a_protocol(rng)
+    note(str(stated))
+
+    class Fields:
+        def __init__(self, fields: dict[str, Any]) -> None:
+            self.__dict__.update(fields)
+
+    for type_, expression in stated.free:
+        function = traced(
+            lambda e=expression: Function(lambda **s: e.symbolic(Fields(s)), **stated.state.fields)
+        )
+        for _ in range(3):
+            before = a_plain(rng, stated.state)
+            given_values = {n: shown(t, before[n]) for n, t in stated.state.fields.items()}
+            try:
+                wanted = expression.plain(before)
+            except Overflow:
+                continue
+            if type_ is not None and any(True for _ in left(type_, wanted)):
+                with pytest.raises(BoundError):
+                    function(**given_values)
+            else:
+                assert function(**given_values) == (wanted if type_ is None else shown(type_, wanted))
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1 << 60))
+def test_no_value_is_outside_the_interval_that_its_node_claims(seed: int) -> None:
+    from highwater.model.language import graph
+
+    rng = Random(seed)
+    stated = a_protocol(rng)
+    note(str(stated))
+    model = traced(lambda: Model(stated.protocol(), stated.protocol.invariants))
+    roots = [p.node for p in model.properties] + [w.node for i in model.instances for w in i.writes.values()]
+    nodes = graph.reachable(roots)
+    evaluate = compile_nodes(nodes)
+    for _ in range(3):
+        state = stated.state.encode(shown(stated.state, a_plain(rng, stated.state)))
+        for node, value in zip(nodes, evaluate(state), strict=True):
+            assert node.low <= int(value) <= node.high, node
