@@ -91,11 +91,11 @@ _NOTES = {
         "its successor."
     ),
     "defect-zombie-controller": (
-        "KAFKA-6082. Brokers compare controller epochs; ZooKeeper did not. What the former controller writes is "
+        "ZK4. Brokers compare controller epochs; ZooKeeper did not. What the former controller writes is "
         "there, and the active one does not know."
     ),
     "defect-untold-decision": (
-        "KAFKA-6082. What follows from it: brokers refuse the former controller's requests, and the successor has "
+        "ZK4. What follows from it: brokers refuse the former controller's requests, and the successor has "
         "nothing to tell them. The leader in ZooKeeper never hears that it leads."
     ),
     "defect-late-copy": (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from highwater.checker import engines, scenarios
-from highwater.checker.docs import DOCS
+from highwater.checker.docs import DOCS, link_numbers
 from highwater.checker.docs.livelocks import LIVELOCKS, Livelock
 from highwater.checker.docs.liveness_needs import SCENARIOS, run_with, section
 from highwater.checker.docs.liveness_standard import PROTOCOLS, line, names, row
@@ -35,12 +35,12 @@ def some_slow(chosen: Any, quick: set[str]) -> list[Any]:
 
 @pytest.mark.parametrize("name", some_slow(SCENARIOS, QUICK))
 def test_what_the_page_says_of_a_scenario_is_up_to_date(name: str) -> None:
-    assert "\n".join(section(name)) in committed()
+    assert link_numbers("\n".join(section(name))) in committed()
 
 
 @pytest.mark.parametrize("name", some_slow([n for p in PROTOCOLS for n in names(p)], QUICK_STANDARD))
 def test_what_the_page_says_of_a_standard_scenario_is_up_to_date(name: str) -> None:
-    assert line(name, *row(name)) in committed().splitlines()
+    assert link_numbers(line(name, *row(name))) in committed().splitlines()
 
 
 def test_every_assumption_is_needed_in_some_scenario() -> None:
@@ -77,7 +77,7 @@ def test_a_planted_livelock_is_found_with_a_loop_that_is_real(livelock: Livelock
     assert len(loop) > 2
     assert loop[0].state == loop[-1].state
     assert all(step.changes for step in loop[1:])
-    assert "\n".join(livelock.section()) in committed()
+    assert link_numbers("\n".join(livelock.section())) in committed()
 
 
 class AnswersInItsEpoch(Replication):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,13 @@ from highwater.checker.coverage.gathering import Coverage
 from highwater.checker.coverage.page import page
 from highwater.checker.coverage.sites import GUARD, Site
 from highwater.checker.docs.linking import anchor, link_numbers
+from highwater.checker.rulebook import code
 from highwater.checker.rulebook.html import linked, section
 from highwater.model.rulebook import RULEBOOK
+from highwater.traces.page import write_page
+from highwater.traces.report import Finding, Report
+
+ROOT = Path(__file__).parents[2]
 
 ANCHORS = re.compile(r'<a id="([^"]+)"></a>')
 
@@ -90,3 +97,43 @@ def test_the_page_of_coverage_links_the_numbers_of_a_protocol_with_a_rulebook(tm
     assert set(re.findall(r'href="#(rule-[^"]+)"', text)) == set(re.findall(r'id="(rule-[^"]+)"', text)) == {
         "rule-B4", "rule-966.1",
     }  # fmt: skip
+
+
+def rules_of_page(tmp_path: Path, *findings: Finding) -> dict[str, Any]:
+    report = Report("x", "k", "p")
+    for finding in findings:
+        report.find(finding)
+    write_page([report], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert data
+    rules = json.loads(data[1])["rules"]
+    assert isinstance(rules, dict)
+    return rules
+
+
+def test_the_page_of_a_replay_has_the_rules_that_its_findings_name(tmp_path: Path) -> None:
+    """Of findings that come from a proposal: a protocol of one's own may mean something else by a number."""
+    loss = Finding("B4, 966.6", "p", "t-0", {"line": 2}, None, "said", "risk", "KIP-966")
+    own = Finding("B5", "q", "t-0", {"line": 2}, None, "said")
+    rules = rules_of_page(tmp_path, loss, own)
+    assert list(rules) == ["B4", "966.6"]
+    assert rules["966.6"]["states"] == RULEBOOK["966.6"].states
+    assert rules["966.6"]["from"] == [[p.name, p.title, p.link] for p in RULEBOOK.proposals("966.6")]
+    assert rules_of_page(tmp_path, own) == {}
+
+
+def test_the_script_of_the_page_of_a_replay_makes_links_of_these() -> None:
+    text = (ROOT / "traces" / "page.html").read_text(encoding="utf-8")
+    assert text.count("const ruled = source") == 1
+    assert text.count("ruled(") == 2
+    assert 'href: "#rule-" + n' in text
+    assert 'id: "rule-" + n' in text
+    assert "said(f.rule)" not in text
+
+
+def test_a_gallery_entry_is_found_by_its_scenario_and_on_its_own_page() -> None:
+    assert code.gallery("966.999", ["quorum/defect-unfenced-fetch"]) == [
+        {"name": "unfenced-fetch", "page": "docs/quorum-gallery.md"}
+    ]
+    assert code.gallery("966.999", []) == []

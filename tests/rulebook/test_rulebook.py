@@ -185,3 +185,10 @@ def test_a_rule_that_is_there_twice(book: Callable[[str], Rulebook]) -> None:
 def test_a_rulebook_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(LanguageError, match=r"none\.toml: .*No such file"):
         len(Rulebook(tmp_path / "none.toml"))
+
+
+def test_the_rulebook_that_the_docs_show_is_one(book: Callable[[str], Rulebook]) -> None:
+    text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    shown = re.search(r"```toml\n(\[proposals.*?)```", text, re.S)
+    assert shown
+    assert list(book(shown[1])) == ["R1"]
