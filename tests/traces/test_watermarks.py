@@ -105,7 +105,9 @@ def test_records_that_no_replica_has_are_gone(
     findings = {f.property: f for f in made.findings()}
     assert lost(findings[LOST]) == (4, 10)
     low, high = gone
-    assert findings[GONE].at_risk.startswith(f"{high - low} committed offsets, [{low}, {high}), are in the log of no")
+    assert findings[GONE].at_risk.startswith(
+        f"{high - low} committed offsets, [{low}, {high}), are in the log of no"
+    )
     assert (findings[GONE].rule, findings[GONE].kip) == ("KIP-966, promise", "KIP-966")
 
 
