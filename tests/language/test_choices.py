@@ -1,0 +1,53 @@
+"""What is chosen of a protocol by name: the same for scenarios, the command line and traces."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.checker import scenarios
+from highwater.checker.catalogue import load
+from highwater.checker.problems import InputError
+from highwater.model import registry
+from highwater.model.language.choices import ChoiceError, parameter_of, profile_of, rule_of, rules_on
+from highwater.model.replication.controller import Controller
+from highwater.traces.rules import rule_set
+
+PROFILE = "kafka_trunk_2024_10"
+
+
+def test_rules_over_a_profile() -> None:
+    of_profile = Controller.profiles[PROFILE].rules
+    assert rules_on(Controller, None) == frozenset(Controller.rules)
+    assert rules_on(Controller, PROFILE) == of_profile
+    switched = {"leader_stays": False, "clean_registration": True}
+    assert rules_on(Controller, PROFILE, switched) == of_profile - {"leader_stays"} | {"clean_registration"}
+    assert rules_on(Controller, PROFILE, switched, {"leader_stays": True}) == of_profile | {
+        "clean_registration"
+    }
+
+
+def test_a_scenario_and_a_replay_come_to_the_same_rules() -> None:
+    scenario = scenarios.find("replication/controller/kafka-trunk-min-isr")
+    values = scenario.rule_values(PROFILE, {"leader_stays": False})
+    assert {name for name, on in values.items() if on} == rule_set(PROFILE, {"leader_stays": False}).rules
+    assert values.keys() == Controller.rules.keys()
+
+
+def test_what_there_is_not_is_one_line() -> None:
+    with pytest.raises(ChoiceError, match=r"^unknown profile of .* 'kip_96'; did you mean 'kip_966'"):
+        profile_of(Controller, "kip_96")
+    with pytest.raises(
+        ChoiceError, match=r"^unknown rule of replication\.controller 'leader_stay'; did you mean"
+    ):
+        rules_on(Controller, PROFILE, {"leader_stay": True})
+    with pytest.raises(ChoiceError, match=r"^unknown rule of"):
+        rule_of(Controller, "x\n" * 1000)
+    with pytest.raises(ChoiceError, match=r"^brokers is 1 to 12, not 13$"):
+        parameter_of(Controller, "brokers", 13)
+    with pytest.raises(ChoiceError, match=r"^brokers is a whole number, not True$"):
+        parameter_of(Controller, "brokers", True)
+    for name in ("language", "replication.controller.protocol", "..checker", ""):
+        with pytest.raises(ChoiceError, match=r"^unknown protocol '"):
+            registry.protocol_of(name)
+        with pytest.raises(InputError, match=r"^unknown protocol '"):
+            load(name)
