@@ -143,7 +143,7 @@ def is_empty_record(t: Terms, record: StructValue) -> Truth:
 
 
 def merge(t: Terms, partition: StructValue, record: StructValue) -> StructValue:
-    """B8. The partition after a record: partitionEpoch +1; leaderEpoch +1 exactly when the leader field is there.
+    """B8, 966.7. The partition after a record: partitionEpoch +1; leaderEpoch +1 exactly where the leader field is.
 
     An empty record leaves the partition as it is.
     """
