@@ -216,7 +216,8 @@ def reassign(m: Cluster, s: State, target: Any) -> None:
 def cancel_reassignment(m: Cluster, s: State) -> None:
     """A reassignment that has not completed is taken back.
 
-    The replicas that were being added go, out of the ISR too. What is left of it must be enough to hold what they held.
+    The replicas that were being added go, out of the ISR too. What is left of it must have min ISR members, as at a
+    completion: else what was committed while they counted could be left on too few.
     """
     spend(s, "reassignments")
     unclean = m.unclean_allowed
