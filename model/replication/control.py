@@ -259,7 +259,12 @@ def on_broker(m: Cluster, s: State, b: Number, rule: Callable[..., StructValue])
 
 
 def elect(m: Cluster, s: State, election: Number) -> None:
-    """An election of this kind, where it elects someone."""
+    """966.13. An election of this kind, where it elects someone.
+
+    Who may be elected is up to the kind: without a word from the operator only who surely holds all that is committed,
+    an ISR member that is live or, where the ISR is empty, an ELR member. Nobody is asked for its log: ISR and ELR are
+    kept so that this need not be.
+    """
     record = m.decided(
         s, lambda t: partition_change(t, s.partition, m.min_isr(s), t.active(s.registrations), election)
     )
