@@ -226,7 +226,8 @@ class Truncation(Protocol):
     def become_leader(self, s: State, replica: Number, epoch: Number) -> None:
         """A broker takes a LeaderAndIsr request that names it. Its own HWM may lag behind the true one.
 
-        It hears of the HWM with its fetches, one behind. It is to hold what is committed nevertheless: it was in the ISR.
+        It hears of the HWM with its fetches, one behind. It is to hold what is committed nevertheless: it was in the
+        ISR.
         """
         request = s.requests[epoch]
         require("the request names the replica", request.leader.is_(replica))
