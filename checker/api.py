@@ -14,6 +14,7 @@ from highwater.checker.request import Request
 from highwater.checker.search import SearchOptions
 from highwater.checker.simulation import SimulationOptions
 from highwater.checker.subject import Subject, asked
+from highwater.model import registry
 from highwater.model.language.protocol import Protocol
 from highwater.traces.replay import replay
 
@@ -140,7 +141,7 @@ def simulate(
 
 def protocols() -> list[str]:
     """The names of the protocols that come with Highwater."""
-    return catalogue.protocol_names()
+    return list(registry.NAMES)
 
 
 def protocol(name: str) -> type[Protocol]:

@@ -6,7 +6,6 @@ Python file of one's own.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import sys
@@ -18,6 +17,9 @@ from pathlib import Path
 
 from highwater import model
 from highwater.checker.problems import InputError, unknown
+from highwater.invariants.catalogue import stated
+from highwater.model import registry
+from highwater.model.language.choices import ChoiceError
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant, Protocol
@@ -39,16 +41,6 @@ class Definition:
     def __post_init__(self) -> None:
         """LanguageError where a property names a number that is not in the protocol's rulebook."""
         self.protocol.check_sources((*self.invariants, *self.liveness))
-
-
-def protocol_names() -> list[str]:
-    """The packages under ``model`` that hold a protocol: those whose text sets PROTOCOL."""
-    found = []
-    for file in sorted(MODELS.rglob("__init__.py")):
-        parts = file.parent.relative_to(MODELS).parts
-        if parts and parts[0] != "language" and "\nPROTOCOL" in file.read_text(encoding="utf-8"):
-            found.append(".".join(parts))
-    return found
 
 
 def scenario_files() -> dict[str, Path]:
@@ -74,19 +66,12 @@ def scenario_file(name: str) -> Path:
 
 def load(name: str) -> Definition:
     """The protocol of this name; InputError where there is none."""
-    if not all(part.isidentifier() for part in name.split(".")) or name.split(".")[0] == "language":
-        raise InputError(unknown("protocol", name, protocol_names()))
-    module = _module(f"highwater.model.{name}")
-    protocol = getattr(module, "PROTOCOL", None)
-    if protocol is None:
-        raise InputError(unknown("protocol", name, protocol_names()))
-    stated = _module(f"highwater.invariants.{name}")
-    return Definition(
-        name,
-        protocol,
-        (*getattr(stated, "INVARIANTS", ()), *protocol.invariants),
-        liveness=(*getattr(stated, "LIVENESS", ()), *protocol.liveness),
-    )
+    try:
+        protocol = registry.protocol_of(name)
+    except ChoiceError as wrong:
+        raise InputError(str(wrong)) from None
+    known = stated(name)
+    return Definition(name, protocol, known.invariants, liveness=known.liveness)
 
 
 def load_file(path: Path) -> Definition:
@@ -137,13 +122,3 @@ def blaming(file: Path | None) -> Iterator[None]:
         if not places:
             raise
         raise InputError(f"{file}:{places[-1].lineno}: {type(wrong).__name__}: {wrong}") from wrong
-
-
-def _module(name: str) -> object | None:
-    """A module, or None where it does not exist; what fails inside one that exists is raised."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as missing:
-        if missing.name is not None and (name == missing.name or name.startswith(missing.name + ".")):
-            return None
-        raise

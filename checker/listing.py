@@ -9,6 +9,7 @@ from typing import Any
 from highwater.checker import catalogue, rulebook, scenarios
 from highwater.checker.catalogue import Definition
 from highwater.checker.request import Overrides, Request
+from highwater.model import registry
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Protocol
@@ -33,14 +34,14 @@ def entries(kind: str) -> list[Entry]:
 
 def definitions() -> Iterator[Definition]:
     """The protocols that come with the checker."""
-    return (catalogue.load(name) for name in catalogue.protocol_names())
+    return (catalogue.load(name) for name in registry.NAMES)
 
 
 def find(name: str) -> list[Entry]:
     """Everything of this name, in full; empty where there is none. A name may be ``protocol:name``."""
     if name.endswith(".toml") or name in catalogue.scenario_files():
         return [scenario(name)]
-    if name in catalogue.protocol_names():
+    if name in registry.NAMES:
         return [protocol(catalogue.load(name))]
     numbered = rulebook.find(name)
     if numbered is not None:

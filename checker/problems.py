@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from highwater.errors import HighwaterError
+from highwater.model.names import unknown
 
 
 class InputError(HighwaterError):
@@ -14,17 +13,4 @@ class InputError(HighwaterError):
         super().__init__(" ".join(message.split()))
 
 
-def unknown(kind: str, name: str, known: Iterable[str], see: str | None = None) -> str:
-    """What to say of a name that nothing has: the nearest known one, or all where they are few; else ``see``."""
-    import difflib
-
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if near:
-        return f"unknown {kind} {name!r}; did you mean {near[0]!r}?"
-    if not names:
-        return f"unknown {kind} {name!r}; there is none"
-    if see is not None and len(names) > 12:
-        return f"unknown {kind} {name!r}; {see}"
-    listed = ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:12])}, …"
-    return f"unknown {kind} {name!r}; known: {listed}"
+__all__ = ["InputError", "unknown"]

@@ -7,15 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from highwater.checker import catalogue
 from highwater.checker.problems import InputError
-from highwater.checker.scenarios import (
-    Scenario,
-    chosen_liveness,
-    chosen_properties,
-    known_parameter,
-    known_profile,
-    known_rule,
-)
+from highwater.checker.scenarios import Scenario, chosen_liveness, chosen_properties
 from highwater.checker.search import DEADLOCK
+from highwater.model.language import choices
+from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant
@@ -84,12 +79,13 @@ class Request:
         protocol = scenario.protocol
         for key, value in overrides.parameters.items():
             with _option(f"--set {key}={value}"):
-                known_parameter(protocol, key, value)
+                choices.parameter_of(protocol, key, value)
         for key, on in overrides.rules.items():
             with _option(f"--rule {key}={'on' if on else 'off'}"):
-                known_rule(protocol, key)
+                choices.rule_of(protocol, key)
         with _option(f"--profile {overrides.profile}"):
-            known_profile(protocol, overrides.profile)
+            if overrides.profile is not None:
+                choices.profile_of(protocol, overrides.profile)
         profile = overrides.profile or scenario.profile
         rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
         names = overrides.properties or scenario.properties
@@ -164,7 +160,7 @@ class Request:
 
 
 class _option:
-    """Puts an option's text before an InputError that is raised inside."""
+    """Puts an option's text before what is wrong inside, as an InputError."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -173,7 +169,7 @@ class _option:
         pass
 
     def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
-        if isinstance(wrong, InputError):
+        if isinstance(wrong, (InputError, ChoiceError)):
             raise InputError(f"{self.text}: {wrong}") from None
 
 

@@ -18,8 +18,10 @@ from highwater.checker import catalogue
 from highwater.checker.catalogue import Definition
 from highwater.checker.problems import InputError, unknown
 from highwater.checker.search import DEADLOCK
+from highwater.model.language import choices
+from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Invariant, Parameter, Profile, Protocol, Rule
+from highwater.model.language.protocol import Invariant, Protocol
 
 KEYS: dict[str, type[Any]] = {
     "title": str,
@@ -80,11 +82,8 @@ class Scenario:
 
     def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
         """Every rule of the protocol, on or off: the profile's (without one all are on), then the changes."""
-        on = set(self.protocol.rules) if profile is None else self.protocol.profiles[profile].rules
-        values = {name: name in on for name in self.protocol.rules}
-        for change in changes:
-            values |= change
-        return values
+        on = choices.rules_on(self.protocol, profile, *changes)
+        return {name: name in on for name in self.protocol.rules}
 
 
 def find(argument: str) -> Scenario:
@@ -123,13 +122,14 @@ def read(path: Path, name: str) -> Scenario:
     rules, parameters = table.get("rules", {}), table.get("parameters", {})
     properties, expect = table.get("properties"), table.get("expect", {})
     with file.at("profile"):
-        known_profile(protocol, profile)
+        if profile is not None:
+            choices.profile_of(protocol, profile)
     for key, value in parameters.items():
         with file.at(key, "parameters"):
-            known_parameter(protocol, key, value)
+            choices.parameter_of(protocol, key, value)
     for key, value in rules.items():
         with file.at(key, "rules"):
-            known_rule(protocol, key)
+            choices.rule_of(protocol, key)
             if not isinstance(value, bool):
                 raise InputError(f"{key} is true or false, not {value!r}")
     file.check(expect, _EXPECT, "expect")
@@ -162,32 +162,6 @@ def read(path: Path, name: str) -> Scenario:
 
 
 # --- what names and values can be; the command line asks the same -------------------------------------
-
-
-def known_profile(protocol: type[Protocol], name: str | None) -> Profile | None:
-    """The profile of this name; InputError where there is none."""
-    if name is not None and name not in protocol.profiles:
-        raise InputError(unknown(f"profile of {protocol.name}", name, protocol.profiles))
-    return None if name is None else protocol.profiles[name]
-
-
-def known_rule(protocol: type[Protocol], name: str) -> Rule:
-    """The rule of this name; InputError where there is none."""
-    if name not in protocol.rules:
-        raise InputError(unknown(f"rule of {protocol.name}", name, protocol.rules))
-    return protocol.rules[name]
-
-
-def known_parameter(protocol: type[Protocol], name: str, value: object) -> Parameter:
-    """The parameter of this name, which this value is in the range of; else InputError."""
-    if name not in protocol.parameters:
-        raise InputError(unknown(f"parameter of {protocol.name}", name, protocol.parameters))
-    found = protocol.parameters[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"{name} is a whole number, not {value!r}")
-    if not found.low <= value <= found.high:
-        raise InputError(f"{name} is {found.low} to {found.high}, not {value}")
-    return found
 
 
 def chosen_properties(
@@ -311,7 +285,7 @@ class _File:
 
 
 class _At:
-    """Puts the place of a key before an InputError that is raised inside."""
+    """Puts the place of a key before what is wrong inside, as an InputError."""
 
     def __init__(self, file: _File, key: str, table: str | None) -> None:
         self.file, self.key, self.table = file, key, table
@@ -320,7 +294,7 @@ class _At:
         pass
 
     def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
-        if isinstance(wrong, InputError):
+        if isinstance(wrong, (InputError, ChoiceError)):
             name = f"[{self.table}] " if self.table else ""
             text = str(wrong)
             text = text if self.key in text else f"{self.key}: {text}"

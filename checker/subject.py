@@ -11,6 +11,7 @@ from highwater.checker.catalogue import Definition
 from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import Promise, Scenario
+from highwater.model import registry
 from highwater.model.language.protocol import Protocol
 
 Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
@@ -54,7 +55,7 @@ def _named(text: str, directory: Path) -> Scenario:
         return scenarios.read(directory / text, text)
     if text.endswith(".py"):
         return _bare(catalogue.load_file(directory / text))
-    if text in catalogue.protocol_names():
+    if text in registry.NAMES:
         return _bare(catalogue.load(text))
     return scenarios.find(text)
 
@@ -62,7 +63,7 @@ def _named(text: str, directory: Path) -> Scenario:
 def _definition(protocol: type[Protocol]) -> Definition:
     """A class with what must hold of it: of one that comes with the checker that stands in ``invariants``."""
     package = protocol.__module__.removeprefix("highwater.model.")
-    for name in catalogue.protocol_names() if package != protocol.__module__ else ():
+    for name in registry.NAMES if package != protocol.__module__ else ():
         if (found := catalogue.load(name)).protocol is protocol:
             return found
     name = protocol.name or protocol.__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.invariants import statements
 from highwater.model.language import (
     State,
     all_of,
@@ -59,24 +60,17 @@ def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
     )
 
 
-@invariant("Z1, Z2")
+@invariant("ZK1, ZK2")
 def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Truth:
     """No process obeys a request of a lower controller epoch or leader epoch than one that it has obeyed before."""
     return all_of(implies(m.is_up(s.brokers[b]), ~s.brokers[b].reverted) for b in m.broker)
 
 
-@invariant("Z3")
+@statements.one_leader_per_epoch.seen("ZK3")
 def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
-    """In a leader epoch at most one broker takes itself for the leader."""
-    return all_of(
-        ~(
-            m.leads(a, s.brokers[a])
-            & m.leads(b, s.brokers[b])
-            & (s.brokers[a].leader_epoch == s.brokers[b].leader_epoch)
-        )
-        for a in m.broker
-        for b in m.broker
-        if int(a) < int(b)
+    """By what each broker has been told."""
+    return statements.one_leader_per_epoch(
+        [(m.leads(b, s.brokers[b]), s.brokers[b].leader_epoch) for b in m.broker]
     )
 
 
@@ -95,7 +89,7 @@ def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
     )
 
 
-@invariant("Z4")
+@invariant("ZK4")
 def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
     """Leader and leader epoch in ZooKeeper are those that the active controller decided and tells brokers.
 
@@ -105,7 +99,7 @@ def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
     return me.leadership == m.leadership_of(s.zookeeper.partition)
 
 
-@invariant("Z2, Z4")
+@invariant("ZK2, ZK4")
 def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
     """No broker is in a leader epoch that ZooKeeper has not, and in ZooKeeper's it has ZooKeeper's leader."""
     p = s.zookeeper.partition

@@ -14,6 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from highwater.invariants import statements
+from highwater.invariants.statements import Statement
+from highwater.traces import log_rules
+from highwater.traces.decisions import effective_min_isr
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
@@ -50,7 +54,7 @@ MinIsr = Callable[[int], "tuple[int | None, int | None]"]
 class Seen:
     """Something that went wrong, by what should have held. ``sure`` once the broker's log is known to go on."""
 
-    kind: str
+    promise: Statement
     event: BrokerEvent
     summary: str
     lost: int
@@ -94,7 +98,11 @@ class Stint:
         """The HWM was seen here."""
         if hwm > self.hwm:
             self.hwm, self.reached = hwm, event
-        if self.visible is None and self.start is not None and hwm >= self.start.start_offset:
+        if (
+            self.visible is None
+            and self.start is not None
+            and log_rules.end_is_told(hwm=hwm, epoch_start=self.start.start_offset)
+        ):
             self.visible = (hwm, event)
 
 
@@ -166,7 +174,7 @@ class BrokerView:
         self._start_hwm = -1
         self._leos: dict[int, int] = {}
         self._behind: dict[int, HwmMoved] = {}
-        self._joining: dict[int, tuple[int, IsrSubmitted]] = {}
+        self._joining: dict[int, tuple[int, int, IsrSubmitted]] = {}
         self._said: dict[tuple[str, int], Seen] = {}
         self._between: list[HwmMoved] | None = None
 
@@ -231,12 +239,8 @@ class BrokerView:
                 self._leads(event)
 
     def _leads(self, event: BecameLeader | StillLeader) -> None:
-        if (
-            self._stint is not None
-            and 0 <= event.hwm < self._ranges.top
-            and event.time_ms > self._last_move_ms
-        ):
-            self._went_back(event, self._ranges.top, event.hwm)
+        if self._stint is not None and event.hwm >= 0 and event.time_ms > self._last_move_ms:
+            self._goes_back(event, self._ranges.top, event.hwm)
         if isinstance(event, BecameLeader):
             if self._stint is None:
                 self._end_tenure()
@@ -287,10 +291,7 @@ class BrokerView:
     _last_move_ms = -1
 
     def _moved(self, event: HwmMoved) -> None:
-        if event.after < event.before:
-            self._went_back(event, event.before, event.after, sure=True)
-            return
-        if self._stint is None:
+        if self._goes_back(event, event.before, event.after, sure=True) or self._stint is None:
             return
         if self._between is not None:
             if not self._between or event.after > self._between[0].after:
@@ -309,7 +310,7 @@ class BrokerView:
             return
         self._under_min_isr(event, known)
         for member in known.isr:
-            if member != self.broker and self._leos.get(member, -1) < event.after:
+            if member != self.broker and not self._has(self._leos.get(member, -1), event.after):
                 earlier = self._behind.get(member)
                 if earlier is None or earlier.after < event.after:
                     self._behind[member] = event
@@ -320,24 +321,29 @@ class BrokerView:
             return
         self._recent.append(move)
         shared = self._ranges.add(event.before, event.after)
-        if shared is not None:
-            self._went_back(event, shared[1], event.before)
-        elif event.before < self._start_hwm:
-            self._went_back(event, self._start_hwm, event.before)
+        self._goes_back(event, self._start_hwm if shared is None else shared[1], event.before)
 
     def _lowered(self, event: HwmLowered) -> None:
         known = self._committed
         if self._stint is None or self._between is not None or known is None:
             return
-        if event.after < event.before and event.time_ms > known.event.time_ms:
-            self._went_back(event, event.before, event.after)
+        if event.time_ms > known.event.time_ms:
+            self._goes_back(event, event.before, event.after)
 
-    def _went_back(self, event: BrokerEvent, was: int, now: int, sure: bool = False) -> None:
+    def _goes_back(self, event: BrokerEvent, was: int, now: int, sure: bool = False) -> bool:
+        """Whether the HWM moves back, which it never should."""
+        if log_rules.hwm_never_moves_back(before=was, after=now):
+            return False
         self._see(
-            "hwm_back", 0, event,
+            statements.hwm_never_moves_back, 0, event,
             f"the HWM of leader {self.broker} moved back from {was} to {now}", was - now,
             f"{was - now} offsets, [{now}, {was}), that consumers could read already", sure,
         )  # fmt: skip
+        return True
+
+    def _has(self, leo: int, hwm: int) -> bool:
+        """Whether a member of the ISR has all that is committed below an HWM."""
+        return log_rules.hwm_waits_for_isr(leo=leo, hwm=hwm)
 
     def _min_isr_of(self, known: _Committed) -> int | None:
         """The least min ISR that the leader can have gone by.
@@ -347,8 +353,10 @@ class BrokerView:
         """
         logged, replicas = self._min_isr(known.partition_epoch)
         told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
-        values = [value for value in (*told, replicas) if value is not None]
-        return min(values) if len(values) > len(told) else None
+        certain = [value for value in told if value is not None]
+        if replicas is None or len(certain) < len(told):
+            return None
+        return effective_min_isr(min(certain), replicas)
 
     def _under_min_isr(self, event: HwmMoved, known: _Committed) -> None:
         """The leader's own word decides where it differs from the metadata log: its settings may lag."""
@@ -356,19 +364,22 @@ class BrokerView:
         if min_isr is None:
             return
         self.judged_min_isr += 1
-        if len(known.isr) >= min_isr or known.under is False:
+        if known.under is False or log_rules.hwm_stands_under_min_isr(
+            isr_size=len(known.isr), min_isr=min_isr
+        ):
             return
         summary = (
             f"the HWM of leader {self.broker} moved from {event.before} to {event.after} while its committed ISR was "
             f"{list(known.isr)} (partition epoch {known.partition_epoch}) and min ISR {min_isr}"
         )
         moved = event.after - event.before
-        seen = self._said.get(("under_min_isr", known.partition_epoch))
+        stands = statements.hwm_stands_under_min_isr
+        seen = self._said.get((stands.name, known.partition_epoch))
         if seen is not None:
             moved += seen.lost
             seen.lost = moved
         else:
-            seen = self._see("under_min_isr", known.partition_epoch, event, summary, moved, "")
+            seen = self._see(stands, known.partition_epoch, event, summary, moved, "")
         if seen is not None:
             seen.at_risk = (
                 f"{moved} offsets were committed on {len(known.isr)} of at least {min_isr} replicas"
@@ -384,24 +395,29 @@ class BrokerView:
         at_most = max(known, event.leo)
         moved = self._behind.pop(replica, None)
         self.judged_members += moved is not None
-        if moved is not None and at_most < moved.after:
+        if moved is not None and not self._has(at_most, moved.after):
             missing = moved.after - at_most
             self._see(
-                "isr_behind", replica, moved,
+                statements.hwm_waits_for_isr, replica, moved,
                 f"the HWM of leader {self.broker} moved to {moved.after}, and the LEO of ISR member {replica} was "
                 f"{at_most} at most", missing, f"{missing} offsets, [{at_most}, {moved.after}), are committed "
                 f"and not on replica {replica}, which can be elected",
             )  # fmt: skip
         joining = self._joining.pop(replica, None)
-        if joining is not None and at_most < joining[0]:
-            self._see(
-                "joined_behind", replica, joining[1],
-                f"leader {self.broker} proposed replica {replica} for the ISR at LEO {at_most}; it had to reach "
-                f"{joining[0]}", joining[0] - at_most,
-                f"{joining[0] - at_most} offsets, [{at_most}, {joining[0]}), are not on replica {replica}, "
-                "which can be elected once it is in the ISR",
-            )  # fmt: skip
+        if joining is not None:
+            self._joined(replica, at_most, *joining)
         self._leos[replica] = event.leo
+
+    def _joined(self, replica: int, leo: int, hwm: int, epoch_start: int, event: IsrSubmitted) -> None:
+        if log_rules.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=epoch_start):
+            return
+        needed = max(hwm, epoch_start)
+        self._see(
+            statements.isr_joined_caught_up, replica, event,
+            f"leader {self.broker} proposed replica {replica} for the ISR at LEO {leo}; it had to reach {needed}",
+            needed - leo, f"{needed - leo} offsets, [{leo}, {needed}), are not on replica {replica}, which can be "
+            "elected once it is in the ISR",
+        )  # fmt: skip
 
     def _submitted(self, event: IsrSubmitted) -> None:
         stint = self._stint
@@ -409,13 +425,13 @@ class BrokerView:
             return
         start = -1 if stint.start is None else stint.start.start_offset
         if stint.epoch == event.leader_epoch:
-            self._joining[event.added] = (max(self._ranges.top, self._start_hwm, start), event)
+            self._joining[event.added] = (max(self._ranges.top, self._start_hwm), start, event)
 
     def _shrinking(self, event: IsrShrinking) -> None:
         for replica, leo in event.out_of_sync:
-            if 0 <= leo < event.hwm:
+            if leo >= 0 and not self._has(leo, event.hwm):
                 self._see(
-                    "isr_behind", replica, event,
+                    statements.hwm_waits_for_isr, replica, event,
                     f"the LEO of ISR member {replica} was {leo}, and the HWM of leader {self.broker} was {event.hwm}",
                     event.hwm - leo, f"{event.hwm - leo} offsets, [{leo}, {event.hwm}), are committed and not on "
                     f"replica {replica}, which could be elected until it left the ISR", True,
@@ -423,7 +439,7 @@ class BrokerView:
 
     def _see(
         self,
-        kind: str,
+        promise: Statement,
         what: int,
         event: BrokerEvent,
         summary: str,
@@ -432,13 +448,13 @@ class BrokerView:
         sure: bool = False,
     ) -> Seen | None:
         """Keep it, once a tenure for the same thing."""
-        if (kind, what) in self._said and kind != "hwm_back":
+        if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:
             self.dropped += 1
             return None
-        seen = Seen(kind, event, summary, lost, at_risk, sure)
-        self._said[kind, what] = seen
+        seen = Seen(promise, event, summary, lost, at_risk, sure)
+        self._said[promise.name, what] = seen
         self.seen.append(seen)
         if not sure:
             self._unsure.append(seen)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from highwater.model.rulebook import RULEBOOK
 from highwater.traces.kafka.broker_log import read_broker_log
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.metadata.findings import kip
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.observed import PartitionChange
 from highwater.traces.report import LIMIT_CHANGES, Report, Timeline
@@ -69,7 +69,8 @@ def _with_brokers(
         log, report, profile, rules, lambda name: True, change, watermarks.setting_changed, progress
     )
     for finding in watermarks.finish(min_isr):
-        report.find(replace(finding, kip=finding.kip or kip(finding.rule)))
+        is_reliable = not report.is_doubted(finding.partition)
+        report.find(replace(finding, kip=finding.kip or RULEBOOK.origin(finding.rule), reliable=is_reliable))
     report.notes += watermarks.notes
     report.figures |= watermarks.figures
     report.figures["broker logs"] = len(broker_logs)

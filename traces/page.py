@@ -4,8 +4,9 @@ The page is ``page.html`` with the data in it as JSON; its script draws what the
 data is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one, known
 by its hash, and loads nothing.
 
-Form of the data, to keep 100,000 changes small: ``{"limit", "reports": [{"report", "promises", "causes",
-"members", "timelines"}]}``. ``report`` is ``Report.to_json``. A timeline is ``[partition, total, changes]``; a change
+Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises", "causes",
+"members", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names. ``report`` is
+``Report.to_json``. A timeline is ``[partition, total, changes]``; a change
 is ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1:
 nothing explains it), ``min_isr`` −1 where the log does not say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1
 where it is the state after the change before, else a state. A state is 0 for none, or ``[replicas, isr, elr,
@@ -24,6 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from highwater.model.language.rulebook import numbers
+from highwater.model.rulebook import RULEBOOK
 from highwater.traces.observed import PartitionChange, PartitionState
 from highwater.traces.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.summary import summary
@@ -55,17 +58,15 @@ def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str
 
 
 def known_promises() -> dict[str, str]:
-    """What each property promises, by its name, as the invariants on replication and the watermarks say it."""
-    from highwater.invariants.replication import cluster, controller, observed
-    from highwater.traces.watermarks import PROMISES
+    """What each property promises, by its name."""
+    from highwater.invariants.catalogue import catalogue
 
-    stated = (*cluster.INVARIANTS, *controller.INVARIANTS, *observed.CONDITIONS, *observed.FINDINGS)
-    return PROMISES | {invariant.name: invariant.meaning for invariant in stated}
+    return {name: known.meaning for name, known in catalogue().items()}
 
 
 def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:
     """The page's data as JSON, in pieces: ASCII only, and without any character that HTML could take up."""
-    yield f'{{"limit":{LIMIT_CHANGES},"reports":['
+    yield f'{{"limit":{LIMIT_CHANGES},"rules":{_json(_named_rules(reports))},"reports":['
     for i, report in enumerate(reports):
         compact = _Compact()
         yield ",\n" if i else "\n"
@@ -125,6 +126,23 @@ class _Compact:
 def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
     return {
         name: promises[name] for name in sorted({f.property for f in report.findings}) if name in promises
+    }
+
+
+def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
+    """What the rulebook says of the numbers that findings name, of those findings that come from proposals."""
+    named = {n for report in reports for f in report.findings if f.kip for n in numbers(f.rule)}
+    return {
+        number: {
+            "title": rule.title,
+            "states": rule.states,
+            "why": rule.why,
+            "beyond": rule.beyond,
+            "section": rule.section,
+            "from": [[p.name, p.title, p.link] for p in RULEBOOK.proposals(number)],
+        }
+        for number, rule in RULEBOOK.items()
+        if number in named
     }
 
 

@@ -1,12 +1,12 @@
-"""Rules to replay with: a profile, and single rules switched on or off over it."""
+"""Rules of a controller to replay with: a profile, and single rules switched on or off over it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from highwater.model.language.errors import LanguageError
-from highwater.model.replication.controller.rules import PROFILES, RULES
+from highwater.model.language.choices import rules_on
+from highwater.model.replication.controller import Controller
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,9 @@ def rule_set(
 ) -> RuleSet:
     """The rules of a profile, those in ``also_on``, and over both what is switched.
 
-    Raises LanguageError for a profile or a rule that does not exist.
+    Raises ChoiceError for a profile or a rule that does not exist.
     """
-    if profile not in PROFILES:
-        raise LanguageError(f"there is no profile {profile!r}; there are {', '.join(sorted(PROFILES))}")
-    on = {*PROFILES[profile].rules, *also_on}
-    for rule, is_on in (switched or {}).items():
-        if rule not in RULES:
-            raise LanguageError(f"there is no rule {rule!r}; there are {', '.join(sorted(RULES))}")
-        (on.add if is_on else on.discard)(rule)
-    return RuleSet(profile, frozenset(on))
+    return RuleSet(profile, rules_on(Controller, profile, dict.fromkeys(also_on, True), switched or {}))
 
 
 __all__ = ["RuleSet", "rule_set"]

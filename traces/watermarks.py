@@ -6,15 +6,18 @@ leader epochs and partition epochs put things in order, and times only the lines
 
 What is looked for:
 
-* **committed_records_survive** (B4, KIP-966's promise): a leader starts an epoch at LEO L, and the HWM had reached
-  H > L before: the offsets [L, H) are gone. The same for a leader that restarts within its epoch with less.
+* **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L, and the HWM had reached H > L
+  before: it lacks the offsets [L, H), and followers truncate to its log. The same for a leader that restarts within
+  its epoch with less.
+* **committed_records_survive** (KIP-966's promise): beside that, no replica has these offsets. It is told where every
+  replica's log says how far it came.
 * **consumers_read_consistently** (B4, B6): after such a loss consumers are shown an end of the log that is lower than
   one that they were shown. A new leader's own HWM lags and is lower as a rule (B5): that is no finding, as Kafka
   tells consumers the end only when the HWM has reached the start offset of the epoch, which is L. So consumers see
   it move back, or records change, across leaders exactly when something was lost and the epoch got that far.
 * **hwm_never_moves_back** (B4): within one tenure of a leader.
 * **hwm_stands_under_min_isr** (966.1): it moved while the committed ISR, as the leader had it, was too small.
-* **isr_holds_committed** (B4): it moved above the LEO of a member of the leader's ISR.
+* **hwm_waits_for_isr** (B4): it moved above the LEO of a member of the leader's ISR.
 * **isr_joined_caught_up** (B5): a replica was proposed for the ISR below the HWM or the start of the leader epoch.
 * **electable_completeness** (B4, 966.6): a member of ISR or ELR, or one elected from there, has a LEO below what was
   committed.
@@ -28,6 +31,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from highwater.invariants import statements
+from highwater.model.rulebook import RULEBOOK
+from highwater.traces import log_rules
 from highwater.traces.broker_view import LIMIT_SEEN, BrokerView, Seen, Stint
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
@@ -48,24 +54,8 @@ MAX_VIEWS = 100_000
 MAX_VERSIONS = 20_000
 """So many changes of a partition are kept: the last ones."""
 
-_KINDS = {
-    "hwm_back": ("B4", "hwm_never_moves_back", ""),
-    "under_min_isr": ("966.1", "hwm_stands_under_min_isr", "KIP-966"),
-    "isr_behind": ("B4", "isr_holds_committed", ""),
-    "joined_behind": ("B5", "isr_joined_caught_up", ""),
-}
-"""What a broker's view sees go wrong: rule, property, KIP."""
-
-PROMISES = {
-    "committed_records_survive": "A leader starts its epoch with every record below the HWM of the epochs before.",
-    "consumers_read_consistently": "Consumers are never shown an end of the log that is lower than an earlier one.",
-    "hwm_never_moves_back": "The HWM never moves back on a leader.",
-    "hwm_stands_under_min_isr": "The HWM stands still while the committed ISR has fewer than min ISR members.",
-    "isr_holds_committed": "Every member of the ISR holds all records below the HWM.",
-    "isr_joined_caught_up": "A replica joins the ISR once its LEO has reached the HWM and the start of the epoch.",
-    "electable_completeness": "Every member of ISR and ELR holds all records below the HWM.",
-}
-"""What each property promises, by its name."""
+_KIP = "KIP-966"
+"""Promises that nothing committed is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +69,20 @@ class _Version:
     leader_epoch: int
     isr: tuple[int, ...]
     elr: tuple[int, ...]
-    replicas: int
+    replicas: tuple[int, ...]
     min_isr: int | None
-    elected_from: str | None
-    """Where the leader came from, if this change elected one, in words; empty where that is not known."""
+    election: _Election | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Election:
+    """A leader that a change of the partition elected.
+
+    ``source`` is where it came from, in words, and ``clean`` whether from ISR or ELR; None where that is not known.
+    """
+
+    source: str | None = None
+    clean: bool | None = None
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class _Partition:
             found[2] = self.last_min_isr
         known = [v for v in found if v is not None]
         settled = all(_settled(numbers, version, following) for numbers in self.settings)
-        return min(known) if settled and len(known) == len(found) else None, version.replicas
+        return min(known) if settled and len(known) == len(found) else None, len(version.replicas)
 
 
 def _settled(numbers: list[int], version: _Version, following: _Version | None) -> bool:
@@ -162,11 +162,11 @@ class Watermarks:
             return
         version = _Version(
             self._changes, change.position, change.time, after.leader, after.leader_epoch, after.isr, after.elr,
-            len(after.replicas), change.min_isr, _elected_from(change.before, after),
+            after.replicas, change.min_isr, _election(change.before, after),
         )  # fmt: skip
         known.versions[after.partition_epoch] = version
         known.latest = max(known.latest, after.partition_epoch)
-        if version.elected_from is not None:
+        if version.election is not None:
             known.elections[after.leader_epoch] = version
         for kept in (known.versions, known.elections):
             while len(kept) > MAX_VERSIONS:
@@ -280,10 +280,10 @@ class Watermarks:
         return findings
 
     def _from_view(self, name: str, seen: Seen) -> Finding:
-        rule, prop, kip = _KINDS[seen.kind]
         return Finding(
-            rule, prop, name, _place(seen.event), self._utc(seen.event), seen.summary, seen.at_risk, kip
-        )
+            seen.promise.source, seen.promise.name, name, _place(seen.event), self._utc(seen.event), seen.summary,
+            seen.at_risk, RULEBOOK.origin(seen.promise.source),
+        )  # fmt: skip
 
     def _utc(self, event: BrokerEvent) -> int | None:
         offset = self.utc_offset_ms(event.broker)
@@ -304,7 +304,7 @@ class Watermarks:
                 former = None if committed is None else lineage.written(committed.epoch)
                 log = lineage.starts(stint.broker, stint.epoch, start)
                 kept = first_difference(former, log, min(high, start))
-                if committed is not None and kept < high:
+                if committed is not None and not log_rules.is_held(end=kept, hwm=high):
                     if len(findings) >= LIMIT_SEEN:
                         self._note(f"{name}: more than {LIMIT_SEEN} findings")
                         break
@@ -345,12 +345,11 @@ class Watermarks:
         kept, high = gone
         lost = high - kept
         again = bool(earlier) and earlier[-1].epoch == epoch
-        election = None if again else known.elections.get(epoch)
-        position: Mapping[str, Any] = (
-            _place(stint.start) if election is None else {"offset": election.position}
-        )
-        time = self._utc(stint.start) if election is None else election.time
-        source = "" if election is None else election.elected_from
+        version = None if again else known.elections.get(epoch)
+        election = _Election() if version is None or version.election is None else version.election
+        position: Mapping[str, Any] = _place(stint.start) if version is None else {"offset": version.position}
+        time = self._utc(stint.start) if version is None else version.time
+        source = election.source
         how = "restarted in" if again else f"elected from {source} for" if source else "elected for"
         where = "" if committed.reached is None else f" ({committed.reached.path}:{committed.reached.line})"
         differs = "" if kept >= min(start, high) else f"; its log differs from offset {kept} on"
@@ -360,19 +359,31 @@ class Watermarks:
         )
         found = [
             Finding(
-                "B4, 966.6", "committed_records_survive", name, position, time,
+                statements.leader_completeness.source, statements.leader_completeness.name, name, position, time,
                 f"broker {leader}, {how} leader epoch {epoch}, starts at LEO {start}; in leader epoch "
                 f"{committed.epoch} the HWM of broker {committed.broker} had reached {high}{where}{differs}",
-                risk, "KIP-966",
+                risk, _KIP,
             )
         ]  # fmt: skip
-        if source in ("the ISR", "the ELR"):
+        longest = None if version is None else _longest(views, version.replicas, leader, epoch)
+        if longest is not None and not log_rules.is_held(end=max(kept, longest), hwm=high):
+            rest = max(kept, longest)
             found.append(
                 Finding(
-                    "966.6" if source == "the ELR" else "B4", "electable_completeness", name, position, time,
+                    statements.committed_records_survive.source, statements.committed_records_survive.name, name,
+                    position, time,
+                    f"in leader epoch {epoch} no log of a replica went on to the HWM {high} that broker "
+                    f"{committed.broker} had reached in leader epoch {committed.epoch}",
+                    f"{high - rest} committed offsets, [{rest}, {high}), are in the log of no replica any more", _KIP,
+                )
+            )  # fmt: skip
+        if election.clean:
+            found.append(
+                Finding(
+                    "966.6" if source == _ELR else "B4", statements.electable_completeness.name, name, position, time,
                     f"broker {leader} was elected from {source} for leader epoch {epoch} with LEO {start}, without "
                     f"all that was committed up to the HWM {high}", f"{lost} committed offsets, [{kept}, {high})",
-                    "KIP-966",
+                    _KIP,
                 )
             )  # fmt: skip
         if stint.visible is not None:
@@ -383,9 +394,10 @@ class Watermarks:
             )
             found.append(
                 Finding(
-                    "B4, B6", "consumers_read_consistently", name, _place(event), self._utc(event), seen,
+                    statements.consumers_read_consistently.source, statements.consumers_read_consistently.name, name,
+                    _place(event), self._utc(event), seen,
                     f"{lost} offsets, [{kept}, {high}): who read them is out of range, or goes on with other records",
-                    "KIP-966",
+                    _KIP,
                 )
             )  # fmt: skip
         return found
@@ -400,14 +412,14 @@ class Watermarks:
                 continue
             member = "ISR" if view.broker in version.isr else "ELR" if view.broker in version.elr else None
             high = levels.at(event.leader_epoch)
-            if member is None or high is None or event.leo >= high:
+            if member is None or high is None or log_rules.is_held(end=event.leo, hwm=high):
                 continue
             yield Finding(
-                "966.6" if member == "ELR" else "B5", "electable_completeness", name, _place(event),
+                "966.6" if member == "ELR" else "B5", statements.electable_completeness.name, name, _place(event),
                 self._utc(event),
                 f"broker {view.broker} was in the {member} (metadata offset {version.position}) with LEO "
                 f"{event.leo}, below the HWM {high}",
-                f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", "KIP-966",
+                f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", _KIP,
             )  # fmt: skip
 
 
@@ -449,19 +461,36 @@ def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], B
         yield (latest, rank), event
 
 
-def _elected_from(before: PartitionState | None, after: PartitionState) -> str | None:
+_ISR, _ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
+
+
+def _election(before: PartitionState | None, after: PartitionState) -> _Election | None:
     if after.leader is None or (before is not None and before.leader_epoch == after.leader_epoch):
         return None
     if before is None:
-        return ""
-    if after.leader in before.isr:
-        return "the ISR"
-    return "the ELR" if after.leader in before.elr else "outside ISR and ELR"
+        return _Election()
+    in_isr, in_elr = after.leader in before.isr, after.leader in before.elr
+    source = _ISR if in_isr else _ELR if in_elr else _OUTSIDE
+    return _Election(source, log_rules.is_clean(in_isr, in_elr))
+
+
+def _at(view: BrokerView, epoch: int) -> int | None:
+    """Where a broker's log ended when it first led or followed in a leader epoch or a later one, if that is known."""
+    return next((p.offset for p in view.positions if p.epoch >= epoch), None)
+
+
+def _longest(
+    views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
+) -> int | None:
+    """The end of the longest log of the other replicas when a leader epoch began; None where one is not known."""
+    ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
+    known = [end for end in ends if end is not None]
+    return max(known, default=0) if len(known) == len(ends) else None
 
 
 def _held(view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int) -> str:
     """How many of the offsets [low, high) a broker had before a leader epoch, as far as the logs say."""
-    own = next((p.offset for p in view.positions if p.epoch >= epoch), None)
+    own = _at(view, epoch)
     at_least = ""
     if own is None:
         at_least = "at least "
@@ -478,4 +507,4 @@ def _place(event: BrokerEvent) -> dict[str, Any]:
     return {"file": str(event.path), "line": event.line}
 
 
-__all__ = ["MAX_VERSIONS", "MAX_VIEWS", "PROMISES", "Watermarks"]
+__all__ = ["MAX_VERSIONS", "MAX_VIEWS", "Watermarks"]

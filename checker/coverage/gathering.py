@@ -17,6 +17,7 @@ from highwater.checker.progress import Reporter
 from highwater.checker.request import Request
 from highwater.checker.search import SearchOptions
 from highwater.model.language.model import Model, Scalars
+from highwater.model.language.rulebook import Rulebook
 from highwater.traces.runs.carrying import Carrier
 from highwater.traces.runs.format import read_run
 from highwater.traces.runs.protocols import model_for
@@ -44,11 +45,15 @@ class Coverage:
     """Of traces: the lines that each action explains."""
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
+    rulebook: Rulebook | None = None
+    """What is known of the numbers that the protocol names."""
 
     def add(self, source: str, model: Model, states: Words, *, rules: bool = True) -> None:
         """Ask everything of a model in packed states."""
         self.sources.append(source)
         self.states += len(states)
+        book = model.protocol.rulebook
+        self.rulebook = book if isinstance(book, Rulebook) else None
         layout = Layout(model.leaves)
         asked = list(questions(model))
         nodes = [node for question in asked for node in question.nodes]

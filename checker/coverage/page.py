@@ -9,6 +9,7 @@ from pathlib import Path
 from highwater.checker.coverage.gathering import Coverage
 from highwater.checker.coverage.report import gaps, summary
 from highwater.checker.coverage.sites import GUARD, Site
+from highwater.checker.rulebook.html import linked, section
 
 _STYLE = """\
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2em; color: #1a1a1a; background: #fff }
@@ -44,27 +45,34 @@ def page(coverage: Coverage, roots: list[Path]) -> str:
         file, _, line = site.place.rpartition(":")
         if line.isdigit():
             by_file.setdefault(file, {}).setdefault(int(line), []).append(site)
-    for file, sites in sorted(by_file.items()):
-        lines += _source(file, sites, coverage, roots)
+    texts = {file: _text(file, roots) for file in sorted(by_file)}
+    for file, text in texts.items():
+        lines += _source(file, text, by_file[file], coverage)
+    if coverage.rulebook is not None:
+        lines += section("\n".join(line for text in texts.values() for line in text), coverage.rulebook)
     lines.append("</body></html>")
     return "\n".join(lines) + "\n"
 
 
-def _source(file: str, sites: dict[int, list[Site]], coverage: Coverage, roots: list[Path]) -> Iterator[str]:
+def _text(file: str, roots: list[Path]) -> list[str]:
+    """The lines of a file; none where it is not found."""
     path = next((root / file for root in roots if (root / file).is_file()), None)
+    return [] if path is None else path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _source(file: str, text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> Iterator[str]:
     yield f"<h2>{escape(file)}</h2>"
-    text = [] if path is None else path.read_text(encoding="utf-8", errors="replace").splitlines()
-    if not text:
-        text = [""] * max(sites)
+    found = bool(text)
     yield "<table>"
-    for number, line in enumerate(text, 1):
+    for number, line in enumerate(text or [""] * max(sites), 1):
         own = sites.get(number, [])
-        if not own and not line.strip() and path is None:
+        if not own and not found:
             continue
         kind = f' class="{_kind(own, coverage)}"' if own else ""
+        shown = escape(line) if coverage.rulebook is None else linked(line, coverage.rulebook)
         said = "\n".join(_said(s, coverage) for s in own)
         yield (
-            f'<tr{kind}><td class="n">{number}</td><td><pre>{escape(line)}</pre></td>'
+            f'<tr{kind}><td class="n">{number}</td><td><pre>{shown}</pre></td>'
             f'<td class="c">{escape(said)}</td></tr>'
         )
     yield "</table>"

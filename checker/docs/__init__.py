@@ -12,15 +12,23 @@ from pathlib import Path
 from highwater.checker.docs import notes, quorum_notes, zookeeper_notes
 from highwater.checker.docs.differences import differences_page
 from highwater.checker.docs.kafka_trunk import kafka_trunk
+from highwater.checker.docs.linking import link_numbers
 from highwater.checker.docs.liveness import liveness_page
 from highwater.checker.docs.quorum import quorum_page
 from highwater.checker.docs.replication_rules import replication_rules
+from highwater.checker.docs.rules import rules_page
 from highwater.checker.docs.truncation_rules import truncation_rules
 from highwater.checker.docs.zookeeper import zookeeper_page
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
-PAGES: dict[str, Callable[[], str]] = {
+
+def _linked(page: Callable[[], str]) -> Callable[[], str]:
+    """A page whose rule numbers are links to the page of all rules."""
+    return lambda: link_numbers(page())
+
+
+_PAGES: dict[str, Callable[[], str]] = {
     "truncation-rules.md": truncation_rules,
     "gallery.md": notes.GALLERY.page,
     "replication-rules.md": replication_rules,
@@ -31,8 +39,11 @@ PAGES: dict[str, Callable[[], str]] = {
     "quorum-gallery.md": quorum_notes.GALLERY.page,
     "zookeeper.md": zookeeper_page,
     "zookeeper-gallery.md": zookeeper_notes.GALLERY.page,
+    "rules.md": rules_page,
 }
-"""The generated pages: file name in docs/ and what writes it."""
+
+PAGES = {name: _linked(page) for name, page in _PAGES.items()}
+"""The generated pages: file name in docs/ and what writes it. The rulebook comes last: it looks into the galleries."""
 
 
 def main(arguments: list[str]) -> int:
@@ -51,4 +62,4 @@ def main(arguments: list[str]) -> int:
     return status
 
 
-__all__ = ["DOCS", "PAGES", "main"]
+__all__ = ["DOCS", "PAGES", "link_numbers", "main"]

@@ -34,7 +34,7 @@ def at(place: str | None) -> str | None:
 
 def names_number(text: str, number: str) -> bool:
     """Whether a text names this number, and not another one that it is a part of."""
-    return re.search(rf"(?<![\w.\-/]){re.escape(number)}(?!\w|\.\d|-\w)", text) is not None
+    return number in text and re.search(rf"(?<![\w.\-/]){re.escape(number)}(?!\w|\.\d|-\w)", text) is not None
 
 
 def functions(number: str) -> list[Entry]:
@@ -87,34 +87,36 @@ def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, s
 
 def gallery(number: str, scenarios: Collection[str]) -> list[Entry]:
     """Entries of the galleries in docs/ that name the number, or are about one of these scenarios."""
-    stems = {name.rpartition("/")[2].removeprefix("defect-") for name in scenarios}
     return [
         {"name": anchor, "page": page}
-        for page, anchor, text in _galleries()
-        if anchor in stems or names_number(text, number)
+        for page, scenario, anchor, text in _galleries()
+        if scenario in scenarios or names_number(text, number)
     ]
 
 
 @cache
-def _galleries() -> tuple[tuple[str, str, str], ...]:
-    """Page, anchor and text of each entry."""
+def _galleries() -> tuple[tuple[str, str, str, str], ...]:
+    """Page, scenario, anchor and text of each entry."""
     found = []
     for path in sorted((ROOT / "docs").glob("*gallery.md")):
         parts = re.split(r"^### (\S+)$", path.read_text(encoding="utf-8"), flags=re.M)
-        texts = (re.split(r"^## ", t, maxsplit=1, flags=re.M)[0] for t in parts[2::2])
-        found += [
-            (f"docs/{path.name}", anchor, text) for anchor, text in zip(parts[1::2], texts, strict=True)
-        ]
+        place = re.search(r"model/(\S+)/scenarios/(\S*?)\*\.toml", parts[0])
+        prefix = f"{place[1]}/{place[2]}" if place else ""
+        for name, text in zip(parts[1::2], parts[2::2], strict=True):
+            own = re.split(r"^## ", text, maxsplit=1, flags=re.M)[0]
+            found.append((f"docs/{path.name}", prefix + name, name, own))
     return tuple(found)
 
 
 def tests(number: str, words: Collection[str]) -> list[Entry]:
     """Tests that name the number, or one of these names of switches, actions and properties; each file once."""
     found = []
+    any_word = re.compile(rf"(?<![\w/])(?:{'|'.join(map(re.escape, words)) or '(?!)'})(?!\w)")
     for path, text in _tests():
-        named = [w for w in dict.fromkeys(words) if re.search(rf"\b{re.escape(w)}\b", text)]
-        if named or names_number(text, number):
-            found.append({"name": path, "names": [*([number] if names_number(text, number) else []), *named]})
+        named = [number] if names_number(text, number) else []
+        named += sorted(set(any_word.findall(text)))
+        if named:
+            found.append({"name": path, "names": named})
     return found
 
 

@@ -37,7 +37,7 @@ def find(name: str) -> Entry | None:
 
 def unknown_number(name: str) -> str | None:
     """What to say of what looks like a number and is none: one line with those near it. None: it does not look so."""
-    if not re.fullmatch(r"(KIP-)?\d+(\.\d+)?|[A-Z]\d+(\.\d+)?|(KIP|KAFKA)-\w+", name.strip().upper()):
+    if not re.fullmatch(r"(KIP-)?\d+(\.\d+)?|[A-Z]{1,2}\d+(\.\d+)?|(KIP|KAFKA)-\w+", name.strip().upper()):
         return None
     near = difflib.get_close_matches(name.strip().upper(), names(), n=3, cutoff=0.6)
     see = f"; near it: {', '.join(near)}" if near else "; `highwater list --kind numbers` has all"

@@ -13,6 +13,8 @@ from highwater.checker import catalogue
 from highwater.checker import scenarios as scenario_files
 from highwater.checker.catalogue import Definition
 from highwater.checker.rulebook.code import at
+from highwater.invariants.statements import Statement
+from highwater.model import registry
 from highwater.model.language.errors import place_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Action, Invariant
@@ -25,7 +27,7 @@ Entry = dict[str, Any]
 @cache
 def definitions() -> tuple[Definition, ...]:
     """The protocols that come with the checker."""
-    return tuple(catalogue.load(name) for name in catalogue.protocol_names())
+    return tuple(catalogue.load(name) for name in registry.NAMES)
 
 
 def switches(number: str) -> list[Entry]:
@@ -62,12 +64,15 @@ def helpers(number: str) -> list[Entry]:
 
 
 @cache
-def other_properties() -> tuple[Invariant | Liveness | StepProperty, ...]:
+def other_properties() -> tuple[Invariant | Liveness | StepProperty | Statement, ...]:
     """The properties in the package of invariants that are not among those of a protocol."""
-    own = {id(p) for d in definitions() for p in (*d.invariants, *d.liveness)}
+    stated: list[Any] = [p for d in definitions() for p in (*d.invariants, *d.liveness)]
+    own, names = {id(p) for p in stated}, {p.name for p in stated}
     found: dict[int, Any] = {}
     for module in pkgutil.walk_packages(invariants.__path__, f"{invariants.__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Statement) and value.name not in names:
+                found[id(value)] = value
             if isinstance(value, Invariant | Liveness | StepProperty) and id(value) not in own:
                 found[id(value)] = value
     return tuple(found.values())

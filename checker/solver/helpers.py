@@ -1,16 +1,13 @@
-"""What a protocol offers a proof by induction beside its invariants: helper invariants, and properties of steps.
-
-They stand in a module ``inductive`` beside the protocol's invariants: its HELPERS and STEPS, by protocol.
-"""
+"""What a protocol offers a proof by induction beside its invariants: helper invariants, and properties of steps."""
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 
 from highwater.checker.catalogue import Definition
 from highwater.checker.request import Request
+from highwater.invariants.catalogue import stated
+from highwater.model import registry
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 
@@ -25,17 +22,10 @@ class Helpers:
 
 def helpers(definition: Definition) -> Helpers:
     """Those of a protocol; none for a protocol from a file of one's own."""
-    name = f"highwater.invariants.{definition.name.split('.')[0]}.inductive"
-    try:
-        known = definition.file is None and find_spec(name) is not None
-    except ModuleNotFoundError:  # the invariants are a module, not a package
-        known = False
-    if not known:
+    if definition.file is not None or definition.name not in registry.NAMES:
         return Helpers()
-    module = importlib.import_module(name)
-    return Helpers(
-        tuple(module.HELPERS.get(definition.name, ())), tuple(module.STEPS.get(definition.name, ()))
-    )
+    known = stated(definition.name)
+    return Helpers(known.helpers, known.steps)
 
 
 def with_helpers(request: Request) -> Request:

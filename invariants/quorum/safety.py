@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.invariants import statements
 from highwater.model.language import State, all_of, any_of, implies, invariant, total
 from highwater.model.language.values import Number, SeqValue, Truth
 from highwater.model.quorum import Quorum
@@ -19,14 +20,11 @@ def both_support(m: Quorum, f: Number, leader: Number) -> bool:
     return not m.is_older(f) and not m.is_older(leader)
 
 
-@invariant("595.5, 595.7")
-def leader_holds_what_is_committed(m: Quorum, s: State) -> Truth:
-    """The leader of the latest epoch has every committed record.
-
-    A record that it lacks is lost: the others truncate to the leader's log.
-    """
+@statements.leader_completeness.seen("595.5, 595.7")
+def leader_completeness(m: Quorum, s: State) -> Truth:
+    """Of the leader of the latest epoch."""
     return all_of(
-        implies(
+        statements.leader_completeness(
             m.leads(v, s.members[v])
             & all_of((s.members[v].epoch >= e) | s.elected[e].is_none for e in m.epoch)
             & ~s.committed.is_empty,
@@ -60,42 +58,35 @@ def hwm_is_committed(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("595.2")
+@statements.logs_match.seen("595.2")
 def logs_match(m: Quorum, s: State) -> Truth:
-    """Two logs with a record of one epoch at an offset have the same records before it."""
+    """Of every two members."""
     return all_of(
-        implies(
-            logs.same_record(s.members[a].log, s.members[b].log, o),
-            all_of(logs.same_record(s.members[a].log, s.members[b].log, before) for before in range(o)),
-        )
+        statements.logs_match([logs.same_record(s.members[a].log, s.members[b].log, o) for o in m.offsets])
         for a in m.member
         for b in m.member
         if int(a) < int(b)
-        for o in m.offsets
-        if o > 0
     )
 
 
-@invariant("595.7")
-def one_leader_an_epoch(m: Quorum, s: State) -> Truth:
-    """No two members take themselves for the leader of one epoch."""
-    return all_of(
-        implies(m.leads(a, s.members[a]) & m.leads(b, s.members[b]), s.members[a].epoch != s.members[b].epoch)
-        for a in m.voter
-        for b in m.voter
-        if int(a) < int(b)
-    )
+@statements.one_leader_per_epoch.seen("595.7")
+def one_leader_per_epoch(m: Quorum, s: State) -> Truth:
+    """Of the voters."""
+    return statements.one_leader_per_epoch([(m.leads(v, s.members[v]), s.members[v].epoch) for v in m.voter])
 
 
-@invariant("595.5")
+@statements.hwm_never_moves_back.seen("595.5")
 def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
-    """A member that knows an HWM knows none less than it has known since it started.
+    """Of what a member has known since it started.
 
     A new leader forgets its HWM until it can commit in its epoch. That is all: the next one that it knows is not
     less. A replica that was told a lesser one would stop with an error.
     """
     return all_of(
-        implies((s.members[f].hwm > UNKNOWN) & (s.members[f].peak > 0), s.members[f].hwm >= s.members[f].peak)
+        implies(
+            (s.members[f].hwm > UNKNOWN) & (s.members[f].peak > 0),
+            statements.hwm_never_moves_back(s.members[f].peak, s.members[f].hwm),
+        )
         for f in m.member
     )
 
@@ -191,11 +182,11 @@ def answers_bring_news(m: Quorum, s: State) -> Truth:
 
 
 INVARIANTS = (
-    leader_holds_what_is_committed,
+    leader_completeness,
     committed_records_are_on_a_majority,
     hwm_is_committed,
     logs_match,
-    one_leader_an_epoch,
+    one_leader_per_epoch,
     hwm_never_moves_back,
     leaders_hwm_covers_earlier_epochs,
     truncation_stays_above_hwm,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from highwater.invariants import statements
 from highwater.model.language import State, all_of, any_of, implies, invariant, size, total
 from highwater.model.language.sequences import members_of
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.clients import can_acknowledge
+from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
+from highwater.model.replication.high_watermark import gate_is_open
 
 
 def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
@@ -17,14 +20,11 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
     return all_of((s.committed.length <= o) | log_rules.same_record(log, s.committed, o) for o in m.offsets)
 
 
-@invariant("P1")
+@statements.leader_completeness.seen("P1")
 def leader_completeness(m: Replication, s: State) -> Truth:
-    """The leader that the controller chose holds every committed record.
-
-    A record that the leader lacks is lost: followers truncate to the leader's log.
-    """
+    """Of the leader that the controller chose, as long as it runs; by its log."""
     return all_of(
-        implies(
+        statements.leader_completeness(
             s.partition.leader.is_(b) & m.is_up(s.brokers[b]) & ~s.committed.is_empty,
             _holds_committed(m, s, b),
         )
@@ -32,16 +32,12 @@ def leader_completeness(m: Replication, s: State) -> Truth:
     )
 
 
-@invariant("P1")
+@statements.electable_completeness.seen("P1")
 def electable_completeness(m: Replication, s: State) -> Truth:
-    """Every ISR and ELR member that runs holds every committed record.
-
-    Each of them can become leader without anybody being asked.
-    """
-    electable = s.partition.isr | s.partition.elr
+    """Of each member that runs and is registered; by its log."""
     return all_of(
-        implies(
-            electable.has(b)
+        statements.electable_completeness(
+            electable(s.partition).has(b)
             & m.is_up(s.brokers[b])
             & (s.brokers[b].epoch == s.registrations[b].epoch)
             & ~s.committed.is_empty,
@@ -51,16 +47,13 @@ def electable_completeness(m: Replication, s: State) -> Truth:
     )
 
 
-@invariant("P1")
+@statements.committed_records_survive.seen("P1")
 def committed_records_survive(m: Replication, s: State) -> Truth:
-    """Every committed record is still in some replica's log.
-
-    It holds as long as fewer than min ISR brokers have lost data.
-    """
+    """By the logs of all brokers, those that are down among them."""
     return all_of(
-        implies(
+        statements.committed_records_survive(
             s.committed.length > o,
-            any_of(log_rules.same_record(s.brokers[b].log, s.committed, o) for b in m.broker),
+            [log_rules.same_record(s.brokers[b].log, s.committed, o) for b in m.broker],
         )
         for o in m.offsets
     )
@@ -97,19 +90,15 @@ def logs_match_below_hwm(m: Replication, s: State) -> Truth:
     )
 
 
-@invariant("B6")
+@statements.consumers_read_consistently.seen("B6")
 def consumers_read_consistently(m: Replication, s: State) -> Truth:
-    """What a presumed leader serves below its HWM is what any leader served there before.
-
-    A consumer never sees a record change.
-    """
+    """Of every presumed leader: what it serves below its HWM. That an HWM is lower than another leader's is no harm."""
     return all_of(
-        implies(
-            m.leads(b, s.brokers[b]) & (s.brokers[b].hwm > o),
-            log_rules.same_record(s.brokers[b].log, s.committed, o),
+        statements.consumers_read_consistently(
+            [m.leads(b, s.brokers[b]) & (s.brokers[b].hwm > o) for o in m.offsets],
+            [log_rules.same_record(s.brokers[b].log, s.committed, o) for o in m.offsets],
         )
         for b in m.broker
-        for o in m.offsets
     )
 
 
@@ -121,18 +110,11 @@ def hwm_within_log(m: Replication, s: State) -> Truth:
     )
 
 
-@invariant("B8")
+@statements.one_leader_per_epoch.seen()
 def one_leader_per_epoch(m: Replication, s: State) -> Truth:
-    """In a leader epoch at most one broker takes itself for the leader."""
-    return all_of(
-        ~(
-            m.leads(a, s.brokers[a])
-            & m.leads(b, s.brokers[b])
-            & (s.brokers[a].view.leader_epoch == s.brokers[b].view.leader_epoch)
-        )
-        for a in m.broker
-        for b in m.broker
-        if int(a) < int(b)
+    """By the brokers' views."""
+    return statements.one_leader_per_epoch(
+        [(m.leads(b, s.brokers[b]), s.brokers[b].view.leader_epoch) for b in m.broker]
     )
 
 
@@ -151,49 +133,49 @@ def views_are_prefixes(m: Replication, s: State) -> Truth:
     )
 
 
-@invariant("841.2, 903.4")
+@statements.isr_members_are_eligible.seen()
 def isr_members_are_eligible(m: Replication, s: State) -> Truth:
-    """No fenced or shutting-down broker is in the ISR, but for the last member where the ISR may not be empty."""
-    stays = (size(s.partition.isr) == 1) & (not m.on("isr_may_become_empty"))
-    return stays | (s.partition.isr <= m.t.active(s.registrations))
+    """By the registrations."""
+    return statements.isr_members_are_eligible(s.partition, m.t.active(s.registrations))
 
 
-@invariant("966.6")
+@statements.isr_and_elr_are_disjoint.seen()
 def isr_and_elr_are_disjoint(m: Replication, s: State) -> Truth:
-    """No replica is in both ISR and ELR."""
-    return implies(~s.partition.elr.is_empty, (s.partition.isr & s.partition.elr).is_empty)
+    """As the controller has them."""
+    return statements.isr_and_elr_are_disjoint(s.partition)
 
 
-@invariant("966.6")
+@statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
-    """There is an ELR only while the ISR is under min ISR.
-
-    From min ISR members on the HWM advances without the ELR, whose members then lack what is committed.
-    """
-    return implies(~s.partition.elr.is_empty, size(s.partition.isr) < m.min_isr(s))
+    """As the controller has them."""
+    return statements.elr_only_under_min_isr(s.partition, m.min_isr(s))
 
 
-@invariant("966.6", rule="eligible_leader_replicas")
+@statements.enough_are_electable.seen(rule="eligible_leader_replicas")
 def enough_are_electable(m: Replication, s: State) -> Truth:
-    """Without an unclean shutdown ISR and ELR together have min ISR members.
+    """A lost log is any unclean shutdown here, and an operator's choice is min ISR raised, or an election by hand.
 
-    Each of them holds what is committed, so that many copies are left to lose. It says nothing where the operator
-    has raised min ISR or elected by hand, and of replicas that a reassignment is only adding.
+    Replicas that a reassignment is only adding do not count for min ISR.
     """
     spent = ("crashes", "lossy_crashes", "disk_losses", "min_isr_changes", "elections", "downgrades")
     unspent = all_of(getattr(s.budgets, name) == getattr(m.p, name) for name in spent)
     fair = m.p.initial_isr >= m.p.min_isr and not m.p.unclean_election
     members, adding = members_of(s.partition.replicas, m.t.brokers), s.partition.adding
     needed = effective_min_isr(s.min_insync_replicas, size(members - adding))
-    together = size(s.partition.isr | s.partition.elr)
-    return implies(unspent & as_bool(fair) & (size(s.partition.isr) < needed), together >= needed)
+    under = unspent & as_bool(fair) & (size(s.partition.isr) < needed)
+    return implies(under, statements.enough_are_electable(electable(s.partition), needed))
 
 
-@invariant("966.9")
-def elr_is_made_of_replicas(m: Replication, s: State) -> Truth:
-    """ISR and ELR are replicas of the partition."""
-    replicas = members_of(s.partition.replicas, m.t.brokers)
-    return (s.partition.isr <= replicas) & implies(~s.partition.elr.is_empty, s.partition.elr <= replicas)
+@statements.isr_within_replicas.seen()
+def isr_within_replicas(m: Replication, s: State) -> Truth:
+    """As the controller has them."""
+    return statements.isr_within_replicas(s.partition, members_of(s.partition.replicas, m.t.brokers))
+
+
+@statements.elr_within_replicas.seen()
+def elr_within_replicas(m: Replication, s: State) -> Truth:
+    """As the controller has them."""
+    return statements.elr_within_replicas(s.partition, members_of(s.partition.replicas, m.t.brokers))
 
 
 @invariant("966.1, 966.6")
@@ -202,14 +184,13 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 
     Else a record could be committed that an electable replica lacks.
     """
-    electable = s.partition.isr | s.partition.elr
     return all_of(
         implies(
             s.partition.leader.is_(b)
             & m.leads(b, s.brokers[b])
             & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
-            & (size(s.brokers[b].view.isr) >= m.min_isr_in(s.brokers[b].view)),
-            electable <= m.maximal_isr(s.brokers[b]),
+            & gate_is_open(size(s.brokers[b].view.isr), m.min_isr_in(s.brokers[b].view)),
+            electable(s.partition) <= m.maximal_isr(s.brokers[b]),
         )
         for b in m.broker
     )
@@ -260,7 +241,8 @@ INVARIANTS = (
     isr_and_elr_are_disjoint,
     elr_only_under_min_isr,
     enough_are_electable,
-    elr_is_made_of_replicas,
+    isr_within_replicas,
+    elr_within_replicas,
     replication_quorum_covers_election_quorum,
     acknowledgement_means_min_isr_copies,
     recovery_quorum_has_min_isr_members,

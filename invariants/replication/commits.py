@@ -23,6 +23,7 @@ from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, SetValue, Truth
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
+from highwater.model.replication.high_watermark import gate_is_open
 from highwater.model.replication.logs import same_record
 
 
@@ -50,9 +51,9 @@ def quorums(m: Replication, s: State) -> list[Quorum]:
         reverted = takes & (answer.outcome == "REVERT")
         needed = m.min_isr_in(view)
         found += [
-            Quorum(b, leads & (size(view.isr) >= needed), m.maximal_isr(broker)),
-            Quorum(b, reverted & (size(view.isr) >= needed), view.isr),
-            Quorum(b, committed & (size(answer.isr) >= needed), answer.isr),
+            Quorum(b, leads & gate_is_open(size(view.isr), needed), m.maximal_isr(broker)),
+            Quorum(b, reverted & gate_is_open(size(view.isr), needed), view.isr),
+            Quorum(b, committed & gate_is_open(size(answer.isr), needed), answer.isr),
         ]
     return found
 
@@ -165,7 +166,7 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
 
 
 @helper("B4, B5")
-def leaders_hold_what_is_committed(m: Replication, s: State) -> Truth:
+def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
     """Before a leader can commit a record it holds all that is committed before it.
 
     So does a leader as long as nobody whom it waits for has gone on, or one who can be elected has not; and in the
@@ -276,7 +277,7 @@ COMMITS = (
     leaders_wait_for_the_electable,
     the_electable_hold_what_can_be_committed,
     the_electable_hold_what_is_committed,
-    leaders_hold_what_is_committed,
+    who_can_commit_holds_what_is_committed,
     hwms_are_of_what_is_committed,
     replicas_that_are_waited_for_hold_what_is_committed,
     acknowledged_is_committed,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from highwater.invariants import statements
 from highwater.invariants.replication.controller_liveness import LIVENESS
 from highwater.model.language import State, implies, invariant, size
 from highwater.model.language.values import Truth
 from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
-@invariant("B8")
+@statements.isr_within_replicas.seen()
 def isr_within_replicas(m: Controller, s: State) -> Truth:
-    """The ISR is made of replicas of the partition: only they have the log."""
-    return s.partition.isr <= m.assigned(s.partition)
+    """Of the one partition."""
+    return statements.isr_within_replicas(s.partition, m.assigned(s.partition))
 
 
 @invariant("B8")
@@ -27,52 +29,44 @@ def leader_is_active(m: Controller, s: State) -> Truth:
     return implies(s.partition.leader.is_some, m.active(s).has(s.partition.leader))
 
 
-@invariant("841.2")
-def isr_is_active(m: Controller, s: State) -> Truth:
-    """Nobody but the last member is in the ISR while fenced or shutting down.
-
-    Else records wait for a replica that does not fetch, or are committed without it once it is taken out.
-    """
-    lonely = (size(s.partition.isr) <= 1) & s.partition.leader.is_none
-    return implies(~lonely, s.partition.isr <= m.active(s))
+@statements.isr_members_are_eligible.seen("841.2")
+def isr_members_are_eligible(m: Controller, s: State) -> Truth:
+    """By the registrations."""
+    return statements.isr_members_are_eligible(s.partition, m.active(s))
 
 
-@invariant("966.6")
-def isr_and_elr_disjoint(m: Controller, s: State) -> Truth:
-    """No replica is in both ISR and ELR."""
-    return implies(~s.partition.elr.is_empty, (s.partition.isr & s.partition.elr).is_empty)
+@statements.isr_and_elr_are_disjoint.seen()
+def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
+    """Of the one partition."""
+    return statements.isr_and_elr_are_disjoint(s.partition)
 
 
-@invariant("966.6, 966.8")
+@statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
-    """There is an ELR only while the ISR is under min ISR.
-
-    With min ISR members the HWM advances, and an ELR member does not hold what is committed then.
-    """
-    return implies(~s.partition.elr.is_empty, size(s.partition.isr) < m.min_isr(s))
+    """Of the one partition."""
+    return statements.elr_only_under_min_isr(s.partition, m.min_isr(s))
 
 
-@invariant("966.9")
+@statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
-    """The ELR is made of replicas of the partition, also after a reassignment or its cancellation."""
-    return implies(~s.partition.elr.is_empty, s.partition.elr <= m.assigned(s.partition))
+    """Of the one partition."""
+    return statements.elr_within_replicas(s.partition, m.assigned(s.partition))
 
 
-@invariant("966.6")
-def electable_are_complete(m: Controller, s: State) -> Truth:
-    """Every member of ISR and ELR holds every committed record: each can be elected as a clean leader.
+@statements.electable_completeness.seen()
+def electable_completeness(m: Controller, s: State) -> Truth:
+    """By what is known without the logs.
 
-    This is what acks=all rests on. It goes by what is known without the logs: who was in the ISR while the HWM
-    could advance, and has not lost its log since.
+    That is who was in the ISR while the HWM could advance, and has not lost its log since.
     """
-    electable = s.partition.isr | s.partition.elr
-    return implies(~electable.is_empty, electable <= s.complete)
+    can_be_elected = electable(s.partition)
+    return statements.electable_completeness(~can_be_elected.is_empty, can_be_elected <= s.complete)
 
 
-@invariant("966.6")
-def enough_hold_what_is_committed(m: Controller, s: State) -> Truth:
-    """ISR and ELR together have min ISR members, unless one of them lost its log or an operator chose otherwise."""
-    return implies(~s.diminished, size(s.partition.isr | s.partition.elr) >= m.min_isr(s))
+@statements.enough_are_electable.seen()
+def enough_are_electable(m: Controller, s: State) -> Truth:
+    """What excuses is kept in the state: ``diminished``."""
+    return implies(~s.diminished, statements.enough_are_electable(electable(s.partition), m.min_isr(s)))
 
 
 @invariant("966.10")
@@ -119,12 +113,12 @@ INVARIANTS = (
     isr_within_replicas,
     leader_in_isr,
     leader_is_active,
-    isr_is_active,
-    isr_and_elr_disjoint,
+    isr_members_are_eligible,
+    isr_and_elr_are_disjoint,
     elr_only_under_min_isr,
     elr_within_replicas,
-    electable_are_complete,
-    enough_hold_what_is_committed,
+    electable_completeness,
+    enough_are_electable,
     last_known_elr_is_not_electable,
     last_known_leader_only_without_leader,
     last_known_leader_is_a_broker,

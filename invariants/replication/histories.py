@@ -74,7 +74,7 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 
 
 @helper("B3")
-def logs_match(m: Replication, s: State) -> Truth:
+def histories_match(m: Replication, s: State) -> Truth:
     """Two logs with records of the same epoch hold the same records up to the lesser offset of the two.
 
     So nothing of an epoch that a follower's last record has can be elsewhere in the leader's log.
@@ -195,7 +195,7 @@ def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
 
 HISTORIES = (
     epochs_in_logs_ascend,
-    logs_match,
+    histories_match,
     records_are_their_leaders,
     a_leaders_epoch_starts_at_its_start_offset,
     fetches_tell_the_log,

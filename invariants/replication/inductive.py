@@ -13,6 +13,7 @@ from highwater.model.language.step_properties import StepProperty, step_property
 from highwater.model.language.values import Truth
 from highwater.model.replication import Replication
 from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.elections import electable, is_clean
 
 
 @invariant("B8")
@@ -137,7 +138,7 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
         before.unclean_election | (old.replicas != new.replicas) | ~(m.min_isr(after) <= m.min_isr(before))
     )
     if not m.on("unclean_recovery"):
-        chosen = chosen | (new.leader.is_some & ~(old.isr | old.elr).has(new.leader))
+        chosen = chosen | (new.leader.is_some & ~is_clean(electable(old), new.leader))
     registers = any_of(
         old.isr.has(b) & (before.registrations[b].epoch != after.registrations[b].epoch) for b in m.broker
     )

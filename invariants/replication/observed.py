@@ -6,7 +6,8 @@ is made for, break them in keeping with every rule. Who runs the cluster wants t
 
 from __future__ import annotations
 
-from highwater.model.language import State, implies, invariant, size
+from highwater.invariants import statements
+from highwater.model.language import State, invariant, size
 from highwater.model.language.values import Truth
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import LeaderRecoveryState
@@ -21,13 +22,13 @@ def leader_elected_cleanly(m: Controller, s: State) -> Truth:
     return s.partition.leader_recovery_state == LeaderRecoveryState.RECOVERED
 
 
-@invariant("966.6")
-def leader_is_complete(m: Controller, s: State) -> Truth:
-    """The leader holds every committed record, as far as that is known without its log.
+@statements.leader_completeness.seen("966.6")
+def leader_completeness(m: Controller, s: State) -> Truth:
+    """As far as that is known without its log.
 
     A member of the ISR that restarted uncleanly may have lost the end of its log; as leader it makes that final.
     """
-    return implies(s.partition.leader.is_some, s.complete.has(s.partition.leader))
+    return statements.leader_completeness(s.partition.leader.is_some, s.complete.has(s.partition.leader))
 
 
 @invariant("966.13")
@@ -51,13 +52,25 @@ def has_leader(m: Controller, s: State) -> Truth:
     return s.partition.leader.is_some
 
 
-FINDINGS = (leader_elected_cleanly, leader_is_complete, somebody_is_electable)
+FINDINGS = (leader_elected_cleanly, leader_completeness, somebody_is_electable)
 """What is a finding wherever it does not hold."""
 
 CONDITIONS = (has_min_isr, has_leader)
 """What is measured by how long it does not hold."""
 
+OF_BROKERS = (
+    statements.leader_completeness,
+    statements.committed_records_survive,
+    statements.electable_completeness,
+    statements.consumers_read_consistently,
+    statements.hwm_never_moves_back,
+    statements.hwm_stands_under_min_isr,
+    statements.hwm_waits_for_isr,
+    statements.isr_joined_caught_up,
+)
+"""What the logs of brokers are asked."""
+
 __all__ = [
-    "CONDITIONS", "FINDINGS", "has_leader", "has_min_isr", "leader_elected_cleanly", "leader_is_complete",
-    "somebody_is_electable",
+    "CONDITIONS", "FINDINGS", "OF_BROKERS", "has_leader", "has_min_isr", "leader_completeness",
+    "leader_elected_cleanly", "somebody_is_electable",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from highwater.invariants import statements
 from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.values import Number, SetValue, Truth, as_bool
@@ -155,15 +156,14 @@ def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Truth:
     return all_of(kept)
 
 
-@invariant("B3", rule=RULE)
+@statements.logs_match.seen(rule=RULE)
 def logs_match(m: Truncation, s: State) -> Truth:
-    """Two logs that hold the same record at an offset hold the same records before it."""
+    """Of every two replicas."""
     return all_of(
-        implies(_same(m, s, a, b, o), _same(m, s, a, b, o - 1))
+        statements.logs_match([_same(m, s, a, b, o) for o in range(m.p.log_size)])
         for a in m.replica
         for b in m.replica
         if int(a) < int(b)
-        for o in range(1, m.p.log_size)
     )
 
 

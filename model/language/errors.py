@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,12 @@ class LanguageError(HighwaterError):
     """
 
     def __init__(self, message: str, place: str | None = None) -> None:
-        self.place = place
-        super().__init__(f"{place}: {message}" if place else message)
+        self.message, self.place = message, shortened(place)
+        super().__init__(f"{self.place}: {message}" if place else message)
+
+
+class NoSuchAttribute(LanguageError, AttributeError):
+    """A value or an enumeration has nothing of this name. ``hasattr`` answers no, as for any object."""
 
 
 def place() -> str | None:
@@ -50,6 +54,20 @@ def place_of(function: Callable[..., Any]) -> str | None:
 def fail(message: str) -> LanguageError:
     """A LanguageError at the protocol's line that is being traced now (to be raised by the caller)."""
     return LanguageError(message, place())
+
+
+def has_parentheses(mark: str, source: object) -> None:
+    """LanguageError where a mark such as ``@action`` was given the function itself, which it would swallow."""
+    if not isinstance(source, str):
+        raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What was probably meant by a name that nothing has, to be put behind a message; nothing where none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def shortened(place: str | None) -> str | None:

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph, values
+from highwater.model.language import graph
 from highwater.model.language.docstrings import first_paragraph
-from highwater.model.language.errors import LanguageError
+from highwater.model.language.errors import LanguageError, has_parentheses, place_of
 from highwater.model.language.graph import Node
-from highwater.model.language.tracing import State, tracing
+from highwater.model.language.tracing import State, returned_condition, tracing
 
 if TYPE_CHECKING:
     from highwater.model.language.model import Instance, Model
@@ -120,6 +120,8 @@ Mark = Callable[[Callable[[Any, Any], Any]], Liveness]
 
 
 def _marker(kind: Kind, source: str, fair: Sequence[Fairness], rule: str | None) -> Mark:
+    has_parentheses(kind.replace("-", "_"), source)
+
     def mark(function: Callable[[Any, Any], Any]) -> Liveness:
         return Liveness(function.__name__, function, kind, source, tuple(fair), rule)
 
@@ -182,13 +184,14 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
     """A liveness property on a model. LanguageError where it does more than look, or names what there is not."""
     model.protocol.check_sources([liveness])
     returned = _look(model, liveness.name, liveness.function)
+    what, where = f"liveness property {liveness.name}", place_of(liveness.function)
     if liveness.kind is Kind.LEADS_TO:
         if not isinstance(returned, tuple) or len(returned) != 2:
-            raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)")
-        premise, goal = (values.as_bool(part).node for part in returned)
+            raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)", where)
+        premise, goal = (returned_condition(part, what, where).node for part in returned)
     else:
-        premise, goal = graph.TRUE, values.as_bool(returned).node
-    groups = [group for fairness in liveness.fair for group in _groups(model, liveness.name, fairness)]
+        premise, goal = graph.TRUE, returned_condition(returned, what, where).node
+    groups = [group for fairness in liveness.fair for group in _groups(model, liveness, fairness)]
     return TracedLiveness(liveness, premise, goal, tuple(groups))
 
 
@@ -196,24 +199,31 @@ def _look(model: Model, name: str, function: Callable[..., Any], **parameters: A
     """What a function of (protocol, state) says of the inputs; LanguageError where it does more than look."""
     with tracing(model.protocol.on) as trace:
         returned = function(model.protocol, State(model.protocol.state, model.inputs), **parameters)
-        if trace.writes or trace.guards:
-            raise LanguageError(f"liveness property {name} writes or requires something; it only looks")
+    if trace.writes or trace.guards:
+        raise LanguageError(
+            f"liveness property {name} writes or requires something; it only looks", place_of(function)
+        )
     return returned
 
 
-def _groups(model: Model, name: str, fairness: Fairness) -> Iterable[FairGroup]:
+def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterable[FairGroup]:
     """The instances of an assumption, those together that are fair as one. None where no such step exists."""
+    name, where = liveness.name, place_of(liveness.function)
     known = {a.name: a for a in model.protocol.actions()}
     for action in fairness.actions:
         if action not in known:
-            raise LanguageError(f"{name} calls {action!r} fair, which is no action of {model.protocol.name}")
+            known_ones = ", ".join(sorted(known)) or "none"
+            raise LanguageError(
+                f"{name} calls {action!r} fair, which is no action of {model.protocol.name}; it has {known_ones}",
+                where,
+            )
     shared = set.intersection(*(set(known[a].domains) for a in fairness.actions))
     by = tuple(d for d in known[fairness.actions[0]].domains if d in shared and d not in fairness.only)
     by = by if fairness.by is None else fairness.by
     for parameter in (*by, *fairness.only):
         if parameter not in shared:
             raise LanguageError(
-                f"{name}: {' and '.join(fairness.actions)} have no parameter {parameter!r} (in common)"
+                f"{name}: {' and '.join(fairness.actions)} have no parameter {parameter!r} (in common)", where
             )
     found: dict[str, set[int]] = {}
     choices: dict[str, dict[str, Any]] = {}
@@ -227,7 +237,8 @@ def _groups(model: Model, name: str, fairness: Fairness) -> Iterable[FairGroup]:
         label = f"{strength} {' or '.join(fairness.actions)}({choice}){fairness.condition}"
         when = None
         if fairness.when is not None:
-            when = values.as_bool(_look(model, name, fairness.when, **choices[choice])).node
+            said = _look(model, name, fairness.when, **choices[choice])
+            when = returned_condition(said, f"the condition of {label}", place_of(fairness.when)).node
         yield FairGroup(label, fairness.strong, frozenset(numbers), when)
 
 

@@ -9,11 +9,20 @@ from functools import cached_property
 from typing import Any
 
 from highwater.model.language import graph, values
-from highwater.model.language.errors import LanguageError, fail
+from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
-from highwater.model.language.protocol import Action, Invariant, Protocol
-from highwater.model.language.tracing import Check, Guard, State, Write, bound_checks, tracing
+from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
+from highwater.model.language.tracing import (
+    Check,
+    Guard,
+    NeverTaken,
+    State,
+    Write,
+    bound_checks,
+    returned_condition,
+    tracing,
+)
 from highwater.model.language.types import Leaf, Type
 
 Scalars = tuple[int, ...]
@@ -51,12 +60,7 @@ class Instance:
     @property
     def sentence(self) -> str:
         """What happens, in the protocol's words."""
-        try:
-            return self.action.says.format(**self.parameters)
-        except (KeyError, IndexError) as wrong:
-            raise LanguageError(
-                f"the sentence of {self.action.name} names no parameter of it: {wrong}"
-            ) from None
+        return self.action.says.format(**self.parameters)
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ class Model:
         self, protocol: Protocol, invariants: Iterable[Invariant] = (), liveness: Iterable[Liveness] = ()
     ) -> None:
         self.protocol = protocol
+        invariants, liveness = tuple(invariants), tuple(liveness)
+        _check_names(protocol, invariants, liveness)
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
@@ -105,9 +111,17 @@ class Model:
     @cached_property
     def initial(self) -> list[Scalars]:
         """The initial states, each once."""
-        states = [self.protocol.state.encode(plain) for plain in self.protocol.initial()]
+        given: object = self.protocol.initial()
+        where = place_of(self.protocol.initial)
+        if isinstance(given, Mapping) or not isinstance(given, Iterable):
+            what = "one state" if isinstance(given, Mapping) else repr(given)
+            raise LanguageError(f"initial() gives a list of states, not {what}", where)
+        try:
+            states = [self.protocol.state.encode(plain) for plain in given]
+        except LanguageError as wrong:
+            raise LanguageError(f"an initial state is wrong: {wrong.message}", where) from None
         if not states:
-            raise LanguageError(f"{self.protocol.name} has no initial state")
+            raise LanguageError(f"{self.protocol.name} has no initial state", where)
         return list(dict.fromkeys(states))
 
     def decode(self, state: Sequence[int]) -> dict[str, Any]:
@@ -141,9 +155,12 @@ class Model:
         self.protocol.check_sources([invariant])
         with tracing(self.protocol.on) as trace:
             result = invariant.function(self.protocol, State(self.protocol.state, self.inputs))
-            node = values.as_bool(result).node
-            if trace.writes or trace.guards:
-                raise LanguageError(f"invariant {invariant.name} writes or requires something; it only looks")
+        where = place_of(invariant.function)
+        if trace.writes or trace.guards:
+            raise LanguageError(
+                f"invariant {invariant.name} writes or requires something; it only looks", where
+            )
+        node = returned_condition(result, f"invariant {invariant.name}", where).node
         premise = graph.any_(trace.premises) if trace.premises else graph.TRUE
         return Property(invariant, node, premise)
 
@@ -159,14 +176,18 @@ def trace_instance(
 
     ``choice`` gives each parameter as a symbolic value and as a plain one.
     """
-    with tracing(protocol.on) as trace:
+    with tracing(protocol.on, ends_early=True) as trace:
         state = State(protocol.state, inputs)
         arguments = {name: value for name, (value, _) in choice.items()}
-        returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]
-        if returned is not None:
-            raise fail(f"action {action.name} returned a value; it writes s.next and returns nothing")
-    if any(guard.node is graph.FALSE for guard in trace.guards):
-        return None
+        try:
+            returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]
+        except NeverTaken:
+            return None
+    if returned is not None:
+        raise LanguageError(
+            f"action {action.name} returned a value; it writes s.next and returns nothing",
+            place_of(action.function),
+        )
     return Instance(
         action,
         {name: plain for name, (_, plain) in choice.items()},
@@ -174,6 +195,18 @@ def trace_instance(
         {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not inputs[leaf]},
         tuple(bound_checks(trace, leaves)),
     )
+
+
+def _check_names(protocol: Protocol, invariants: Iterable[Invariant], liveness: Iterable[Liveness]) -> None:
+    """LanguageError where two properties have one name, or one belongs to a rule that there is not."""
+    seen: dict[str, object] = {}
+    properties: tuple[Invariant | Liveness, ...] = (*invariants, *liveness)
+    for found in properties:
+        where = place_of(found.function)
+        if seen.setdefault(found.name, found) is not found:
+            raise LanguageError(f"two properties have the name {found.name!r}", where)
+        if found.rule is not None and found.rule not in protocol.rules:
+            raise LanguageError(no_rule(protocol, found.rule), where)
 
 
 def state_inputs(leaves: Sequence[Leaf]) -> list[Node]:
@@ -193,13 +226,23 @@ def parameter_values(protocol: Protocol, action: Action, parameter: str) -> list
 
     LanguageError where ``define`` sets nothing that it ranges over.
     """
-    attribute = action.domains[parameter]
+    attribute, where = action.domains[parameter], place_of(action.function)
     domain = getattr(protocol, attribute, None)
     if domain is None:
         raise LanguageError(
-            f"{action.name}: parameter {parameter!r} ranges over {attribute!r}, which define() does not set"
+            f"{action.name}: parameter {parameter!r} ranges over {attribute!r}, which define() does not set",
+            where,
         )
-    return [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
+    try:
+        found = [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
+    except LanguageError as wrong:
+        raise LanguageError(f"{action.name}: parameter {parameter!r}: {wrong.message}", where) from None
+    except TypeError:
+        raise LanguageError(
+            f"{action.name}: parameter {parameter!r} ranges over {attribute!r}, which is neither a type nor a list",
+            where,
+        ) from None
+    return found
 
 
 def _parameter(value: Any) -> tuple[Any, Any]:

@@ -8,6 +8,9 @@ on symbolic values.
 
 from __future__ import annotations
 
+import inspect
+import string
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
@@ -15,9 +18,19 @@ from typing import Any, ClassVar
 
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.drawing import Drawing
-from highwater.model.language.errors import LanguageError, full_place, place_of
+from highwater.model.language.errors import (
+    LanguageError,
+    NoSuchAttribute,
+    fail,
+    full_place,
+    has_parentheses,
+    meant,
+    place,
+    place_of,
+)
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.rulebook import check_source
+from highwater.model.language.tracing import State
 from highwater.model.language.types import Struct
 
 
@@ -29,6 +42,12 @@ class Parameter:
     low: int
     high: int
     meaning: str
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.default <= self.high:
+            raise fail(
+                f"the default {self.default} of a parameter is not in its range, {self.low} to {self.high}"
+            )
 
 
 @dataclass(frozen=True)
@@ -96,21 +115,91 @@ class Invariant:
 def action(
     source: str = "", /, *, says: str = "", rule: str | None = None, **domains: str
 ) -> Callable[[Callable[..., None]], Action]:
-    """Mark a method as an action; the arguments are those of Action."""
+    """Mark a method as an action; the arguments are those of Action.
+
+    Raises LanguageError where the method has other parameters than those that have a domain, where ``says`` names
+    what is no parameter, and where the class has an action of this name already.
+    """
+    has_parentheses("action", source)
 
     def mark(function: Callable[..., None]) -> Action:
+        _check_action(function, says, domains)
+        if isinstance(sys._getframe(1).f_locals.get(function.__name__), Action):
+            raise fail(f"there is an action {function.__name__!r} above: the second would replace it")
         return Action(function.__name__, function, domains, source, rule, says)
 
     return mark
 
 
+def _check_action(function: Callable[..., None], says: str, domains: Mapping[str, str]) -> None:
+    name, where = getattr(function, "__name__", None), place_of(function)
+    if name is None or where is None:
+        raise fail(
+            f"@action marks a method, not {function!r}; write @action() where there is nothing to say of it"
+        )
+    function = inspect.unwrap(function)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    own, given = names[:2], names[2:]
+    if len(own) < 2:
+        raise LanguageError(f"action {name} needs the parameters (self, s) before its own", where)
+    for parameter in domains:
+        if parameter in own:
+            raise LanguageError(
+                f"a parameter of action {name} cannot be called {parameter!r}: "
+                f"its method begins with ({', '.join(own)}); write another name",
+                where,
+            )
+        if parameter not in given and not code.co_flags & 8:
+            raise LanguageError(
+                f"action {name} gives {parameter!r} a domain, and its method has no such parameter", where
+            )
+    optional = {*given[len(given) - len(function.__defaults__ or ()) :], *(function.__kwdefaults__ or ())}
+    for parameter in given:
+        if parameter not in domains and parameter not in optional:
+            raise LanguageError(
+                f"parameter {parameter!r} of action {name} has no domain: "
+                f'write @action(…, {parameter}="…") with the attribute that enumerates it',
+                where,
+            )
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(says) if field is not None]
+    except ValueError as wrong:
+        raise LanguageError(f"the sentence of action {name}: {wrong}", where) from None
+    for named in fields:
+        if named not in domains:
+            known = ", ".join(domains) or "none"
+            raise LanguageError(
+                f"the sentence of action {name} names {{{named}}}; its parameters are {known}", where
+            )
+
+
 def invariant(source: str, /, *, rule: str | None = None) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
     """Mark a function of (protocol, state) as an invariant; it exists where ``rule`` is on (None: always)."""
+    has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         return Invariant(function.__name__, function, source, rule)
 
     return mark
+
+
+def _all(protocol: type[Protocol], attribute: str, kind: type) -> None:
+    given = getattr(protocol, attribute)
+    if not isinstance(given, (tuple, list)) or not all(isinstance(i, kind) for i in given):
+        raise fail(
+            f"{attribute} of {protocol.__name__} is a tuple of what @{kind.__name__.lower()} marks, not {given!r}"
+        )
+
+
+class Parameters(SimpleNamespace):
+    """The parameters of a protocol, as attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        """A parameter that there is not."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NoSuchAttribute(f"there is no parameter {name!r}; there are {_list(vars(self))}", place())
 
 
 class Protocol:
@@ -135,19 +224,6 @@ class Protocol:
     """What is known by the numbers that sources name (``highwater.model.language.rulebook.Rulebook``); None: any
     source will do. Rules, actions and properties that name another number are refused where the class is defined."""
 
-    def __init_subclass__(cls, **others: Any) -> None:
-        super().__init_subclass__(**others)
-        for name, rule in cls.rules.items():
-            check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
-        for action in cls.actions():
-            check_source(
-                cls.rulebook,
-                action.source,
-                f"action {action.name} of {cls.__name__}",
-                place_of(action.function),
-            )
-        cls.check_sources((*cls.invariants, *cls.liveness))
-
     @classmethod
     def check_sources(cls, properties: Iterable[Invariant | Liveness]) -> None:
         """LanguageError, with the place, where one of these names a number that is not in the class's rulebook."""
@@ -169,14 +245,64 @@ class Protocol:
                 raise LanguageError(
                     f"parameter {key} of {self.name} is {known.low} to {known.high}, not {value}"
                 )
-        self.p = SimpleNamespace(
-            **{key: chosen.get(key, known.default) for key, known in self.parameters.items()}
-        )
+        self.p = Parameters(**{key: chosen.get(key, known.default) for key, known in self.parameters.items()})
         on = frozenset(self.rules if rules is None else rules)
         for rule in on - set(self.rules):
-            raise LanguageError(f"{self.name} has no rule {rule!r}; it has {_list(self.rules)}")
+            raise LanguageError(no_rule(self, rule))
         self._on = on
-        self.state = self.define()
+        self.state = self._defined()
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """LanguageError where an action has a name that every protocol has, or an invariant would not be checked.
+
+        Also where a rule, an action or a property names what is not in the rulebook.
+        """
+        super().__init_subclass__(**arguments)
+        _all(cls, "invariants", Invariant)
+        _all(cls, "liveness", Liveness)
+        for name, rule in cls.rules.items():
+            check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
+        for action in cls.actions():
+            what = f"action {action.name} of {cls.__name__}"
+            check_source(cls.rulebook, action.source, what, place_of(action.function))
+        cls.check_sources((*cls.invariants, *cls.liveness))
+        for name, value in vars(cls).items():
+            if isinstance(value, (Invariant, Liveness)) and value not in (*cls.invariants, *cls.liveness):
+                raise LanguageError(
+                    f"{name} is not among the invariants (or liveness) of {cls.__name__}, so it would not be checked",
+                    place_of(value.function),
+                )
+            if isinstance(value, Action) and hasattr(Protocol, name):
+                raise LanguageError(
+                    f"an action cannot be called {name!r}: every protocol has an attribute of this name",
+                    place_of(value.function),
+                )
+
+    def _defined(self) -> Struct:
+        """What ``define`` returns; LanguageError at its place where it is no state, or takes a name that is taken."""
+        own = self.p, self._on
+        where = place_of(self.define)
+        for name, profile in self.profiles.items():
+            for rule in sorted(profile.rules - set(self.rules)):
+                raise LanguageError(f"profile {name}: {no_rule(self, rule)}", where)
+        state: object = self.define()
+        if not isinstance(state, Struct):
+            raise LanguageError(f"define() returned {state!r}; it returns the Struct of the state", where)
+        taken = [name for name in vars(self) if name == "state" or hasattr(Protocol, name)]
+        taken += [
+            name for name, value in zip(("p", "_on"), own, strict=True) if getattr(self, name) is not value
+        ]
+        if taken:
+            raise LanguageError(
+                f"define() sets self.{taken[0]}, which every protocol has already; write another name", where
+            )
+        for name in state.fields:
+            if hasattr(State, name) or name in State.__annotations__:
+                raise LanguageError(
+                    f"the state cannot have a field {name!r}: every state has an attribute of this name",
+                    state.declared,
+                )
+        return state
 
     def define(self) -> Struct:
         """Size the types from ``self.p`` (kept as attributes) and return the type of the state."""
@@ -189,7 +315,7 @@ class Protocol:
     def on(self, rule: str) -> bool:
         """Whether a rule is switched on. It is known while tracing, so a plain ``if`` can ask."""
         if rule not in self.rules:
-            raise LanguageError(f"{self.name} has no rule {rule!r}; it has {_list(self.rules)}")
+            raise fail(no_rule(self, rule))
         return rule in self._on
 
     @property
@@ -219,8 +345,24 @@ class Protocol:
         return list(found.values())
 
 
+def no_rule(protocol: Protocol, name: str) -> str:
+    """What to say of a rule that a protocol does not have."""
+    known = _list(protocol.rules)
+    return f"{protocol.name} has no rule {name!r}; it has {known}{meant(name, protocol.rules)}"
+
+
 def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-__all__ = ["Action", "Invariant", "Parameter", "Profile", "Protocol", "Rule", "action", "invariant"]
+__all__ = [
+    "Action",
+    "Invariant",
+    "Parameter",
+    "Profile",
+    "Protocol",
+    "Rule",
+    "action",
+    "invariant",
+    "no_rule",
+]

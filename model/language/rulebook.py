@@ -140,7 +140,8 @@ class Rulebook(Mapping[str, NumberedRule]):
         return kind(**given)
 
     def _wrong(self, message: str) -> LanguageError:
-        return LanguageError(message, str(self.path))
+        inside = self.path.is_relative_to(Path.cwd())
+        return LanguageError(message, str(self.path.relative_to(Path.cwd()) if inside else self.path))
 
     def __getitem__(self, number: str) -> NumberedRule:
         return self._content.rules[number]
@@ -169,10 +170,23 @@ class Rulebook(Mapping[str, NumberedRule]):
         """What the rules come from, by name."""
         return self._content.proposals
 
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds the numbers of the book in a text, and not those that are a part of something else."""
+        longest_first = sorted(self, key=len, reverse=True)
+        return re.compile(
+            rf"(?<![\w.\-/#])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?!\w|\.\d|-\w)"
+        )
+
     def proposals(self, number: str) -> list[Proposal]:
         """What a rule comes from; empty where it is of nobody's proposing."""
         names = self[number].proposal or self.family(number).proposals
         return [self._content.proposals[name] for name in names]
+
+    def origin(self, source: str) -> str:
+        """The names of all proposals that the rules of a source come from; "" where it names no rule of the book."""
+        found = [p.name for number in numbers(source) if number in self for p in self.proposals(number)]
+        return ", ".join(dict.fromkeys(found))
 
 
 def numbers(source: str) -> list[str]:
@@ -191,7 +205,7 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
         if number not in book:
             import difflib
 
-            near = difflib.get_close_matches(number, list(book), n=1)
+            near = difflib.get_close_matches(number, list(book), n=1, cutoff=0.5)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise LanguageError(
                 f"{what} names {number!r}, which is not in the rulebook{meant}", shortened(place)

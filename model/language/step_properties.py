@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.model.language import values
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.rulebook import check_source
-from highwater.model.language.tracing import State, tracing
+from highwater.model.language.tracing import State, returned_condition, tracing
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,13 @@ class StepProperty:
         check_source(protocol.rulebook, self.source, what, place_of(self.function))
         with tracing(protocol.on) as trace:
             states = State(protocol.state, list(before)), State(protocol.state, list(after))
-            node = values.as_bool(self.function(protocol, *states)).node
-            if trace.writes or trace.guards:
-                raise LanguageError(f"step property {self.name} writes or requires something; it only looks")
-        return node
+            result = self.function(protocol, *states)
+        where = place_of(self.function)
+        if trace.writes or trace.guards:
+            raise LanguageError(
+                f"step property {self.name} writes or requires something; it only looks", where
+            )
+        return returned_condition(result, f"step property {self.name}", where).node
 
 
 def step_property(source: str, /) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.model.language import graph, values
-from highwater.model.language.errors import LanguageError, fail, place
+from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.types import Array, Leaf, Seq, Struct, Type
 
@@ -56,15 +56,24 @@ class Trace:
     premises: list[Node] = field(default_factory=list)
     on: Callable[[str], bool] | None = None
     """Whether a rule of the protocol is switched on; None where what is traced belongs to no protocol."""
+    ends_early: bool = False
+    """Whether a guard that cannot hold ends the run of the function: what follows it has no meaning."""
+
+
+class NeverTaken(BaseException):
+    """A guard is false whatever the state: the rest of the action is not run (nothing but a trace catches this)."""
 
 
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
 @contextmanager
-def tracing(on: Callable[[str], bool] | None = None) -> Iterator[Trace]:
-    """Collect what the functions called inside leave behind; ``on`` is the protocol's, for ``under``."""
-    trace = Trace(on=on)
+def tracing(on: Callable[[str], bool] | None = None, *, ends_early: bool = False) -> Iterator[Trace]:
+    """Collect what the functions called inside leave behind; NeverTaken ends them early where that is asked for.
+
+    ``on`` is the protocol's, for ``under``.
+    """
+    trace = Trace(on=on, ends_early=ends_early)
     token = _current.set(trace)
     try:
         yield trace
@@ -88,11 +97,15 @@ def require(name: str, condition: values.Truth | bool, *, rule: str | None = Non
     """A guard of the action that is being stated: it can be taken only where the condition holds.
 
     The name is what a refusal is explained by. With ``rule`` the guard exists only where that rule is switched on;
-    LanguageError where the protocol has no such rule.
+    LanguageError where the protocol has no such rule. Where the condition is known to be false, the action ends here
+    for these parameters: it can never be taken, and what follows is not run.
     """
-    guard = Guard(name, values.as_bool(condition).node, place())
-    if rule is None or _is_on(rule, "require(…, rule=…)"):
-        _trace("require()").guards.append(guard)
+    trace, node = _trace("require()"), values.as_bool(condition).node
+    if rule is not None and not _is_on(rule, "require(…, rule=…)"):
+        return
+    trace.guards.append(Guard(name, node, place()))
+    if trace.ends_early and node is graph.FALSE:
+        raise NeverTaken(name)
 
 
 def under(rule: str, condition: values.Truth | bool) -> values.Truth:
@@ -129,23 +142,55 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
     return ~premise | conclusion
 
 
+def returned_condition(result: object, what: str, place: str | None) -> values.Truth:
+    """What a property returned, as a condition; LanguageError at its place where it is none."""
+    if not isinstance(result, (values.Truth, bool)):
+        raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
+    return values.as_bool(result)
+
+
 class State:
     """The state before a step: fields are attributes; ``next`` takes the fields after the step."""
 
     def __init__(self, type: Struct, nodes: list[Node]) -> None:
-        self._value = type.wrap(nodes)
-        self.next = Next(self._value, type, 0)
+        value = type.wrap(nodes)
+        self.__dict__.update(_value=value, next=Next(value, type, 0))
+
+    _value: values.StructValue
+    next: Next
 
     def __getattr__(self, name: str) -> Any:
         """A field of the state before the step."""
-        return getattr(self._value, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._value.__getattr__(name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Only ``next`` can be written."""
-        if name in ("_value", "next"):
-            object.__setattr__(self, name, value)
-        else:
-            raise fail(f"the state before a step never changes: write s.next.{name} = …")
+        """Only the fields of ``next`` can be written."""
+        if name == "next":
+            raise fail("the state after a step is written field by field: write s.next.field = …")
+        raise fail(f"the state before a step never changes: write s.next.{name} = …")
+
+    def __eq__(self, other: object) -> values.Truth:  # type: ignore[override]
+        """Whether two states are the same, field by field."""
+        return self._value == (other._value if isinstance(other, State) else other)
+
+    def __ne__(self, other: object) -> values.Truth:  # type: ignore[override]
+        """Whether two states differ."""
+        return ~(self == other)
+
+
+def _refuse_the_rest_of_state() -> None:
+    """What Python may ask of a state besides its fields: errors with the protocol's line."""
+
+    def refuse(self: State, *_: object) -> Any:
+        raise fail("a state is neither true nor false, has no text and no elements: read its fields, s.field")
+
+    for name in ("bool", "hash", "iter", "contains", "len", "getitem", "setitem", "str", "format"):
+        setattr(State, f"__{name}__", refuse)
+
+
+_refuse_the_rest_of_state()
 
 
 class Next:
@@ -165,8 +210,10 @@ class Next:
 
     def __getattr__(self, name: str) -> Next:
         """A field of a struct."""
-        if not isinstance(self._type, Struct) or name.startswith("__"):
-            raise fail(f"{self._type} has no field {name!r}")
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not isinstance(self._type, Struct):
+            raise NoSuchAttribute(f"{self._type} has no field {name!r} to write; {READ}", place())
         if name in self._type.absent:
             return Nowhere(self._type.absent[name])
         start, field_type = self._type.field(name)
@@ -183,16 +230,20 @@ class Next:
             node = self._type.index.lift(index).nodes[0]
         elif isinstance(self._type, Seq):
             count, first = self._type.maximum, self._start + 1
-            node = values.lift_like(values.Number(None, (graph.const(0, INT),)), index).nodes[0]
+            node = values.lift_like(_ZERO, index).nodes[0]
         else:
-            raise fail(f"{self._type} has no elements")
+            raise fail(f"{self._type} has no elements to write; {READ}")
         width = self._type.element.leaf_count
-        if node.low < 0 or node.high >= count:
+        if isinstance(self._type, Seq):
+            self._check_end(node)
+        if node.low < 0 or (node.high >= count and isinstance(self._type, Array)):
             outside = graph.not_(graph.within(node, 0, count - 1))
             _trace("s.next").checks.append(
                 Check(first, outside, None, f"index outside 0..{count - 1} of {self._type}", place())
             )
         if node.is_const:
+            if not 0 <= node.value < count:
+                raise fail(f"{node.value} is no index of {self._type}: it has 0..{count - 1}")
             return Next(self._old, self._type.element, first + node.value * width, self._hits)
         hits = self._hits or ((0, graph.TRUE),)
         spread = tuple(
@@ -202,13 +253,25 @@ class Next:
         )
         return Next(self._old, self._type.element, first, spread)
 
+    def _check_end(self, index: Node) -> None:
+        """A write at or past the end of a sequence is an error: its elements there are zero, and stay so."""
+        past = [
+            graph.and_(condition, graph.le(self._old.nodes[self._start + offset], index))
+            for offset, condition in self._hits or ((0, graph.TRUE),)
+        ]
+        message = f"index at or past the end of a {self._type}: write s.next.… = ….append(…)"
+        _trace("s.next").checks.append(Check(self._start, graph.any_(past), None, message, place()))
+
     def __setitem__(self, index: object, value: object) -> None:
         """Write an element."""
         self.__getitem__(index)._write(value)
 
+    def __repr__(self) -> str:
+        return "<s.next.…, which is only written>"
+
     def _write(self, value: object) -> None:
         if isinstance(value, Next):
-            raise fail("s.next is for writing only; read the state before the step")
+            raise fail(READ)
         trace, where = _trace("s.next"), place()
         new = self._type.lift(value).nodes
         for offset, condition in self._hits or ((0, graph.TRUE),):
@@ -242,9 +305,41 @@ class Nowhere(Next):
         self._type.lift(value)
 
 
+READ = "s.next is only written: read the state before the step, or keep what you write in a local variable"
+_ZERO = values.Number(None, (graph.const(0, INT),))
+
+
+def _refuse_reading() -> None:
+    """Whatever Python may ask of a place to be written is an error with the protocol's line, and never an answer."""
+
+    def refuse(self: Next, *_: object) -> Any:
+        raise fail(READ)
+
+    def in_place(symbol: str) -> Any:
+        def refuse(self: Next, other: object) -> Any:
+            raise fail(f"{symbol}= reads what it writes, and {READ}: write s.next.… = s.… {symbol} …")
+
+        return refuse
+
+    for name, symbol in values.OPERATORS.items():
+        setattr(Next, f"__{name}__", refuse)
+        setattr(Next, f"__r{name}__", refuse)
+        setattr(Next, f"__i{name}__", in_place(symbol))
+    asked = "eq ne hash bool iter contains len call int index float str format delattr delitem"
+    for name in (*values.COMPARISONS, *values.UNARY, *asked.split()):
+        setattr(Next, f"__{name}__", refuse)
+
+
+_refuse_reading()
+
+
 def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
-    """The conditions under which the writes of a trace leave their types, declared bounds and errors alike."""
-    checks = list(trace.checks)
+    """The conditions under which the writes of a trace leave their types, declared bounds and errors alike.
+
+    An index that a guard keeps inside is none of them.
+    """
+    guarded = _conjuncts(trace.guards)
+    checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
     for number, write in sorted(trace.writes.items()):
         leaf, node = leaves[number], write.node
         if node.low >= leaf.low and node.high <= leaf.high:
@@ -258,3 +353,15 @@ def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
         if outside is not graph.FALSE:
             checks.append(Check(number, outside, leaf.bound, message, write.place))
     return checks
+
+
+def _conjuncts(guards: list[Guard]) -> set[Node]:
+    """All that holds where the guards hold, as far as it is one of their parts."""
+    found, stack = {graph.TRUE}, [g.node for g in guards]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            if node.op == "and":
+                stack.extend(node.args)
+    return found

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from highwater.model.language import graph, values
-from highwater.model.language.errors import fail
+from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, meant, place
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 from highwater.model.language.values import Value
 
@@ -39,6 +39,13 @@ class Leaf:
 
 class Type:
     """Base of all types."""
+
+    is_counted = False
+    """Whether its plain values are whole numbers, to be added and compared with others."""
+
+    def goes_with(self, other: Type | None) -> bool:
+        """Whether a value of this type can stand beside one of the other (None: the result of arithmetic)."""
+        return self == other
 
     @cached_property
     def leaf_count(self) -> int:
@@ -86,6 +93,16 @@ class Type:
         return fail(f"expected {self}, not {shown}")
 
 
+def _is_type(given: object, what: str) -> None:
+    if not isinstance(given, Type):
+        raise fail(f"{what} needs a type, not {given!r}")
+
+
+def _is_index(given: object, what: str) -> None:
+    if not isinstance(given, Index):
+        raise fail(f"{what} needs an Index, not {given!r}")
+
+
 @dataclass(frozen=True)
 class BoolType(Type):
     """A truth value."""
@@ -117,6 +134,10 @@ class _Number(Type):
 
     low: int
     high: int
+    is_counted = True
+
+    def goes_with(self, other: Type | None) -> bool:
+        return not isinstance(other, Enum)
 
     def wrap(self, nodes: Sequence[Node]) -> values.Number:
         return values.Number(self, tuple(nodes))
@@ -129,6 +150,8 @@ class _Number(Type):
 
     def lift(self, plain: object) -> values.Number:
         if isinstance(plain, values.Number):
+            if plain.type is not self and not values._of_one_kind(self, plain.type):
+                raise self._wrong(plain)
             return self.wrap(plain.nodes)
         number = self._number(plain)
         if number is None:
@@ -151,6 +174,13 @@ class IntType(_Number):
     low: int
     high: int
     bound: str | None = None
+
+    def __post_init__(self) -> None:
+        for number in (self.low, self.high):
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise fail(f"the limits of an Int are whole numbers, not {number!r}")
+        if self.low > self.high:
+            raise fail(f"{self} has no value")
 
     def __str__(self) -> str:
         return f"Int({self.low}..{self.high})"
@@ -183,6 +213,10 @@ class Index(_Number):
         """The last index."""
         return self.size - 1
 
+    def goes_with(self, other: Type | None) -> bool:
+        """An index goes with numbers, and with values of an index of the same name (which may be a part of it)."""
+        return not isinstance(other, (Enum, Index)) or self.name == other.name
+
     def __str__(self) -> str:
         return f"Index({self.name}, {self.size})"
 
@@ -199,9 +233,24 @@ class Enum(_Number):
 
     name: str
     members: tuple[str, ...]
+    is_counted = False
+
+    def goes_with(self, other: Type | None) -> bool:
+        """Members stand beside members of the same enumeration only."""
+        return self == other
 
     def __init__(self, name: str, members: Sequence[str] | str) -> None:
         names = tuple(members.split()) if isinstance(members, str) else tuple(members)
+        taken = {*dir(Enum), *Enum.__dataclass_fields__}
+        for member in names:
+            if not isinstance(member, str):
+                raise fail(f"the members of Enum {name} are names, not {member!r}")
+            if member in taken or member.startswith("_"):
+                raise fail(
+                    f"{member!r} cannot be a member of Enum {name}: every Enum has an attribute of this name"
+                )
+        if not names or len(set(names)) < len(names):
+            raise fail(f"Enum {name} needs members with different names, not {' '.join(names) or 'none'}")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "members", names)
 
@@ -219,8 +268,11 @@ class Enum(_Number):
         return f"Enum({self.name})"
 
     def __getattr__(self, name: str) -> values.Number:
-        if name.startswith("_") or name not in self.members:
-            raise AttributeError(f"{self.name} has no member {name!r}")
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self.members:
+            hint = meant(name, self.members) or f"; it has {', '.join(self.members)}"
+            raise NoSuchAttribute(f"Enum {self.name} has no member {name!r}{hint}", place())
         return self.lift(name)
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
@@ -238,6 +290,9 @@ class Set(Type):
     """A set over an index; plain values are iterables of numbers, decoded ones are sorted lists."""
 
     index: Index
+
+    def __post_init__(self) -> None:
+        _is_index(self.index, "Set")
 
     def __str__(self) -> str:
         return f"Set({self.index.name})"
@@ -283,6 +338,9 @@ class Option(Type):
     """A value or none. Over a number the code one below its interval means none; else a flag comes first."""
 
     content_type: Type
+
+    def __post_init__(self) -> None:
+        _is_type(self.content_type, "Option")
 
     def __str__(self) -> str:
         return f"Option({self.content_type})"
@@ -343,7 +401,12 @@ class Option(Type):
 
     def _same_code(self, other: Option) -> bool:
         mine, theirs = self._number, other._number
-        return mine is not None and theirs is not None and mine.low == theirs.low
+        return (
+            mine is not None
+            and theirs is not None
+            and mine.low == theirs.low
+            and values._of_one_kind(mine, theirs)
+        )
 
     def decode(self, scalars: Sequence[int]) -> Any:  # noqa: D102
         if self._number:
@@ -369,6 +432,10 @@ class Array(Type):
 
     index: Index
     element: Type
+
+    def __post_init__(self) -> None:
+        _is_index(self.index, "Array")
+        _is_type(self.element, "Array")
 
     def __str__(self) -> str:
         return f"Array({self.index.name}, {self.element})"
@@ -428,7 +495,15 @@ class Struct(Type):
         self.name = type_name
         self.fields: dict[str, Type] = {}
         self.absent: dict[str, Type] = {}
+        self.declared = place()
         self._starts: dict[str, int] = {}
+        for name in fields:
+            if name.startswith("_") or hasattr(values.StructValue, name):
+                raise fail(
+                    f"{type_name} cannot have a field {name!r}: every value of a Struct has an attribute of this name"
+                    if not name.startswith("_")
+                    else f"{type_name} cannot have a field {name!r}: names of fields begin with a letter"
+                )
         start = 0
         for name, given in fields.items():
             type_ = given.type if isinstance(given, Only) else given
@@ -442,6 +517,8 @@ class Struct(Type):
             start += type_.leaf_count
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Value):
+            raise fail(f"{self.name} is a type: it is not to be compared with a {other.describe()}")
         return self is other or (
             isinstance(other, Struct)
             and self.name == other.name
@@ -459,7 +536,10 @@ class Struct(Type):
         try:
             return self._starts[name], self.fields[name]
         except KeyError:
-            raise fail(f"{self.name} has no field {name!r}; it has {', '.join(self.fields)}") from None
+            known = ", ".join(self.fields) or "none"
+            raise fail(
+                f"{self.name} has no field {name!r}; it has {known}{meant(name, self.fields)}"
+            ) from None
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         dot = "." if path else ""
@@ -468,7 +548,7 @@ class Struct(Type):
     def wrap(self, nodes: Sequence[Node]) -> values.StructValue:  # noqa: D102
         return values.StructValue(self, tuple(nodes))
 
-    def __call__(self, **fields: object) -> values.StructValue:
+    def __call__(self, /, **fields: object) -> values.StructValue:
         """A value; every field is given, but for those that are absent."""
         missing = [n for n in self.fields if n not in fields]
         unknown = [n for n in fields if n not in self.fields and n not in self.absent]
@@ -482,16 +562,20 @@ class Struct(Type):
         for name, type_ in self.absent.items():
             if name in fields:
                 type_.lift(fields[name])
-        return self.wrap(
-            [node for name, type_ in self.fields.items() for node in type_.lift(fields[name]).nodes]
-        )
+        nodes: list[Node] = []
+        for name, type_ in self.fields.items():
+            try:
+                nodes += type_.lift(fields[name]).nodes
+            except LanguageError as wrong:
+                raise LanguageError(f"{self.name}.{name}: {wrong.message}", wrong.place) from None
+        return self.wrap(nodes)
 
     def lift(self, plain: object) -> values.StructValue:  # noqa: D102
         if isinstance(plain, values.StructValue):
             if plain.type != self:
                 raise self._wrong(plain)
             return plain
-        if isinstance(plain, Mapping):
+        if isinstance(plain, Mapping) and all(isinstance(name, str) for name in plain):
             return self(**plain)
         raise self._wrong(plain)
 
@@ -512,6 +596,11 @@ class Seq(Type):
     element: Type
     maximum: int
     bound: str | None = None
+
+    def __post_init__(self) -> None:
+        _is_type(self.element, "Seq")
+        if not isinstance(self.maximum, int) or isinstance(self.maximum, bool) or self.maximum < 0:
+            raise fail(f"the maximum of a Seq is a whole number, not {self.maximum!r}")
 
     def __str__(self) -> str:
         return f"Seq({self.element}, {self.maximum})"

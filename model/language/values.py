@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from highwater.model.language import graph
-from highwater.model.language.errors import fail, place
+from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ class Value:
     __slots__ = ("nodes", "type")
     nodes: tuple[Node, ...]
     type: Type | None
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, type: Type | None, nodes: tuple[Node, ...]) -> None:
         object.__setattr__(self, "type", type)
@@ -47,6 +46,10 @@ class Value:
         """Inequality as a symbolic bool."""
         return ~(self == other)
 
+    def __hash__(self) -> int:
+        """As the plain value's, where that is known while tracing: dicts and sets look up by it."""
+        return hash(self._known("be looked up in a dict or a set: write any_of(x == i for i in …)"))
+
     def __bool__(self) -> bool:
         """Only a bool known while tracing has a truth value."""
         raise fail(f"a {self.describe()} has no truth value; compare it first")
@@ -61,9 +64,110 @@ class Value:
         """Python turns ``in`` into a plain bool, so it cannot be symbolic."""
         raise fail(f"'in' cannot ask a {self.describe()}; write .has(x)")
 
+    def __str__(self) -> str:
+        """The plain value, where it is known while tracing."""
+        return str(self._known("become text: name guards by what is known, such as the action's parameters"))
+
+    def __format__(self, spec: str) -> str:
+        """The plain value, where it is known while tracing."""
+        return format(
+            self._known("become text: name guards by what is known, such as the action's parameters"), spec
+        )
+
+    def __repr__(self) -> str:
+        """For error messages and debuggers: what it is, and its value where that is known."""
+        known = all(n.is_const for n in self.nodes) and self.nodes
+        return f"<{self.describe()} {self._plain()!r}>" if known else f"<{self.describe()}>"
+
+    def _plain(self) -> Any:
+        """The plain value, of a value that is known while tracing."""
+        scalars = [n.value for n in self.nodes]
+        if self.type is not None:
+            return self.type.decode(scalars)
+        return bool(scalars[0]) if self.nodes[0].sort == BOOL else scalars[0]
+
+    def _known(self, cannot: str) -> Any:
+        if not all(n.is_const for n in self.nodes):
+            raise fail(f"a {self.describe()} is not known while tracing, so it cannot {cannot}")
+        plain = self._plain()
+        return repr(plain) if isinstance(plain, (list, dict)) else plain
+
+    def _operator(self, symbol: str, other: object, *, first: bool = True) -> Any:
+        """What is said where an operator has no meaning for this value; ``first``: it stands before the operator."""
+        raise fail(f"{symbol} has no meaning for a {self.describe()}{self._instead(symbol, other)}")
+
+    def _instead(self, symbol: str, other: object) -> str:
+        """What to write in the place of an operator."""
+        return ""
+
     def describe(self) -> str:
         """What this value is, for error messages."""
         return f"symbolic {self.type}" if self.type else "symbolic value"
+
+
+OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod()", "pow": "**",
+    "matmul": "@", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
+}  # fmt: skip
+"""Python's operators of two operands: the name of the method without its underscores, and how it is written."""
+
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+UNARY = {"neg": "unary -", "pos": "unary +", "abs": "abs()", "invert": "~"}
+
+
+def _refuse() -> None:
+    """Give Value all that Python may ask of it as errors with the protocol's line; subclasses have what has a meaning.
+
+    They are set here, and not written in the class, so that a type checker still finds them missing.
+    """
+
+    def binary(symbol: str) -> Callable[[Value, object], Any]:
+        return lambda self, other: self._operator(symbol, other)
+
+    def reflected(symbol: str) -> Callable[[Value, object], Any]:
+        return lambda self, other: self._operator(symbol, other, first=False)
+
+    def unary(symbol: str) -> Callable[[Value], Any]:
+        return lambda self: self._operator(symbol, None)
+
+    for name, symbol in OPERATORS.items():
+        setattr(Value, f"__{name}__", binary(symbol))
+        setattr(Value, f"__r{name}__", reflected(symbol))
+    for name, symbol in COMPARISONS.items():
+        setattr(Value, f"__{name}__", binary(symbol))
+    for name, symbol in UNARY.items():
+        setattr(Value, f"__{name}__", unary(symbol))
+
+    def attribute(self: Value, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = [n for n in dir(self) if not n.startswith("_") and n not in ("nodes", "type", "describe")]
+        hint = meant(name, known) or (f"; it has {', '.join(known)}" if known else "")
+        if isinstance(self, OptionValue):
+            hint = "; under .is_some take its .value first"
+        raise NoSuchAttribute(f"a {self.describe()} has no {name!r}{hint}", place())
+
+    def element(self: Value, index: object) -> Any:
+        raise fail(f"a {self.describe()} has no elements to index")
+
+    def assignment(self: Value, index: object, value: object) -> None:
+        raise fail("values never change: write s.next.…[i] = …, or use .set(i, …) of an Array")
+
+    def length(self: Value) -> int:
+        raise fail(f"len() cannot count a {self.describe()}; write size(x)")
+
+    for name, method in (
+        ("getattr", attribute),
+        ("getitem", element),
+        ("setitem", assignment),
+        ("len", length),
+    ):
+        setattr(Value, f"__{name}__", method)
+
+
+_refuse()
+
+_PRECEDENCE = "; & and | bind tighter than comparisons: put each comparison in parentheses"
 
 
 class Truth(Value):
@@ -82,16 +186,16 @@ class Truth(Value):
             return bool(self.node.value)
         raise fail(
             "a symbolic value cannot decide an 'if', 'and', 'or', 'not' or chained comparison; "
-            "write where(condition, a, b), or combine with &, |, ~"
+            "write where(condition, a, b), or combine with &, |, ~ (for min and max: least, greatest)"
         )
 
     def __and__(self, other: Truth | bool) -> Truth:
         """Conjunction."""
-        return Truth(None, (graph.and_(self.node, as_bool(other).node),))
+        return Truth(None, (graph.and_(self.node, _operand("&", other).node),))
 
     def __or__(self, other: Truth | bool) -> Truth:
         """Disjunction."""
-        return Truth(None, (graph.or_(self.node, as_bool(other).node),))
+        return Truth(None, (graph.or_(self.node, _operand("|", other).node),))
 
     def __invert__(self) -> Truth:
         """Negation."""
@@ -99,6 +203,15 @@ class Truth(Value):
 
     __rand__ = __and__
     __ror__ = __or__
+
+    def __xor__(self, other: Truth | bool) -> Truth:
+        """Whether just one of the two holds."""
+        return self != _operand("^", other)
+
+    __rxor__ = __xor__
+
+    def _instead(self, symbol: str, other: object) -> str:
+        return ": write where(condition, a, b), or total(conditions) to count those that hold"
 
     def describe(self) -> str:
         """What this value is."""
@@ -116,22 +229,54 @@ class Number(Value):
         return self.nodes[0]
 
     def _other(self, other: object) -> Node:
-        node = lift_like(self, other).nodes[0]
-        if node.sort != INT:
-            raise fail(f"a {self.describe()} cannot be combined with {other!r}")
-        return node
+        return lift_like(self, other).nodes[0]
+
+    def _term(self, symbol: str, other: object) -> Node:
+        """The other operand of a sum; a member of an enumeration is no number."""
+        if self.type is not None and not self.type.is_counted:
+            raise fail(f"{symbol} has no meaning for a {self.describe()}: its values are names, not numbers")
+        return self._other(other)
 
     def __add__(self, other: Number | int) -> Number:
         """Sum; its interval is the sum of the intervals, no wrap-around."""
-        return Number(None, (graph.add(self.node, self._other(other)),))
+        return Number(None, (graph.add(self.node, self._term("+", other)),))
 
     def __sub__(self, other: Number | int) -> Number:
         """Difference."""
-        return Number(None, (graph.sub(self.node, self._other(other)),))
+        return Number(None, (graph.sub(self.node, self._term("-", other)),))
 
     def __rsub__(self, other: int) -> Number:
         """Difference."""
-        return Number(None, (graph.sub(self._other(other), self.node),))
+        return Number(None, (graph.sub(self._term("-", other), self.node),))
+
+    def __neg__(self) -> Number:
+        """The number with the other sign."""
+        return 0 - self
+
+    def _operator(self, symbol: str, other: object, *, first: bool = True) -> Any:
+        """What is known while tracing is reckoned with as plain numbers are."""
+        mine = self.node.value if self.node.is_const and (self.type is None or self.type.is_counted) else None
+        theirs = other.node.value if isinstance(other, Number) and other.node.is_const else other
+        if (
+            mine is not None
+            and symbol in _RECKONED
+            and isinstance(theirs, int)
+            and not isinstance(theirs, bool)
+        ):
+            _ = self._term(symbol, other)
+            try:
+                pair = (mine, theirs) if first else (theirs, mine)
+                return Number(None, (graph.const(_RECKONED[symbol](*pair), INT),))
+            except ZeroDivisionError:
+                raise fail(f"{symbol} by zero") from None
+        return super()._operator(symbol, other)
+
+    def _instead(self, symbol: str, other: object) -> str:
+        if symbol in "&|^~":
+            return _PRECEDENCE
+        if symbol in _RECKONED:
+            return " that is not known while tracing: write sums, or choose among the cases with where(x == i, …, …)"
+        return ""
 
     def __lt__(self, other: Number | int) -> Truth:
         """Less than."""
@@ -162,6 +307,14 @@ class Number(Value):
     __int__ = __index__
 
 
+_RECKONED: dict[str, Callable[[int, int], int]] = {
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+}
+"""The operators on numbers that have a meaning only where both are known while tracing."""
+
+
 class SetValue(Value):
     """A set over a finite index: ``|``, ``&``, ``-``, ``<=``; ``has``, ``with_``, ``without``; size()."""
 
@@ -190,6 +343,24 @@ class SetValue(Value):
     def __sub__(self, other: object) -> SetValue:
         """Difference."""
         return self._set(graph.difference(self.node, self._other(other)))
+
+    def __xor__(self, other: object) -> SetValue:
+        """What is in just one of the two."""
+        return (self | other) - (self & other)
+
+    __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
+
+    def __rsub__(self, other: object) -> SetValue:
+        """Difference."""
+        return self.type.lift(other) - self
+
+    def __lt__(self, other: object) -> Truth:
+        """Whether this is a subset of the other, and not the same."""
+        return (self <= other) & (self != other)
+
+    def __gt__(self, other: object) -> Truth:
+        """Whether this is a superset of the other, and not the same."""
+        return (self >= other) & (self != other)
 
     def __le__(self, other: object) -> Truth:
         """Whether this is a subset of the other."""
@@ -223,7 +394,10 @@ class SetValue(Value):
 
 
 class StructValue(Value):
-    """A record with named fields, read as attributes; ``replace`` gives a changed copy."""
+    """A record with named fields, read as attributes; ``replace`` gives a changed copy.
+
+    A field cannot have the name of an attribute of this class: Struct refuses it.
+    """
 
     __slots__ = ()
     type: Struct
@@ -237,7 +411,7 @@ class StructValue(Value):
         start, field = self.type.field(name)
         return field.wrap(self.nodes[start : start + field.leaf_count])
 
-    def replace(self, **fields: object) -> StructValue:
+    def replace(self, /, **fields: object) -> StructValue:
         """A copy in which these fields have other values."""
         nodes = list(self.nodes)
         for name, value in fields.items():
@@ -274,6 +448,9 @@ class OptionValue(Value):
         """Whether there is a value and it equals this one."""
         return self == self.type.some(other)
 
+    def _instead(self, symbol: str, other: object) -> str:
+        return ": under .is_some take its .value"
+
 
 class ArrayValue(Value):
     """A total map from an index to values; a symbolic index chooses among all elements."""
@@ -283,17 +460,25 @@ class ArrayValue(Value):
 
     def __getitem__(self, index: object) -> Any:
         """The element at an index; the element type's zero for an index outside the array."""
-        index = self.type.index.lift(index)
-        return choose(index.nodes[0], [self.at(i) for i in range(self.type.index.size)], self.type.element)
+        node = self._position(index)
+        return choose(node, [self.at(i) for i in range(self.type.index.size)], self.type.element)
+
+    def _position(self, index: object) -> Node:
+        """An index as a node; an error where it is outside in every state."""
+        node = self.type.index.lift(index).nodes[0]
+        if node.high < 0 or node.low >= self.type.index.size:
+            raise fail(f"{_interval(node)} is no index of {self.type}: it has 0..{self.type.index.size - 1}")
+        return node
 
     def at(self, position: int) -> Any:
         """The element at a position known while tracing."""
+        _known_position(position, self.type.index.size, self.type)
         width = self.type.element.leaf_count
         return self.type.element.wrap(self.nodes[position * width : (position + 1) * width])
 
     def set(self, index: object, value: object) -> ArrayValue:
         """A copy with another element at an index; an index outside the array changes nothing."""
-        at, new = self.type.index.lift(index).nodes[0], self.type.element.lift(value)
+        at, new = self._position(index), self.type.element.lift(value)
         nodes: list[Node] = []
         for i in range(self.type.index.size):
             hit = graph.eq(at, graph.const(i, INT))
@@ -319,12 +504,21 @@ class SeqValue(Value):
 
     def at(self, position: int) -> Any:
         """The element at a position known while tracing; zero past the end."""
+        _known_position(position, self.type.maximum, self.type)
         width = self.type.element.leaf_count
         return self.type.element.wrap(self.nodes[1 + position * width : 1 + (position + 1) * width])
 
     def __getitem__(self, index: object) -> Any:
         """The element at a position; the element type's zero before the start and past the end."""
+        if isinstance(index, slice):
+            raise fail(
+                "a sequence has no slices: write .truncate(n), or kept(…) of model/language/sequences.py"
+            )
         node = lift_like(self.length, index).nodes[0]
+        if node.high < 0:
+            raise fail(
+                f"no element has the position {_interval(node)}: write .last, or q[size(q) - 2] and the like"
+            )
         return choose(node, [self.at(i) for i in range(self.type.maximum)], self.type.element)
 
     @property
@@ -357,6 +551,15 @@ class SeqValue(Value):
         return any_of((self.length > i) & (self.at(i) == item) for i in range(self.type.maximum))
 
 
+def _interval(node: Node) -> str:
+    return str(node.low) if node.low == node.high else f"{node.low}..{node.high}"
+
+
+def _known_position(position: int, count: int, type: Type) -> None:
+    if not 0 <= position < count:
+        raise fail(f"{position} is no position of {type}: it has 0..{count - 1}")
+
+
 # --- words ----------------------------------------------------------------------------------------
 
 
@@ -369,22 +572,38 @@ def as_bool(value: object) -> Truth:
     raise fail(f"expected a bool, not {value!r}")
 
 
+def _operand(symbol: str, value: object) -> Truth:
+    """The other operand of an operator on truth values."""
+    if isinstance(value, (Truth, bool)):
+        return as_bool(value)
+    raise fail(f"{symbol} combines conditions, not {value!r}{_PRECEDENCE}")
+
+
 def lift_like(like: Value, other: object) -> Value:
-    """A value beside ``like``: values stay, plain Python ones are lifted to its type."""
+    """A value beside ``like``: values stay, plain Python ones are lifted to its type.
+
+    LanguageError where the two do not go together: values of different types, members of different enumerations,
+    values of different indices.
+    """
     if isinstance(other, Value):
-        if len(other.nodes) != len(like.nodes) or any(
-            a.sort != b.sort for a, b in zip(like.nodes, other.nodes, strict=True)
-        ):
-            if isinstance(like, OptionValue):
-                return like.type.lift(other)
-            raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
-        if isinstance(like, OptionValue) and not isinstance(other, OptionValue):
+        if isinstance(like, Number) and isinstance(other, Number):
+            if like.type is not other.type and not _of_one_kind(like.type, other.type):
+                raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
+            return other
+        if isinstance(like, OptionValue):
             return like.type.lift(other)
-        if isinstance(other, OptionValue) and not isinstance(like, OptionValue):
+        if isinstance(other, OptionValue):
             raise fail("an Option is compared with .is_(x), or its .value is taken under .is_some")
+        if type(like) is not type(other) or (not isinstance(like, Truth) and like.type != other.type):
+            raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
         return other
     if like.type is not None:
-        if isinstance(like, Number) and isinstance(other, int) and not isinstance(other, bool):
+        if (
+            isinstance(like, Number)
+            and like.type.is_counted
+            and isinstance(other, int)
+            and not isinstance(other, bool)
+        ):
             return Number(None, (graph.const(other, INT),))
         return like.type.lift(other)
     if isinstance(like, Truth):
@@ -392,6 +611,11 @@ def lift_like(like: Value, other: object) -> Value:
     if isinstance(other, int) and not isinstance(other, bool):
         return Number(None, (graph.const(other, INT),))
     raise fail(f"expected a number, not {other!r}")
+
+
+def _of_one_kind(a: Type | None, b: Type | None) -> bool:
+    """Whether numbers of these types can be compared: a member of an enumeration only with one of the same."""
+    return (a is None or a.goes_with(b)) and (b is None or b.goes_with(a))
 
 
 _watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watch", default=None)
@@ -414,6 +638,8 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
         watch(condition.node, place())
     if not isinstance(yes, Value) and not isinstance(no, Value):
         yes = _plain(yes)
+    if isinstance(yes, OptionValue) and isinstance(no, OptionValue) and yes.type != no.type:
+        raise fail(f"where() cannot choose between a {yes.describe()} and a {no.describe()}")
     if not isinstance(yes, Value) or (isinstance(no, OptionValue) and not isinstance(yes, OptionValue)):
         yes = lift_like(no, yes)
     no = lift_like(yes, no)
@@ -443,7 +669,7 @@ def _plain(value: object) -> Value:
         return as_bool(value)
     if isinstance(value, int):
         return Number(None, (graph.const(value, INT),))
-    raise fail(f"where() needs at least one symbolic value to choose a type by, not {value!r}")
+    raise fail(f"there must be a symbolic value to know the type by, not only {value!r}")
 
 
 def choose(index: Node, items: list[Any], element: Type) -> Any:
@@ -472,6 +698,8 @@ def size(value: SetValue | SeqValue) -> Number:
     """The number of members of a set, or of elements of a sequence."""
     if isinstance(value, SeqValue):
         return value.length
+    if not isinstance(value, SetValue):
+        raise fail(f"size() counts a Set or a Seq, not {value!r}")
     return Number(None, (graph.count(value.node),))
 
 
@@ -496,8 +724,12 @@ def greatest(first: Number | int, *others: Number | int) -> Number:
 
 def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Number:
     items = [i if isinstance(i, Value) else _plain(i) for i in (first, *others)]
+    for item in items:
+        if not isinstance(item, Number) or (item.type is not None and not item.type.is_counted):
+            raise fail(f"least() and greatest() compare numbers, not {item!r}")
     node = items[0].nodes[0]
     for item in items[1:]:
+        lift_like(items[0], item)
         node = op(node, item.nodes[0])
     return Number(None, (node,))
 

@@ -110,7 +110,7 @@ def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, f
 
 
 def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> Truth:
-    """K2. Whether a leader knows by its metadata that a former incarnation sent a fetch. What it had may be lost."""
+    """K2. Whether a leader knows by its metadata that a former incarnation sent a fetch: records may be lost since."""
     return m.on("stale_fetch_check") & (fetch.broker_epoch < leader.view.epochs[f])
 
 

@@ -24,6 +24,7 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.replication.cluster import Cluster, Outcome
+from highwater.model.replication.high_watermark import has_caught_up
 from highwater.model.replication.leadership import settle
 from highwater.model.replication.metadata import without_proposal
 
@@ -61,8 +62,7 @@ def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
             known.leo.is_some,
             # Where what was fetched in an earlier epoch is still known, it must have fetched in this one.
             m.on("re_election_forgets_fetches") | known.in_epoch,
-            under("join_at_hwm", leo >= leader.hwm),
-            under("join_at_epoch_start", leo >= leader.leso),
+            has_caught_up(leo, leader.hwm, leader.leso, m.on("join_at_hwm"), m.on("join_at_epoch_start")),
             under("proposed_replica_eligible_check", view.active.has(f)),
             under("proposed_broker_epoch_check", known.broker_epoch == view.epochs[f]),
         ]

@@ -22,6 +22,7 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.replication.cluster import Cluster
+from highwater.model.replication.high_watermark import gate_is_open
 
 
 def settle(m: Cluster, s: State, b: Number, broker: StructValue) -> None:
@@ -70,7 +71,7 @@ def may_advance(m: Cluster, leader: StructValue) -> Truth:
     The ISR is the committed one, as a proposed member may yet be refused.
     """
     counted = leader.view.isr if m.on("hwm_gate_is_committed_isr") else m.maximal_isr(leader)
-    return under("hwm_needs_min_isr", size(counted) >= m.min_isr_in(leader.view))
+    return under("hwm_needs_min_isr", gate_is_open(size(counted), m.min_isr_in(leader.view)))
 
 
 def least_leo(m: Cluster, b: Number, leader: StructValue) -> Number:

@@ -152,7 +152,7 @@ def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: boo
 
 
 @action(
-    "Z3",
+    "ZK3",
     says="broker {leader} takes broker {follower} into the ISR",
     leader="broker",
     follower="broker",

@@ -48,7 +48,7 @@ def elected(
 
 
 def may_write(m: Cluster, s: State, c: Number) -> Truth:
-    """Z4. Whether ZooKeeper takes what a controller writes."""
+    """ZK4. Whether ZooKeeper takes what a controller writes."""
     return (s.zookeeper.controller == c) | (not m.on("controller_epoch_fencing"))
 
 
@@ -200,7 +200,7 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number, again: 
 # --- failover -----------------------------------------------------------------------------------------------
 
 
-@action("Z1", says="controller {c} is elected", c="successor")
+@action("ZK1", says="controller {c} is elected", c="successor")
 def fail_over(m: Cluster, s: State, c: int) -> None:
     """The controller node is gone and taken anew, the controller epoch is the next one; the successor reads all.
 
@@ -230,7 +230,7 @@ def fail_over(m: Cluster, s: State, c: int) -> None:
     )
 
 
-@action("Z4", says="controller {c} learns that it is none any more", c="controller")
+@action("ZK4", says="controller {c} learns that it is none any more", c="controller")
 def resign(m: Cluster, s: State, c: Number) -> None:
     """It forgets everything; what it has sent is still under way.
 

@@ -42,17 +42,17 @@ KIP_380 = {
 
 FENCES = {
     "controller_epoch_check": Rule(
-        "Z1",
+        "ZK1",
         "A broker refuses a request with a lower controller epoch than it has seen since it started.",
     ),
     "leader_epoch_check": Rule(
-        "Z2", "A broker takes a LeaderAndIsr only with a higher leader epoch than its replica's."
+        "ZK2", "A broker takes a LeaderAndIsr only with a higher leader epoch than its replica's."
     ),
     "decision_bumps_leader_epoch": Rule(
-        "Z3", "Every change of leader or ISR by the controller has the next leader epoch."
+        "ZK3", "Every change of leader or ISR by the controller has the next leader epoch."
     ),
     "controller_epoch_fencing": Rule(
-        "Z4",
+        "ZK4",
         "ZooKeeper takes a controller's write only while its epoch is the one of the controller epoch node; a "
         "controller that is refused resigns.",
     ),

@@ -71,14 +71,14 @@ def test_the_proposal_keeps_its_promises(profile: str, parameters: dict[str, int
 @pytest.mark.parametrize(
     ("rule", "parameters", "property"),
     [
-        ("eligible_leader_replicas", SMALL, "enough_hold_what_is_committed"),
-        ("elr_follows_election", MIN_ISR, "electable_are_complete"),
-        ("ineligible_replica_check", SMALL, "isr_is_active"),
-        ("isr_may_become_empty", SMALL, "electable_are_complete"),
+        ("eligible_leader_replicas", SMALL, "enough_are_electable"),
+        ("elr_follows_election", MIN_ISR, "electable_completeness"),
+        ("ineligible_replica_check", SMALL, "isr_members_are_eligible"),
+        ("isr_may_become_empty", SMALL, "electable_completeness"),
         ("last_known_leader_unfenced", REASSIGN, "leader_is_active"),
-        ("member_epoch_check", SMALL, "electable_are_complete"),
-        ("min_isr_change_empties_elr", MIN_ISR, "electable_are_complete"),
-        ("unclean_registration", SMALL, "electable_are_complete"),
+        ("member_epoch_check", SMALL, "electable_completeness"),
+        ("min_isr_change_empties_elr", MIN_ISR, "electable_completeness"),
+        ("unclean_registration", SMALL, "electable_completeness"),
         ("valid_isr_check", SMALL, "leader_in_isr"),
     ],
 )
@@ -90,8 +90,8 @@ def test_with_a_rule_off_its_defect_is_found(rule: str, parameters: dict[str, in
 def test_what_trunk_of_2024_10_gets_wrong() -> None:
     assert violated(run("kafka_trunk_2024_10", MIN_ISR)) == {
         "elr_only_under_min_isr",
-        "electable_are_complete",
+        "electable_completeness",
         "leader_is_active",
-        "isr_is_active",
+        "isr_members_are_eligible",
     }
     assert "elr_within_replicas" in violated(run("kafka_trunk_2024_10", REASSIGN))

@@ -41,12 +41,12 @@ CHANGES = {"alter_partition"} | SHRINKS | ELECTS
 HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     # 841.2. The one way into the ISR that goes by the leader's word.
     ("ineligible_replica_check",): {
-        "isr_is_active": {"alter_partition"},
+        "isr_members_are_eligible": {"alter_partition"},
         "only_active_brokers_join_the_isr": {"alter_partition"},
         "somebody_leads_the_isr": {"alter_partition"},
     },
     # 903.4. A replica that lost its log joins by a fetch of its former self.
-    ("member_epoch_check",): {"electable_are_complete": {"alter_partition"}},
+    ("member_epoch_check",): {"electable_completeness": {"alter_partition"}},
     # An ISR without its leader; or an empty one, so that a leader from the ELR finds another remembered.
     ("valid_isr_check",): {
         "leader_in_isr": {"alter_partition"},
@@ -55,30 +55,30 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     # 966.5. A broker that lost its log stays where it was, and is fenced there.
     ("unclean_registration",): {
         "leader_is_active": {"register"},
-        "isr_is_active": {"register"},
-        "electable_are_complete": {"register"},
+        "isr_members_are_eligible": {"register"},
+        "electable_completeness": {"register"},
     },
     # 966.4. Who leaves the ISR under min ISR is eligible no more. That an ISR member registers uncleanly is a loss that
     # the recovery quorum's property leaves out.
     ("eligible_leader_replicas",): {
-        "enough_hold_what_is_committed": {"alter_partition"} | SHRINKS,
+        "enough_are_electable": {"alter_partition"} | SHRINKS,
         "recovery_quorum_keeps_min_isr_members": {"alter_partition", "fence", "start_controlled_shutdown"},
     },
     # A leader from the ELR is an ISR of one, and with min ISR 1 that empties the ELR.
     ("elr_follows_election",): {
         name: ELECTS | {"register", "reassign"}
-        for name in ("elr_only_under_min_isr", "electable_are_complete", "last_known_elr_is_not_electable")
+        for name in ("elr_only_under_min_isr", "electable_completeness", "last_known_elr_is_not_electable")
     },
     # 966.3. The last member is not written out of the ISR: it is in the ELR too, with the log that it lost.
     ("isr_may_become_empty",): {
-        "isr_and_elr_disjoint": SHRINKS,
+        "isr_and_elr_are_disjoint": SHRINKS,
         "elr_only_under_min_isr": SHRINKS,
-        "electable_are_complete": {"register"},
+        "electable_completeness": {"register"},
     },
     # 966.8. With the lower min ISR records are committed that the ELR lacks.
     ("min_isr_change_empties_elr",): {
         name: {"change_min_isr"}
-        for name in ("elr_only_under_min_isr", "electable_are_complete", "last_known_elr_is_not_electable")
+        for name in ("elr_only_under_min_isr", "electable_completeness", "last_known_elr_is_not_electable")
     },
     # 966.10. An ELR member that lost its log is forgotten.
     ("last_known_elr",): {"recovery_quorum_keeps_min_isr_members": {"register"}},
@@ -92,7 +92,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
         (
             "elr_within_replicas",
             "elr_only_under_min_isr",
-            "electable_are_complete",
+            "electable_completeness",
             "last_known_elr_is_not_electable",
         ),
         (CHANGES | REASSIGNS) - {"unfence"},
@@ -139,7 +139,12 @@ def test_the_rules_are_inductive_for_three_brokers() -> None:
     assert result.never == []
     actions = {v.action for v in result.verdicts}
     assert len(actions) == 13  # with the initial states; the one that the profile leaves out has no instance
-    for name in ("leader_epoch_never_falls", "isr_and_elr_disjoint", "brokers_are_registered", WITHIN_TYPES):
+    for name in (
+        "leader_epoch_never_falls",
+        "isr_and_elr_are_disjoint",
+        "brokers_are_registered",
+        WITHIN_TYPES,
+    ):
         assert {v.action for v in result.verdicts if v.property == name} >= actions - {INITIAL}
 
 
@@ -172,10 +177,10 @@ def test_the_first_phase_is_inductive_and_kafka_trunk_is_not() -> None:
     assert set(broken(prove(controller(3, profile="kafka_trunk_2024_10")))) == {
         "elr_only_under_min_isr",
         "elr_within_replicas",
-        "electable_are_complete",
+        "electable_completeness",
         "isr_within_replicas",
         "leader_is_active",
-        "isr_is_active",
+        "isr_members_are_eligible",
         "only_active_brokers_join_the_isr",
         "recovery_quorum_keeps_min_isr_members",
         "somebody_leads_the_isr",
@@ -208,7 +213,7 @@ def test_a_failure_names_the_invariant_that_would_exclude_it() -> None:
     model = controller(3)
     model.properties = [p for p in model.properties if p.name != "brokers_are_registered"]
     result = induction.prove(model, known=HELPERS.invariants, actions=["unfence"])
-    assert set(broken(result)) == {"leader_is_active", "isr_is_active"}
+    assert set(broken(result)) == {"leader_is_active", "isr_members_are_eligible"}
     interpreter = Interpreter(model)
     for verdict in result.failures:
         failure = verdict.failure

@@ -92,7 +92,7 @@ def test_induction_for_all_epochs(highwater):
     assert all(v["kept"] for v in result["verdicts"])
     names = {v["property"] for v in result["verdicts"]}
     assert names >= {
-        "isr_and_elr_disjoint",
+        "isr_and_elr_are_disjoint",
         "brokers_are_registered",
         "leader_epoch_never_falls",
         "within_types",
@@ -149,7 +149,7 @@ def test_epochs_that_end_nowhere_within_a_depth(highwater):
     assert run.status == 1  # with other bounds nothing is promised
     assert {v["property"]: v["depth"] for v in result["violations"]} == {
         "elr_only_under_min_isr": 3,
-        "electable_are_complete": 3,
+        "electable_completeness": 3,
     }
 
 

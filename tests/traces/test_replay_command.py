@@ -75,9 +75,9 @@ def test_json(bad: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["nowhere"], "nowhere: there is no such file or directory"),
-        (["{good}", "--rule", "gravity=on"], "there is no rule 'gravity'"),
+        (["{good}", "--rule", "gravity=on"], "unknown rule of replication.controller 'gravity'"),
         (["{good}", "--rule", "leader_stays"], "write NAME=on or NAME=off"),
-        (["{good}", "--profile", "kafka_9"], "there is no profile 'kafka_9'"),
+        (["{good}", "--profile", "kafka_9"], "unknown profile of replication.controller 'kafka_9'"),
         (["{good}", "--json", "/nowhere/out.json"], "cannot be written"),
         (["{cut}"], "cut.gz: the compressed file is cut off"),
         (["{text}"], "text: neither a metadata log of Kafka"),

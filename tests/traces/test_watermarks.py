@@ -24,11 +24,12 @@ from tests.traces.broker_lines import Made
 from tests.traces.broker_runs import Run
 from tests.traces.clusters import CLUSTERS, SCENARIOS, Metadata, broker_logs, needs_clusters
 
-LOST = "committed_records_survive"
+LOST = "leader_completeness"
+GONE = "committed_records_survive"
 READ = "consumers_read_consistently"
 BACK = "hwm_never_moves_back"
 UNDER = "hwm_stands_under_min_isr"
-BEHIND = "isr_holds_committed"
+BEHIND = "hwm_waits_for_isr"
 JOINED = "isr_joined_caught_up"
 ELECTABLE = "electable_completeness"
 
@@ -84,6 +85,37 @@ def test_consumers_see_nothing_of_a_loss_while_the_new_leader_answers_nothing(ma
     assert READ not in made.properties()
     made.hwm(2, 3, 5)
     assert READ in made.properties()
+
+
+def test_records_that_some_replica_has_yet_survive(made: Made) -> None:
+    """The leader lacks them, and followers truncate to it; but until then they are there."""
+    elect(made, 2, 4, 4, isr=(2,))
+    made.follows(0, 10)
+    made.follows(1, 10)
+    assert GONE not in made.properties()
+
+
+@pytest.mark.parametrize(("first", "second", "gone"), [(4, 6, (6, 10)), (3, 2, (4, 10)), (9, 0, (9, 10))])
+def test_records_that_no_replica_has_are_gone(
+    made: Made, first: int, second: int, gone: tuple[int, int]
+) -> None:
+    elect(made, 2, 4, 4, isr=(2,))
+    made.follows(0, first)
+    made.follows(1, second)
+    findings = {f.property: f for f in made.findings()}
+    assert lost(findings[LOST]) == (4, 10)
+    low, high = gone
+    assert findings[GONE].at_risk.startswith(
+        f"{high - low} committed offsets, [{low}, {high}), are in the log of no"
+    )
+    assert (findings[GONE].rule, findings[GONE].kip) == ("KIP-966, promise", "KIP-966")
+
+
+def test_of_a_replica_that_has_not_come_back_it_is_not_known_what_it_has(made: Made) -> None:
+    elect(made, 2, 4, 4, isr=(2,))
+    made.follows(0, 4)
+    assert LOST in made.properties()
+    assert GONE not in made.properties()
 
 
 def test_a_loss_is_counted_once(made: Made) -> None:

@@ -28,7 +28,7 @@ LIMIT_CANDIDATES = 5
 LIMIT_STATES = 4
 MEASURED = frozenset(p.name for p in CONDITIONS)
 """Properties that are no findings: what is told of them is for how long they did not hold."""
-ELECTIONS = frozenset({"leader_elected_cleanly", "leader_is_complete"})
+ELECTIONS = frozenset({"leader_elected_cleanly", "leader_completeness"})
 """Properties that are about an election, so that each election that breaks them is a finding of its own."""
 
 

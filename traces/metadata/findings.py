@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from highwater.model.language.protocol import Invariant
-from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.actions import PROPERTIES
 from highwater.traces.observed import PartitionState
@@ -17,13 +16,13 @@ _AT_RISK = {
     "isr_within_replicas": "acknowledged records: a member that is no replica is counted as a copy and holds none",
     "leader_in_isr": "acknowledged records: what the leader alone holds is not counted",
     "leader_is_active": _STANDSTILL,
-    "isr_is_active": "progress: the HWM waits for a member that does not fetch",
-    "isr_and_elr_disjoint": "acknowledged records: a copy is counted twice",
+    "isr_members_are_eligible": "progress: the HWM waits for a member that does not fetch",
+    "isr_and_elr_are_disjoint": "acknowledged records: a copy is counted twice",
     "elr_only_under_min_isr": _LOSS + "; an ELR member lacks what is committed while it is not waited for",
     "elr_within_replicas": _LOSS
     + "; a broker that is no replica any more deletes its log and can be elected",
-    "electable_are_complete": _LOSS + ", once such a member is elected",
-    "enough_hold_what_is_committed": "acknowledged records: fewer brokers hold them than min ISR, so fewer "
+    "electable_completeness": _LOSS + ", once such a member is elected",
+    "enough_are_electable": "acknowledged records: fewer brokers hold them than min ISR, so fewer "
     "losses than promised can be borne",
     "last_known_elr_is_not_electable": "nothing by itself; an unclean recovery asks brokers that it need not ask",
     "last_known_leader_only_without_leader": "nothing by itself; the next election without ISR goes by it",
@@ -32,15 +31,9 @@ _AT_RISK = {
     "leader_epoch_behind_partition_epoch": "fencing: brokers tell old states from new ones by these epochs",
     "recovering_leader_is_alone": "acknowledged records, until the leader has recovered",
     "leader_elected_cleanly": _LOSS,
-    "leader_is_complete": _LOSS,
+    "leader_completeness": _LOSS,
     "somebody_is_electable": _STANDSTILL + "; then, by an unclean election, acknowledged records",
 }
-
-
-def kip(source: str) -> str:
-    """The proposals that rules come from, as the rulebook has it: 966.6 is in KIP-966."""
-    cited = (proposal.name for number in numbers(source) for proposal in RULEBOOK.proposals(number))
-    return ", ".join(dict.fromkeys(cited))
 
 
 def finding(
@@ -62,9 +55,9 @@ def finding(
         f"Promised: {promise} {seen}: replicas {list(state.replicas)}, leader {leader}, "
         f"ISR {list(state.isr)}{elr}{known_elr}",
         _AT_RISK.get(name, ""),
-        kip(known.source),
+        RULEBOOK.origin(known.source),
         certain,
     )
 
 
-__all__ = ["finding", "kip"]
+__all__ = ["finding"]

@@ -14,7 +14,7 @@ from highwater.traces.operations.decide_partitions import (
 )
 from highwater.traces.operations.decide_topics import create_topic, incremental_alter_configs
 from highwater.traces.operations.format import Operation
-from highwater.traces.operations.outcome import Outcome
+from highwater.traces.operations.outcome import NotKnown, Outcome
 from highwater.traces.operations.state import ControllerState
 
 DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Outcome]] = {
@@ -35,8 +35,11 @@ DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Outcome]] = {
 def decide(state: ControllerState, op: Operation) -> Outcome:
     """What the model does with an operation; the state becomes the model's state after it.
 
-    Raises LanguageError where a value leaves its type, TraceError where the operation makes no sense.
+    Raises LanguageError where a value leaves its type, TraceError where the operation makes no sense, NotKnown where
+    the rules say nothing about it.
     """
+    if op.name not in DECIDED_BY:
+        raise NotKnown(op.name)
     state.now_ms = max(state.now_ms, op.time_ms)
     outcome = DECIDED_BY[op.name](state, op)
     state.step = op.step if state.step is None else state.step + 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from highwater.traces.operations.change_partitions import change_partitions, store_change
 from highwater.traces.operations.format import ANY_TEXT, Key, Operation
-from highwater.traces.operations.outcome import Outcome, exception
+from highwater.traces.operations.outcome import NotKnown, Outcome, exception
 from highwater.traces.operations.state import ControllerState
 
 
@@ -20,8 +20,10 @@ def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, 
 
 
 def alter_partition(state: ControllerState, op: Operation) -> Outcome:
-    """A leader proposes an ISR."""
+    """A leader proposes an ISR. Raises NotKnown for an epoch below 0, which the rules do not have."""
     args, outcome = op.arguments, Outcome()
+    if min(args["leaderEpoch"], args["partitionEpoch"], args["brokerEpoch"]) < 0:
+        raise NotKnown(f"{op.name} with an epoch below 0")
     key, known, inputs = _about(state, args["topic"], args["partition"])
     # A list longer than there are brokers has somebody twice, and so has its beginning.
     members = args["newIsr"][: state.model.t.proposed_isr.maximum]

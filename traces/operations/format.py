@@ -6,16 +6,33 @@ appended, and the whole state afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from highwater.traces.fields import Place
+from highwater.traces.metadata.profiles import METADATA_VERSION, NEWEST, RELEASES
+
+_VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-IV([0-9]{1,3})")
+
+
+def metadata_version(text: str) -> tuple[int, int, int]:
+    """A metadata version such as 4.0-IV3, so that they can be compared. Raises ValueError."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise ValueError("not a metadata version such as 4.0-IV3")
+    major, minor, internal = (int(part) for part in match.groups())
+    return major, minor, internal
+
 
 FORMAT = "controller-oracle-1"
 MAX_BROKERS = 12
 """More brokers than this in one trace are refused: the rules are traced for each number of brokers."""
+
+NEWEST_VERSION = metadata_version(RELEASES[NEWEST[METADATA_VERSION]])
+"""The newest metadata version that a profile is of."""
 
 RECOVERY_STATES = ("RECOVERED", "RECOVERING")
 """Leader recovery states; a record has the position in this list."""
@@ -51,6 +68,27 @@ OUTSIDE = {
 }
 """Fields that the replay reads and does not compare, with the reason. The first five texts name whole subtrees."""
 
+NOT_YET = {
+    "elrVersion": "the finalized level of eligible.leader.replicas.version",
+    "elrIndexExtra": "what the controller's index from brokers to the ELRs they are in has beside the partitions' ELRs",
+    "op.renewed": "brokers that were heard of just before: is supposed, as a heartbeat",
+    "op.sessionValid": "whether the session of a broker that registers lives",
+    "op.elrFeatureSupported": "whether a broker that registers supports the ELR",
+    "op.offlineLogDirs": "log directories that a broker has lost",
+    "op.allowReplicationFactorChange": "whether a reassignment may change the number of replicas",
+    "op.meant": "the broker that the recorder meant to fence",
+    "response.removed": "the broker whose session was removed",
+    "response.what": "what became of that broker",
+    "response.again": "whether more sessions have ended",
+    "response.causesFailover": "whether the controller resigns",
+    "brokers[].lastContactMs": "when a broker's session was renewed last",
+    "brokers[].onlineDirs": "log directories of the broker that work",
+    "partitions[].directories": "log directories of the replicas",
+    "meta.kafkaVersion": "which release was recorded",
+    "meta.minIsrAt": "where the recorder meant to set min.insync.replicas",
+}
+"""Fields of newer recordings that are read and not compared yet: no profile has rules for them."""
+
 Key = tuple[str, int]
 """A partition: its topic and its number."""
 Record = tuple[str, int, dict[str, Any]]
@@ -66,6 +104,10 @@ class Meta:
     clean_aware_registration: bool
     brokers: int
     session_timeout_ms: int
+    kafka_version: str | None = None
+    controller_id: int | None = None
+    broker_configs: Mapping[str, str] = field(default_factory=dict)
+    """The configuration of all brokers that the controller wrote when it became active."""
 
     @property
     def elr_supported(self) -> bool:
@@ -73,8 +115,17 @@ class Meta:
         return self.metadata_version >= (4, 0, 1)
 
     @property
+    def newer(self) -> str | None:
+        """Why no profile is of the version that was recorded; None where one is."""
+        if self.metadata_version <= NEWEST_VERSION:
+            return None
+        name, newest = ("{}.{}-IV{}".format(*v) for v in (self.metadata_version, NEWEST_VERSION))
+        release = f"Kafka {self.kafka_version}, " if self.kafka_version else ""
+        return f"{release}metadata.version {name} is newer than any profile; the newest is of {newest}"
+
+    @property
     def profile(self) -> str:
-        """The profile of the rules in force, without clean registrations."""
+        """The profile of the rules in force, or of the nearest ones, without clean registrations."""
         if not self.elr_supported:
             return "before_kip_966"
         return "kafka_trunk_2024_10" if self.elr_enabled else "kafka_trunk_2024_10_elr_off"
@@ -85,7 +136,8 @@ class Operation:
     """One line: the arguments of an operation, and what the controller did.
 
     ``line`` counts from 1 with the meta line, ``step`` from 0 without it. ``next_offset`` is the offset of the
-    next record before the operation. ``partitions`` and ``brokers`` are the whole state after it.
+    next record before the operation. ``partitions`` and ``brokers`` are the whole state after it. Of an operation that
+    is not known (``is_known``) the arguments and the response were not read.
     """
 
     line: int
@@ -100,6 +152,7 @@ class Operation:
     records: list[Record]
     partitions: dict[Key, dict[str, Any]]
     brokers: dict[int, dict[str, Any]]
+    is_known: bool = True
 
 
 @dataclass
@@ -112,6 +165,7 @@ class ControllerTrace:
 
 
 __all__ = [
-    "ANY_TEXT", "CONFIGS", "FORMAT", "MAX_BROKERS", "MIN_ISR", "OUTSIDE", "RECOVERY_STATES", "RESOURCES",
-    "UNCLEAN", "ControllerTrace", "Key", "Meta", "Operation", "Record",
+    "ANY_TEXT", "CONFIGS", "FORMAT", "MAX_BROKERS", "MIN_ISR", "NEWEST_VERSION", "NOT_YET", "OUTSIDE",
+    "RECOVERY_STATES", "RESOURCES", "UNCLEAN", "ControllerTrace", "Key", "Meta", "Operation", "Record",
+    "metadata_version",
 ]  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.traces.fields import INT64, Fields, Place
-from highwater.traces.operations.format import ANY_TEXT
+from highwater.traces.operations.format import ANY_TEXT, NOT_YET
 
 
-def read_response(place: Place, value: Any) -> dict[str, Any]:
+def read_response(place: Place, value: Any) -> dict[str, Any] | None:
     """A response, of whatever kind, with its types checked. Raises TraceError.
 
     The members of an ISR are sorted, and results are by the name of the partition: their order says nothing.
@@ -16,10 +16,13 @@ def read_response(place: Place, value: Any) -> dict[str, Any]:
     known = (
         "brokerEpoch", "exception", "message", "isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown",
         "leaderId", "leaderEpoch", "isr", "partitionEpoch", "leaderRecoveryState", "results", "topicId",
+        "removed", "what", "again", "causesFailover",
     )  # fmt: skip
     f = Fields(place, value, (), known)
     found: dict[str, Any] = {}
     for name in value:
+        if f"response.{name}" in NOT_YET:
+            continue
         if name in ("isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown"):
             found[name] = f.flag(name)
         elif name in ("brokerEpoch", "leaderId", "leaderEpoch", "partitionEpoch"):
@@ -33,7 +36,8 @@ def read_response(place: Place, value: Any) -> dict[str, Any]:
             found[name] = ANY_TEXT
         else:
             found[name] = f.text(name)
-    return found
+    # Where nothing is left that is compared, there might as well be no response.
+    return found if found or not value else None
 
 
 def _results(f: Fields) -> dict[str, str]:

@@ -19,7 +19,7 @@ def read_partitions(line: Fields) -> dict[Key, dict[str, Any]]:
     )  # fmt: skip
     found: dict[Key, dict[str, Any]] = {}
     for place, item in line.items("partitions"):
-        f = Fields(place, item, known)
+        f = Fields(place, item, known, ("directories",))
         key = (f.text("topic"), f.number("partition"))
         if key in found:
             raise place.wrong("a second state of a partition")
@@ -45,7 +45,7 @@ def read_brokers(line: Fields) -> dict[int, dict[str, Any]]:
     known = ("id", "epoch", "incarnation", "fenced", "inControlledShutdown", "processAlive")
     found: dict[int, dict[str, Any]] = {}
     for place, item in line.items("brokers"):
-        f = Fields(place, item, known)
+        f = Fields(place, item, known, ("lastContactMs", "onlineDirs"))
         broker = f.number("id")
         if broker in found:
             raise place.wrong("a second state of a broker")
@@ -55,8 +55,13 @@ def read_brokers(line: Fields) -> dict[int, dict[str, Any]]:
             "incarnation": f.text("incarnation"),
             "fenced": f.flag("fenced"),
             "inControlledShutdown": f.flag("inControlledShutdown"),
+            "lastContactMs": f.number("lastContactMs", 0, INT64) if _is_given(f, "lastContactMs") else None,
         }
     return found
+
+
+def _is_given(f: Fields, name: str) -> bool:
+    return name in f and f.raw(name) is not None
 
 
 __all__ = ["read_brokers", "read_partitions"]

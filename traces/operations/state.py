@@ -6,18 +6,26 @@ that nobody has; nothing ever registers there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.decisions import Decisions, decisions, effective_min_isr
-from highwater.traces.operations.format import MIN_ISR, UNCLEAN, Key, Meta, Operation
+from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Meta, Operation
 
 DEFAULTS = {MIN_ISR: "1", UNCLEAN: "false"}
 """What holds where neither the topic nor the brokers are configured."""
 UNKNOWN = "unknown broker"
 """Stands for the id in the slot of all ids that nobody has."""
+
+
+def can_be(key: str, value: str | None) -> bool:
+    """Whether a configuration can have a value; None removes it."""
+    if value is None:
+        return True
+    return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
 
 
 @dataclass
@@ -39,6 +47,8 @@ class ControllerState:
     topic_ids: dict[str, str] = field(default_factory=dict)
     topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     broker_configs: dict[str, str] = field(default_factory=dict)
+    own_configs: dict[str, str] = field(default_factory=dict)
+    """The configuration of the controller itself, which goes before that of all brokers."""
     next_offset: int | None = None
     step: int | None = None
     now_ms: int = 0
@@ -52,8 +62,9 @@ class ControllerState:
             meta,
             model,
             "last_known_elr" in rules and "last_known_leader" not in rules,
-            registrations=[_zero(model.t.registration)] * slots,
-            sessions=[_zero(model.t.session)] * slots,
+            registrations=[zero(model.t.registration)] * slots,
+            sessions=[zero(model.t.session)] * slots,
+            broker_configs=dict(meta.broker_configs),
         )
 
     def copy(self) -> ControllerState:
@@ -66,6 +77,33 @@ class ControllerState:
     def offset_before(self, op: Operation) -> int:
         """The offset of the next record; at the first operation the recorded one."""
         return op.next_offset if self.next_offset is None else self.next_offset
+
+    def follow_records(self, before: ControllerState, op: Operation) -> None:
+        """Topics and configurations are those of a state before an operation, and what its records make of them."""
+        self.topic_ids, self.topic_configs = dict(before.topic_ids), dict(before.topic_configs)
+        self.broker_configs, self.own_configs = dict(before.broker_configs), dict(before.own_configs)
+        own = {"": self.broker_configs, str(self.meta.controller_id): self.own_configs}
+        for kind, _, data in op.records:
+            if kind == "TOPIC_RECORD":
+                self.topic_ids[data["name"]] = data["topicId"]
+            elif kind == "CONFIG_RECORD" and can_be(data["name"], data["value"]):
+                name = data["resourceName"]
+                if data["resourceType"] == RESOURCES["TOPIC"]:
+                    configs = self.topic_configs[name] = dict(self.topic_configs.get(name, {}))
+                else:
+                    configs = own.get(name, {})
+                if data["value"] is None:
+                    configs.pop(data["name"], None)
+                else:
+                    configs[data["name"]] = data["value"]
+
+    def heard_of(self, brokers: Iterable[int], time_ms: int) -> None:
+        """Brokers were heard of at a time, or later."""
+        for broker in brokers:
+            if broker < self.count:
+                session = self.sessions[broker]
+                last = max(session["last_contact_ms"], time_ms)
+                self.sessions[broker] = {**session, "last_contact_ms": last}
 
     # --- slots and ids ----------------------------------------------------------------------------
 
@@ -96,7 +134,10 @@ class ControllerState:
 
     def config(self, topic: str, name: str) -> str:
         """The value in force for a topic."""
-        return self.topic_configs.get(topic, {}).get(name, self.broker_configs.get(name, DEFAULTS[name]))
+        for configs in (self.topic_configs.get(topic, {}), self.own_configs, self.broker_configs, DEFAULTS):
+            if name in configs:
+                return configs[name]
+        raise AssertionError(f"{name} has no default")
 
     def min_isr(self, topic: str) -> int:
         """966.2, with the replication factor of the topic's first partition, which is what this Kafka takes."""
@@ -112,8 +153,9 @@ class ControllerState:
         return {"min_isr": self.min_isr(topic), "unclean_election": self.unclean_election(topic)}
 
 
-def _zero(type_: Any) -> Any:
+def zero(type_: Any) -> Any:
+    """The least value of a type."""
     return type_.decode([n.value for n in type_.zero().nodes])
 
 
-__all__ = ["DEFAULTS", "UNKNOWN", "ControllerState"]
+__all__ = ["DEFAULTS", "UNKNOWN", "ControllerState", "can_be", "zero"]

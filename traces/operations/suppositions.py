@@ -32,10 +32,7 @@ def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:
 
 
 def _heard_of(state: ControllerState, brokers: Iterable[int], now_ms: int) -> None:
-    earliest = max(0, now_ms - state.meta.session_timeout_ms)
-    for broker in brokers:
-        session = state.sessions[broker]
-        state.sessions[broker] = {**session, "last_contact_ms": max(session["last_contact_ms"], earliest)}
+    state.heard_of(brokers, max(0, now_ms - state.meta.session_timeout_ms))
 
 
 def _have_replayed(state: ControllerState, brokers: Iterable[int], offset: int) -> None:

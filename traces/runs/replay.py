@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from highwater.model.language.model import Scalars
+from highwater.model.rulebook import RULEBOOK
 from highwater.traces.errors import TraceError
 from highwater.traces.report import LIMIT, Finding, Report, Unexplained
 from highwater.traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
@@ -183,6 +184,7 @@ class _Run:
             position={"line": line.place.line, "step": step},
             time=line.time_ms,
             summary=f"violated in {fitting}: {invariant.meaning}",
+            kip=RULEBOOK.origin(invariant.source) if self.model.protocol.rulebook is RULEBOOK else "",
             certain=count == total,
         )
 

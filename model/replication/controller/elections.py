@@ -28,6 +28,16 @@ class Elected:
     unclean: Truth
 
 
+def electable(partition: StructValue) -> SetValue:
+    """966.13. Who can become leader without anybody being asked: ISR and ELR, of which each holds what is committed."""
+    return partition.isr | partition.elr
+
+
+def is_clean(electable: SetValue, leader: Number | OptionValue) -> Truth:
+    """966.13. Whether an election is clean: the leader is one of those who could be elected."""
+    return electable.has(leader)
+
+
 def may_lead(isr: SetValue, elr: SetValue, acceptable: SetValue) -> SetValue:
     """966.13, steps 1 and 2. Who can be elected cleanly: the ISR, or the ELR where the ISR is empty; only live ones."""
     return where(isr.is_empty, elr, isr) & acceptable
@@ -126,4 +136,7 @@ def election_error(election: Number, nothing_changed: Truth) -> Number:
     return where(nothing_changed, failed, Error.NONE)
 
 
-__all__ = ["Elected", "can_elect_last_known_leader", "elect", "election_checks", "election_error", "may_lead"]
+__all__ = [
+    "Elected", "can_elect_last_known_leader", "elect", "electable", "election_checks", "election_error", "is_clean",
+    "may_lead",
+]  # fmt: skip

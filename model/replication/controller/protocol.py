@@ -46,6 +46,7 @@ from highwater.model.replication.controller import (
 )
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
+from highwater.model.replication.high_watermark import gate_is_open
 from highwater.model.rulebook import RULEBOOK
 
 
@@ -166,7 +167,7 @@ class Controller(Protocol):
     def commits(self, partition: StructValue, min_insync_replicas: Number) -> Truth:
         """966.1. Whether the HWM may advance: there is a leader, and the ISR has min ISR members."""
         needed = eligible_leader_replicas.effective_min_isr(min_insync_replicas, partition.replicas.length)
-        return partition.leader.is_some & (size(partition.isr) >= needed)
+        return partition.leader.is_some & gate_is_open(size(partition.isr), needed)
 
     def decide(
         self,
@@ -189,13 +190,15 @@ class Controller(Protocol):
         lost = nobody if lost is None else lost
         setting = s.min_insync_replicas if min_insync_replicas is None else min_insync_replicas
 
-        outside = new.leader.is_some & ~(((old.isr | old.elr) - lost) | joining).has(new.leader)
+        outside = new.leader.is_some & ~elections.is_clean(
+            (elections.electable(old) - lost) | joining, new.leader
+        )
         alone = nobody.with_(new.leader.value)
         complete = where(outside, alone, (s.complete | joining) - lost)
         commits = self.commits(new, setting)
         s.next.partition = new
         s.next.complete = where(commits, complete & new.isr, complete)
-        hit = ~((old.isr | old.elr) & lost).is_empty
+        hit = ~(elections.electable(old) & lost).is_empty
         enough = size(new.isr) >= eligible_leader_replicas.effective_min_isr(setting, new.replicas.length)
         s.next.diminished = ~enough & (s.diminished | hit | outside | chosen)
 

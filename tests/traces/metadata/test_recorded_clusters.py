@@ -30,13 +30,13 @@ FINDINGS: dict[str, Found] = {
     # while it is fenced since 33 and registers fenced. KIP-966 has no such election, and B5 wants an active leader;
     # docs/kafka-trunk.md, fenced-leader. The ISR is [0], so its only member is fenced, too, and it was put there.
     "down-elr-hard-210": {
-        (55, "isr_is_active", "t1-0", True),
+        (55, "isr_members_are_eligible", "t1-0", True),
         (55, "leader_elected_cleanly", "t1-0", True),
         (55, "leader_is_active", "t1-0", True),
     },
     # The same after SIGTERM: this version takes every new incarnation for an unclean shutdown.
     "down-elr-soft-120": {
-        (54, "isr_is_active", "t1-0", True),
+        (54, "isr_members_are_eligible", "t1-0", True),
         (54, "leader_elected_cleanly", "t1-0", True),
         (54, "leader_is_active", "t1-0", True),
     },
@@ -47,39 +47,39 @@ FINDINGS: dict[str, Found] = {
     # certain. It did, after kill -9, and none of 401 acknowledged records was lost (losscheck.json). At 68 the ISR
     # is one broker again.
     "down-noelr-210": {
-        (26, "enough_hold_what_is_committed", "t1-0", True),
-        (53, "electable_are_complete", "t1-0", False),
-        (55, "leader_is_complete", "t1-0", False),
-        (68, "enough_hold_what_is_committed", "t1-0", True),
+        (26, "enough_are_electable", "t1-0", True),
+        (53, "electable_completeness", "t1-0", False),
+        (55, "leader_completeness", "t1-0", False),
+        (68, "enough_are_electable", "t1-0", True),
     },
     # Again down to [0]; then 2 is elected uncleanly, which the topic allows, at the price of 79 of 399 acknowledged
     # records (losscheck.json). As 0 does not lead again before it has followed 2, nothing is said of its log.
     "down-noelr-unclean-210": {
-        (26, "enough_hold_what_is_committed", "t1-0", True),
+        (26, "enough_are_electable", "t1-0", True),
         (39, "leader_elected_cleanly", "t1-0", True),
-        (68, "enough_hold_what_is_committed", "t1-0", True),
+        (68, "enough_are_electable", "t1-0", True),
     },
     # min.insync.replicas is lowered to 1, first of t1, with ISR [0] and ELR {1}, then of t2, with ISR [0] and ELR
     # {1, 2}: the ELR stays (966.8 is not in that version), and the HWM goes on without its members.
     "minisr-elr": {
         (41, "elr_only_under_min_isr", "t1-0", True),
-        (41, "electable_are_complete", "t1-0", True),
+        (41, "electable_completeness", "t1-0", True),
         (44, "elr_only_under_min_isr", "t2-0", True),
-        (44, "electable_are_complete", "t2-0", True),
+        (44, "electable_completeness", "t2-0", True),
     },
     # The same: t2 has ISR [3, 1] and ELR {0} when its min.insync.replicas is lowered.
     "mixed-elr-1": {
         (40, "elr_only_under_min_isr", "t2-0", True),
-        (40, "electable_are_complete", "t2-0", True),
+        (40, "electable_completeness", "t2-0", True),
     },
     "mixed-elr-2": set(),
     "pauses-elr": set(),
     # Without an ELR a shrink below min ISR leaves one broker with what is committed: twice, of both partitions.
     "pauses-noelr": {
-        (67, "enough_hold_what_is_committed", "t1-0", True),
-        (69, "enough_hold_what_is_committed", "t1-1", True),
-        (90, "enough_hold_what_is_committed", "t1-0", True),
-        (91, "enough_hold_what_is_committed", "t1-1", True),
+        (67, "enough_are_electable", "t1-0", True),
+        (69, "enough_are_electable", "t1-1", True),
+        (90, "enough_are_electable", "t1-0", True),
+        (91, "enough_are_electable", "t1-1", True),
     },
     # t1-1 is reduced to broker 2, and at 68 to brokers 0 and 1: those that went, which were in the ISR, come into the
     # ELR, though they are no replicas any more (966.9 is not in that version). With fewer replicas than
@@ -87,19 +87,19 @@ FINDINGS: dict[str, Found] = {
     "reassigns-elr": {
         (offset, name, "t1-1", True)
         for offset in (46, 68)
-        for name in ("elr_within_replicas", "elr_only_under_min_isr", "electable_are_complete")
+        for name in ("elr_within_replicas", "elr_only_under_min_isr", "electable_completeness")
     },
     # At the end all brokers are stopped, one after the other: the ISR of t1-0 becomes two, under min ISR 3, that of
     # t1-1 one, under 2 (two replicas), and there is no ELR.
     "reassigns-noelr": {
-        (71, "enough_hold_what_is_committed", "t1-0", True),
-        (72, "enough_hold_what_is_committed", "t1-1", True),
+        (71, "enough_are_electable", "t1-0", True),
+        (72, "enough_are_electable", "t1-1", True),
     },
     "restarts-elr": set(),
     # At the end all brokers are stopped: an ISR of one, under min ISR 2, and no ELR.
     "restarts-noelr": {
-        (76, "enough_hold_what_is_committed", "t1-0", True),
-        (77, "enough_hold_what_is_committed", "t1-1", True),
+        (76, "enough_are_electable", "t1-0", True),
+        (77, "enough_are_electable", "t1-1", True),
     },
 }
 

@@ -47,14 +47,14 @@ def with_change(lines: Any, at: int, path: str, value: Any) -> Any:
 
 META = [
     ("meta/format", "controller-oracle-1", "meta.format", "is none of highwater-trace-1"),
-    ("meta/protocol", "raft", "meta.protocol", "unknown protocol 'raft'; there are quorum, replication"),
+    ("meta/protocol", "raft", "meta.protocol", "unknown protocol 'raft'; known: quorum, replication"),
     ("meta/protocol", "language.model", "meta.protocol", "unknown protocol"),
     ("meta/protocol", "..checker", "meta.protocol", "unknown protocol"),
-    ("meta/profile", "kip_1", "meta.profile", "unknown profile 'kip_1'; there are kip_101"),
-    ("meta/rules", {"no_such": True}, "meta.rules", "unknown rule 'no_such'"),
+    ("meta/profile", "kip_1", "meta.profile", "unknown profile of truncation 'kip_1'; did you mean 'kip_1"),
+    ("meta/rules", {"no_such": True}, "meta.rules", "unknown rule of truncation 'no_such'"),
     ("meta/rules", {"matching_tail": 1}, "meta.rules.matching_tail", "expected true or false"),
-    ("meta/parameters", {"brokers": 3}, "meta.parameters", "unknown parameter 'brokers'"),
-    ("meta/parameters", {"replicas": 9}, "meta.parameters.replicas", "9 is outside 1..5"),
+    ("meta/parameters", {"brokers": 3}, "meta.parameters", "unknown parameter of truncation 'brokers'"),
+    ("meta/parameters", {"replicas": 9}, "meta.parameters.replicas", "replicas is 1 to 5, not 9"),
     ("meta/parameters", {"replicas": True}, "meta.parameters.replicas", "expected a whole number"),
     ("meta/parameters", [], "meta.parameters", "expected an object"),
     ("meta/observed", ["replicas[7]"], "meta.observed[0]", "7 is outside 0..2"),
@@ -175,9 +175,9 @@ def test_a_line_after_one_that_nothing_explains_is_read_all_the_same(tmp_path):
 
 def test_arguments_that_name_nothing(tmp_path):
     path = write(tmp_path / "run", LINES)
-    with pytest.raises(LanguageError, match="there is no rule 'x'"):
+    with pytest.raises(LanguageError, match="unknown rule of truncation 'x'"):
         replay_run(path, rules={"x": True})
-    with pytest.raises(LanguageError, match="there is no profile 'x'"):
+    with pytest.raises(LanguageError, match="unknown profile of truncation 'x'"):
         replay_run(path, profile="x")
 
 

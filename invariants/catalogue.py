@@ -1,0 +1,95 @@
+"""The catalogue of properties: under one name one meaning, whoever checks it.
+
+What must hold of a protocol stands in the module of its name in this package: its INVARIANTS and its LIVENESS, and in a
+module ``inductive`` beside them what is proved together with it. What a system that was observed is asked besides
+stands in ``replication/observed.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from highwater.model import registry
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import StepProperty
+
+METADATA_LOG, BROKER_LOGS = "metadata log", "broker logs"
+"""What a replay holds properties against, as the catalogue calls it."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is stated of a protocol: what must hold, what must happen, and what an induction takes with it."""
+
+    invariants: tuple[Invariant, ...] = ()
+    liveness: tuple[Liveness, ...] = ()
+    helpers: tuple[Invariant, ...] = ()
+    steps: tuple[StepProperty, ...] = ()
+
+
+@cache
+def stated(name: str) -> Stated:
+    """What is stated of a protocol that is here; ChoiceError where there is none of this name."""
+    protocol = registry.protocol_of(name)
+    module = importlib.import_module(f"highwater.invariants.{name}")
+    inductive = _inductive(name)
+    return Stated(
+        (*getattr(module, "INVARIANTS", ()), *protocol.invariants),
+        (*getattr(module, "LIVENESS", ()), *protocol.liveness),
+        () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
+        () if inductive is None else tuple(inductive.STEPS.get(protocol.name, ())),
+    )
+
+
+def _inductive(name: str) -> Any:
+    package = f"highwater.invariants.{name.split('.')[0]}"
+    wanted = f"{package}.inductive"
+    try:
+        return importlib.import_module(wanted)
+    except ModuleNotFoundError as missing:
+        if missing.name != wanted:
+            raise
+        return None
+
+
+@dataclass
+class Property:
+    """A property by its name: what it says, and the numbers of its rules for each who checks it."""
+
+    name: str
+    meaning: str
+    checked_by: dict[str, str] = field(default_factory=dict)
+
+
+@cache
+def catalogue() -> dict[str, Property]:
+    """Every property, by name. ValueError where two with one name say different things."""
+    found: dict[str, Property] = {}
+    for checker, one in _all():
+        known = found.setdefault(one.name, Property(one.name, one.meaning))
+        if known.meaning != one.meaning:
+            raise ValueError(f"{one.name} says {known.meaning!r}, and of {checker} {one.meaning!r}")
+        known.checked_by[checker] = one.source
+    return found
+
+
+def _all() -> Iterator[tuple[str, Any]]:
+    from highwater.invariants.replication import observed
+
+    for name in registry.NAMES:
+        here = stated(name)
+        for one in (*here.invariants, *here.liveness, *here.helpers, *here.steps):
+            yield name, one
+    controllers = stated("replication.controller").invariants
+    for one in (*controllers, *observed.FINDINGS, *observed.CONDITIONS):
+        yield METADATA_LOG, one
+    for one in observed.OF_BROKERS:
+        yield BROKER_LOGS, one
+
+
+__all__ = ["BROKER_LOGS", "METADATA_LOG", "Property", "Stated", "catalogue", "stated"]

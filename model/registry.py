@@ -1,0 +1,23 @@
+"""The protocols that are here, by name. Each is loaded when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+
+from highwater.model.language.choices import ChoiceError
+from highwater.model.language.protocol import Protocol
+from highwater.model.names import unknown
+
+NAMES = ("quorum", "replication", "replication.controller", "truncation", "zookeeper")
+"""Each is a package below ``model`` that says which its PROTOCOL is. A new one is added here."""
+
+
+def protocol_of(name: str) -> type[Protocol]:
+    """The protocol of this name; ChoiceError where there is none."""
+    if name not in NAMES:
+        raise ChoiceError(unknown("protocol", name, NAMES))
+    found: type[Protocol] = importlib.import_module(f"highwater.model.{name}").PROTOCOL
+    return found
+
+
+__all__ = ["NAMES", "protocol_of"]

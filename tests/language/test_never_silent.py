@@ -1,0 +1,418 @@
+"""What Python would answer by itself, and wrongly: each is an error with its place, or has plain Python's meaning."""
+
+# What a careful reader would not write is what these tests are about.
+# ruff: noqa: C416, E711, E712, RUF005, SIM201, SIM210, SIM300, UP031, UP032
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from highwater.model.language import (
+    LanguageError,
+    Model,
+    Protocol,
+    Seq,
+    State,
+    Struct,
+    action,
+    greatest,
+    least,
+    require,
+    size,
+    where,
+)
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.step_properties import step_property
+from highwater.model.language.types import Int
+from tests.language.wrong import Base, Colour, Shape, refused, wrong
+
+Body = Callable[[Any, State], object]
+
+
+def cases(*bodies: tuple[Body, str]) -> Any:
+    """A test for each, of what is written and what is said of it; numbered, as lambdas have no names."""
+    return pytest.mark.parametrize(
+        ("body", "message"), bodies, ids=[f"{i}-{message[:24]}" for i, (_, message) in enumerate(bodies)]
+    )
+
+
+ONLY_WRITTEN = (
+    "s.next is only written: read the state before the step, or keep what you write in a local variable"
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda m, s: require("", s.next.n == 2),
+        lambda m, s: require("", s.next.n != 2),
+        lambda m, s: require("", 2 == s.next.n),
+        lambda m, s: require("", s.next.n < 2),
+        lambda m, s: require("", s.next.n >= s.n),
+        lambda m, s: require("", s.n < s.next.n),
+        lambda m, s: require("", s.n == s.next.n),
+        lambda m, s: require("", s.next.f),
+        lambda m, s: require("", s.f & s.next.f),
+        lambda m, s: require("", s.next.f | s.f),
+        lambda m, s: require("", ~s.next.f),
+        lambda m, s: require("", True if s.next.f else False),
+        lambda m, s: require("", not s.next.f),
+        lambda m, s: require("", 1 in s.next.s),
+        lambda m, s: require("", s.next.n in (1, 2)),
+        lambda m, s: require("", s.next.n in {1, 2}),
+        lambda m, s: require("", s.next.s.has(1)),
+        lambda m, s: require("", s.next.log.length == 1),
+        lambda m, s: require("", s.next.o.is_some),
+        lambda m, s: require("", s.next == s),
+        lambda m, s: require("", s.next.f == s.next.g),
+        lambda m, s: [x for x in s.next.log],
+        lambda m, s: [x for x in s.next.row],
+        lambda m, s: len(s.next.log),
+        lambda m, s: hash(s.next.n),
+        lambda m, s: {s.next.n: 1},
+        lambda m, s: range(s.next.n),
+        lambda m, s: int(s.next.n),
+        lambda m, s: s.next.n + 1,
+        lambda m, s: 1 - s.next.n,
+        lambda m, s: -s.next.n,
+        lambda m, s: s.next.n(),
+        lambda m, s: s.row[s.next.n],
+        lambda m, s: where(s.next.f, 1, s.n),
+        lambda m, s: where(s.f, s.next.n, s.n),
+        lambda m, s: least(s.n, s.next.n),
+        lambda m, s: size(s.next.s),
+        lambda m, s: f"{s.next.n}",
+        lambda m, s: str(s.next.n),
+        lambda m, s: sorted([s.next.n, s.next.node]),
+        lambda m, s: s.s | s.next.s,
+        lambda m, s: s.s.with_(s.next.node),
+        lambda m, s: s.next.log.append(1),
+        lambda m, s: s.pair.replace(up=s.next.f),
+    ],
+)
+def test_what_is_written_is_never_read(body: Body) -> None:
+    refused(body, r"s\.next.*only written")
+
+
+def test_what_is_written_and_written_again_says_what_to_write() -> None:
+    def adds(m: Any, s: State) -> None:
+        s.next.n += 1
+
+    def joins(m: Any, s: State) -> None:
+        s.next.s |= [1]
+
+    def counts(m: Any, s: State) -> None:
+        s.next.row[1] -= 1
+
+    def replaces(m: Any, s: State) -> None:
+        s.next = s
+
+    def copies(m: Any, s: State) -> None:
+        s.next.n = s.next.row[0]
+
+    refused(adds, r"s\.next\.… = s\.… \+ …")
+    refused(joins, r"s\.next\.… = s\.… \| …")
+    refused(counts, r"s\.next\.… = s\.… - …")
+    refused(replaces, r"write s\.next\.field = …")
+    refused(copies, "only written")
+
+
+@cases(
+    (lambda m, s: require("", s.colour == Shape.ROUND), "do not go together"),
+    (lambda m, s: require("", s.colour != s.shape), "do not go together"),
+    (lambda m, s: require("", s.colour < s.shape), "do not go together"),
+    (lambda m, s: require("", s.colour == 0), r"expected Enum\(Colour\), not 0"),
+    (lambda m, s: require("", s.colour == s.n), "do not go together"),
+    (lambda m, s: require("", s.n == s.colour), "do not go together"),
+    (lambda m, s: require("", s.colour == "PINK"), r"expected Enum\(Colour\), not 'PINK'"),
+    (lambda m, s: require("", s.colour == Colour.REDD), "has no member 'REDD'; did you mean 'RED'"),
+    (lambda m, s: s.colour + 1, "names, not numbers"),
+    (lambda m, s: 1 - s.colour, "names, not numbers"),
+    (lambda m, s: least(s.colour, s.n), "compare numbers"),
+    (lambda m, s: least(s.s, 1), "compare numbers"),
+    (lambda m, s: greatest(1, s.pair), "compare numbers"),
+    (lambda m, s: where(s.f, s.colour, s.shape), "do not go together"),
+    (lambda m, s: where(s.f, s.colour, s.n), "do not go together"),
+    (lambda m, s: m.state.fields["colour"].lift(s.shape), r"expected Enum\(Colour\)"),
+    (lambda m, s: m.state.fields["o"].lift(s.negative), r"expected Option"),
+    (lambda m, s: require("", s.node == s.disk), "do not go together"),
+    (lambda m, s: require("", s.s.has(s.disk)), r"expected Index\(node, 3\), not symbolic Index\(disk, 3\)"),
+    (lambda m, s: s.s.with_(s.disk), r"expected Index\(node, 3\)"),
+    (lambda m, s: s.row[s.disk], r"expected Index\(node, 3\)"),
+    (lambda m, s: require("", s.s == s.disks), "do not go together"),
+    (lambda m, s: s.s | s.disks, r"expected Set\(node\)"),
+    (lambda m, s: require("", s.pair == s.other_pair), "do not go together"),
+    (lambda m, s: require("", s.pair == s.parcel), "Option is compared with"),
+    (lambda m, s: require("", s.o == s.negative), r"expected Option"),
+    (lambda m, s: require("", s.f == s.n), "do not go together"),
+    (lambda m, s: require("", s.f == 1), "expected a bool, not 1"),
+    (lambda m, s: require("", s.n == True), "not True"),
+    (lambda m, s: require("", s.n == None), "not None"),
+    (lambda m, s: require("", m.pair == s.pair), "is a type"),
+    (lambda m, s: require("", s.pair == m.pair), "expected Pair"),
+    (lambda m, s: require("", 1), "expected a bool, not 1"),
+    (lambda m, s: require("", s.s.has), "expected a bool"),
+    (lambda m, s: require("", s.s == 3), "expected Set"),
+    (lambda m, s: require("", s.log == s.s), "do not go together"),
+)
+def test_values_of_different_types_do_not_go_together(body: Body, message: str) -> None:
+    refused(body, message)
+
+
+@cases(
+    (lambda m, s: require("", 1 in s.row), r"write \.has"),
+    (lambda m, s: require("", 1 in s.log), r"write \.has"),
+    (lambda m, s: require("", s.n in (1, 2)), "cannot decide"),
+    (lambda m, s: require("", s.n in {1, 2}), "any_of"),
+    (lambda m, s: require("", "n" in s), "read its fields"),
+    (lambda m, s: [x for x in s.log], "cannot be iterated"),
+    (lambda m, s: [x for x in s.row], "cannot be iterated"),
+    (lambda m, s: [x for x in s.pair], "cannot be iterated"),
+    (lambda m, s: [x for x in s], "read its fields"),
+    (lambda m, s: list(s.log), "cannot be iterated|len"),
+    (lambda m, s: len(s.log), r"write size\(x\)"),
+    (lambda m, s: len(s.s), r"write size\(x\)"),
+    (lambda m, s: size(s.row), "counts a Set or a Seq"),
+    (lambda m, s: hash(s.n), "not known while tracing"),
+    (lambda m, s: hash(s.pair), "not known while tracing"),
+    (lambda m, s: hash(s), "read its fields"),
+    (lambda m, s: {s.n: 1}, "not known while tracing"),
+    (lambda m, s: {1: 1}.get(s.n), "not known while tracing"),
+    (lambda m, s: sorted([s.n, s.node]), "cannot decide"),
+    (lambda m, s: min(s.n, 1), "least, greatest"),
+    (lambda m, s: max(s.n, 1), "least, greatest"),
+    (lambda m, s: int(s.n), "not known while tracing"),
+    (lambda m, s: [1, 2, 3][s.n], "not known while tracing"),
+    (lambda m, s: require(f"{s.n} is small", s.f), "not known while tracing, so it cannot become text"),
+    (lambda m, s: require("%s is small" % s.n, s.f), "cannot become text"),
+    (lambda m, s: require("{}".format(s.pair), s.f), "cannot become text"),
+    (lambda m, s: require(str(s.log), s.f), "cannot become text"),
+    (lambda m, s: require("", 0 < s.n < 3), "chained comparison"),
+    (lambda m, s: require("", not s.f), "'not'"),
+    (lambda m, s: require("", bool(s.o)), "no truth value"),
+    (lambda m, s: require("", bool(s)), "read its fields"),
+    (lambda m, s: 1 if s.n else 2, "no truth value"),
+    (lambda m, s: require("", s.n == 1 & s.f), "in parentheses"),
+    (lambda m, s: require("", s.f & s.n == 1), "in parentheses"),
+    (lambda m, s: require("", s.n == 1 & s.node == 2), "in parentheses"),
+    (lambda m, s: require("", s.n & 1 == 1), "in parentheses"),
+    (lambda m, s: require("", ~s.n == 1), "in parentheses"),
+    (lambda m, s: require("", s.f | s.n > 1), "in parentheses"),
+    (lambda m, s: s.n % 2, "% has no meaning .* not known while tracing: write sums"),
+    (lambda m, s: s.n // 2, "// has no meaning"),
+    (lambda m, s: s.n * 2, r"\* has no meaning"),
+    (lambda m, s: 2 * s.n, r"\* has no meaning"),
+    (lambda m, s: s.n / 2, "/ has no meaning"),
+    (lambda m, s: s.n**2, r"\*\* has no meaning"),
+    (lambda m, s: abs(s.n), r"abs\(\) has no meaning"),
+    (lambda m, s: s.f + 1, r"\+ has no meaning .* total\(conditions\)"),
+    (lambda m, s: 1 + s.f, r"\+ has no meaning"),
+    (lambda m, s: s.f < s.g, "< has no meaning"),
+    (lambda m, s: s.o + 1, r"under \.is_some take its \.value"),
+    (lambda m, s: s.o < 3, r"under \.is_some take its \.value"),
+    (lambda m, s: 3 <= s.o, r"under \.is_some take its \.value"),
+    (lambda m, s: s.parcel.who, r"has no 'who'; under \.is_some"),
+    (lambda m, s: s.log + [1], r"\+ has no meaning"),
+    (lambda m, s: s.log.lenght, "did you mean 'length'"),
+    (lambda m, s: s.s.add(1), "has no 'add'"),
+    (lambda m, s: s.n[0], "no elements to index"),
+    (lambda m, s: s.missing, "no field 'missing'"),
+    (lambda m, s: s.colur, "did you mean 'colour'"),
+    (lambda m, s: setattr(s.next, "colur", 1), "did you mean 'colour'"),
+    (lambda m, s: s.nodes, "no field 'nodes'; .*did you mean 'node'"),
+    (lambda m, s: s.replace(n=1), "no field 'replace'"),
+    (lambda m, s: setattr(s, "n", 1), r"write s\.next\.n"),
+    (lambda m, s: s.row.__setitem__(0, 1), "values never change"),
+    (lambda m, s: m.p.most, "no parameter 'most'"),
+    (lambda m, s: m.on("hasty"), "no rule 'hasty'"),
+)
+def test_what_python_asks_of_a_value_is_an_error_with_its_place(body: Body, message: str) -> None:
+    refused(body, message)
+
+
+@cases(
+    (lambda m, s: s.log[-1], r"write \.last"),
+    (lambda m, s: s.log[m.node.lift(0) - 1], r"write \.last"),
+    (lambda m, s: s.log[s.n - 9], r"-9\.\.-6"),
+    (lambda m, s: s.log[1:], r"write \.truncate"),
+    (lambda m, s: s.log.at(-1), "no position"),
+    (lambda m, s: s.log.at(3), "no position"),
+    (lambda m, s: s.row[-1], r"-1 is not a value of Index\(node, 3\)"),
+    (lambda m, s: s.row[3], r"3 is not a value of Index\(node, 3\)"),
+    (lambda m, s: s.row[m.node.lift(0) - 1], "-1 is no index"),
+    (lambda m, s: s.row[m.node.lift(2) + 1], "3 is no index"),
+    (lambda m, s: s.row[s.n + 3], r"3\.\.6 is no index"),
+    (lambda m, s: s.row[1:], "expected Index"),
+    (lambda m, s: s.row.at(-1), "no position"),
+    (lambda m, s: s.row.set(m.node.lift(2) + 1, 0), "3 is no index"),
+    (lambda m, s: s.next.row[m.node.lift(2) + 1], "3 is no index"),
+    (lambda m, s: s.next.log[3], "3 is no index"),
+    (lambda m, s: s.next.log[-1], "-1 is no index"),
+)
+def test_an_index_that_is_outside_in_every_state_is_an_error(body: Body, message: str) -> None:
+    refused(body, message)
+
+
+def after(body: Body, **fields: Any) -> dict[str, Any]:
+    """The one state that a step of this body leads to, from a state with these fields."""
+    protocol = wrong(body)()
+    model = Model(protocol)
+    (reached,) = Interpreter(model).successors(
+        protocol.state.encode({**model.decode(model.initial[0]), **fields})
+    )
+    return model.decode(reached)
+
+
+def past_the_end(m: Any, s: State) -> None:
+    s.next.log[1] = 3
+
+
+def at_the_end(m: Any, s: State) -> None:
+    s.next.log[s.n] = 3
+
+
+def nested_past_the_end(m: Any, s: State) -> None:
+    s.next.logs[s.node].entries[s.n - 1] = 3
+
+
+@pytest.mark.parametrize(
+    ("body", "inside", "outside", "path"),
+    [
+        (past_the_end, {"log": [0, 0]}, {"log": [0]}, "log"),
+        (at_the_end, {"log": [0], "n": 0}, {"log": [0], "n": 1}, "log"),
+        (at_the_end, {"log": [0, 1, 2], "n": 2}, {"log": [0, 1, 2], "n": 3}, "log"),
+        (
+            nested_past_the_end,
+            {"logs": [{"entries": []}, {"entries": [1, 1]}, {"entries": []}], "node": 1, "n": 2},
+            {"logs": [{"entries": [1]}, {"entries": []}, {"entries": [1, 1]}], "node": 1, "n": 1},
+            "entries",
+        ),
+        (
+            nested_past_the_end,
+            {"logs": [{"entries": [1]}, {"entries": []}, {"entries": []}], "node": 0, "n": 1},
+            {"logs": [{"entries": [1]}, {"entries": []}, {"entries": []}], "node": 0, "n": 2},
+            "entries",
+        ),
+    ],
+)
+def test_nothing_is_written_past_the_end_of_a_sequence(
+    body: Body, inside: dict[str, Any], outside: dict[str, Any], path: str
+) -> None:
+    assert "3" in str(after(body, **inside)["log" if path == "log" else "logs"])
+    with pytest.raises(BoundError, match=r"test_never_silent\.py:\d+: .*at or past the end"):
+        after(body, **outside)
+
+
+def test_a_guard_that_keeps_an_index_inside_leaves_no_check() -> None:
+    def guarded(m: Any, s: State) -> None:
+        require("there is such an element", (s.log.length > 1) & s.f)
+        s.next.log[1] = 3
+
+    (instance,) = Model(wrong(guarded)()).instances
+    assert instance.checks == ()
+    (instance,) = Model(wrong(past_the_end)()).instances
+    assert len(instance.checks) == 1
+
+
+def test_a_guard_that_is_never_true_ends_the_tracing_of_its_instance() -> None:
+    class Swaps(Base):
+        @action(p="node", q="node")
+        def swap(self, s: State, p: Any, q: Any) -> None:
+            require("distinct", p != q)
+            s.next.row[p] = s.row[q]
+            s.next.row[q] = s.row[p]
+
+        @action()
+        def never(self, s: State) -> None:
+            require("not with these parameters", False)
+            raise AssertionError("what follows is not run")
+
+    model = Model(Swaps())
+    assert len(model.instances) == 6
+    assert model.ruled_out == ["never"]
+
+
+def test_what_is_known_while_tracing_has_pythons_meaning() -> None:
+    said = []
+
+    def counts(m: Any, s: State) -> None:
+        one, two = m.node.lift(1), m.node.lift(2)
+        said.append((two * 3, two // 2, (two + one) % 3, -two, 7 % two, 2 * one))
+        assert [int(x) for x in said[-1]] == [6, 1, 0, -2, 1, 2]
+        assert {0: "a", 1: "b"}[one] == "b"
+        assert one in {1, 2}
+        assert one in (0, 1)
+        assert f"{two} {Colour.RED} {two:03}" == "2 RED 002"
+        assert hash(Colour.RED) == hash("RED")
+        assert sorted([two, one])[0] is one
+        assert one == 1
+        assert not two == 1
+
+    Model(wrong(counts)())
+    assert said
+
+
+def test_operators_on_sets_have_pythons_meaning() -> None:
+    def sets(m: Any, s: State) -> None:
+        require("proper", s.s < [0, 1])
+        require("the other way", ([0, 1, 2] > s.s) & (s.s > []))
+        s.next.s = ([0, 1] - s.s) | [2]
+        s.next.disks = s.disks ^ [0, 1]
+        s.next.n = -(s.n - 3)
+
+    found = after(sets, s=[0], disks=[1, 2], n=1)
+    assert (found["s"], found["disks"], found["n"]) == ([1, 2], [0, 2], 2)
+
+
+def test_states_are_compared_field_by_field() -> None:
+    @step_property("test")
+    def nothing_changes(m: Any, before: State, after: State) -> Any:
+        """The two states are the same."""
+        return before == after
+
+    @step_property("test")
+    def something_changes(m: Any, before: State, after: State) -> Any:
+        """The two states differ."""
+        return before != after
+
+    from highwater.model.language.graph import leaf
+    from highwater.model.language.interpreter import compile_nodes
+
+    protocol = wrong(past_the_end)()
+    leaves = protocol.state.leaves("")
+    before = [leaf(i, x.sort, x.low, x.high) for i, x in enumerate(leaves)]
+    after = [leaf(i + len(leaves), x.sort, x.low, x.high) for i, x in enumerate(leaves)]
+    same = nothing_changes.trace(protocol, before, after)
+    differ = something_changes.trace(protocol, before, after)
+    (state,) = Model(protocol).initial
+    assert compile_nodes([same, differ])([*state, *state]) == (True, False)
+    assert compile_nodes([same, differ])([*state, *(1 - state[0], *state[1:])]) == (False, True)
+
+
+def test_a_step_that_is_cut_hides_what_an_invariant_would_say_of_its_target() -> None:
+    """As docs/language.md says: a step past a bound leads nowhere, TLC's CONSTRAINT would check where it leads."""
+
+    class Cut(Protocol):
+        name = "cut"
+
+        def define(self) -> Struct:
+            return Struct("State", n=Int(0, 3, bound="top"), log=Seq(Int(0, 1), 2, bound="log"))
+
+        def initial(self) -> list[dict[str, Any]]:
+            return [{"n": 3, "log": []}]
+
+        @action()
+        def step(self, s: State) -> None:
+            s.next.n = s.n + 1
+
+    model = Model(Cut())
+    assert [(step.state, step.cut) for step in Interpreter(model).steps(model.initial[0])] == [(None, "top")]
+
+
+def test_an_error_in_one_instance_is_one_line() -> None:
+    with pytest.raises(LanguageError) as error:
+        Model(wrong(lambda m, s: s.n % 2)())
+    assert str(error.value).count("\n") == 0

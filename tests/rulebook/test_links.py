@@ -1,0 +1,92 @@
+"""Every mention of a rule number in a generated page, and in a page of HTML, leads to what the rulebook says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from highwater.checker import docs
+from highwater.checker.coverage.gathering import Coverage
+from highwater.checker.coverage.page import page
+from highwater.checker.coverage.sites import GUARD, Site
+from highwater.checker.docs.linking import anchor, link_numbers
+from highwater.checker.rulebook.html import linked, section
+from highwater.model.rulebook import RULEBOOK
+
+ANCHORS = re.compile(r'<a id="([^"]+)"></a>')
+
+
+def committed(name: str) -> str:
+    return (docs.DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", docs.PAGES)
+def test_every_number_in_a_generated_page_is_a_link(name: str) -> None:
+    text = committed(name)
+    assert link_numbers(text, page="" if name == "rules.md" else "rules.md") == text
+    assert "rules.md#" in text or name == "rules.md"
+
+
+@pytest.mark.parametrize("path", sorted(docs.DOCS.glob("*.md")), ids=lambda p: p.name)
+def test_links_to_rules_lead_to_one(path: Path) -> None:
+    anchors = set(ANCHORS.findall(committed("rules.md")))
+    text = path.read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\(rules\.md#([^)]+)\)", text)) <= anchors
+    if path.name == "rules.md":
+        assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors
+
+
+def test_the_page_has_an_anchor_for_every_number_and_family() -> None:
+    anchors = ANCHORS.findall(committed("rules.md"))
+    assert len(anchors) == len(set(anchors)) == len(RULEBOOK) + len(RULEBOOK.families)
+    assert {anchor(number) for number in RULEBOOK} <= set(anchors)
+
+
+def test_the_page_says_of_every_rule_what_it_states_and_why() -> None:
+    plain = re.sub(r"\[([^\]]+)\]\(#[^)]*\)", r"\1", committed("rules.md"))
+    for rule in RULEBOOK.values():
+        entry = plain.split(f"### {rule.number}: ")[1].split("\n### ")[0]
+        for text in (rule.title, rule.states, f"**Why.** {rule.why}", rule.beyond, rule.quote, rule.section):
+            assert text in entry, rule.number
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("By B4, 966.1.", "By [B4](rules.md#b4), [966.1](rules.md#966.1)."),
+        ("(966.10)", "([966.10](rules.md#966.10))"),
+        ("`966.1` and `x` (B8): y", "`966.1` and `x` ([B8](rules.md#b8)): y"),
+        ("[see 966.1](x.md) 966.2", "[see 966.1](x.md) [966.2](rules.md#966.2)"),
+        ("[966.1](rules.md#966.1)", "[966.1](rules.md#966.1)"),
+        ("### 966.1\nB1", "### 966.1\n[B1](rules.md#b1)"),
+        ("```mermaid\nB4 966.1\n```\nB4", "```mermaid\nB4 966.1\n```\n[B4](rules.md#b4)"),
+        ("https://x.org/966.1 Z3 966.100 KIP-966", "https://x.org/966.1 Z3 966.100 KIP-966"),
+        ('<a id="966.1"></a>', '<a id="966.1"></a>'),
+    ],
+)
+def test_what_becomes_a_link(text: str, said: str) -> None:
+    assert link_numbers(text) == said
+    assert link_numbers(said) == said
+
+
+def test_a_page_of_html_has_what_it_names() -> None:
+    text = linked('"B4", 966.1 <b> KIP-966', RULEBOOK)
+    assert text.count("<a ") == 2
+    assert "<b>" not in text
+    assert 'href="#rule-966.1"' in text
+    said = "\n".join(section("B4 and 966.1", RULEBOOK))
+    assert re.findall(r'id="rule-([^"]+)"', said) == ["B4", "966.1"]
+    assert list(section("nothing", RULEBOOK)) == []
+
+
+def test_the_page_of_coverage_links_the_numbers_of_a_protocol_with_a_rulebook(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text('@action("B4, 966.1")\n', encoding="utf-8")
+    coverage = Coverage(sources=["x"], sites={Site(GUARD, "p.py:1", "a guard", "act"): [1, 1, 1]})
+    assert "#rule-" not in page(coverage, [tmp_path])
+    coverage.rulebook = RULEBOOK
+    text = page(coverage, [tmp_path])
+    assert set(re.findall(r'href="#(rule-[^"]+)"', text)) == set(re.findall(r'id="(rule-[^"]+)"', text)) == {
+        "rule-B4", "rule-966.1",
+    }  # fmt: skip

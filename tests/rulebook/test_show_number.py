@@ -1,0 +1,213 @@
+"""`highwater show 966.4`: a rule, why, where it comes from, and what in the model goes with it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.checker import catalogue, scenarios
+from highwater.checker.docs import defects
+from highwater.checker.docs.notes import GALLERY
+from highwater.checker.rulebook import code
+from highwater.checker.rulebook import find as found
+from highwater.model.language.rulebook import numbers
+from highwater.model.rulebook import RULEBOOK
+from tests.checker.conftest import Run
+
+ROOT = Path(__file__).parents[2]
+Command = Callable[..., Run]
+
+
+@cache
+def entry_of(number: str) -> dict[str, Any]:
+    entry = found(number)
+    assert entry is not None
+    return entry
+
+
+def test_a_rule_says_what_it_states_and_why_before_anything_else(highwater: Command) -> None:
+    out = highwater("show", "966.4").out
+    rule = RULEBOOK["966.4"]
+    flat = " ".join(out.split())
+    order = [
+        "966.4",
+        rule.title,
+        rule.states,
+        "why: " + rule.why,
+        "beyond the proposal's letter:",
+        rule.quote,
+    ]
+    places = [flat.index(text) for text in [*order, "switches", "scenarios", "gallery", "tests"]]
+    assert places == sorted(places)
+    assert "https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas\n" in out
+
+
+def test_what_is_within_the_letter_has_no_mark(highwater: Command) -> None:
+    assert "beyond" not in highwater("show", "966.1").out
+    (entry,) = highwater("show", "966.1", "--json", "-").results
+    assert entry["beyond"] is None
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_no_line_is_longer_than_the_terminal_but_for_links(
+    highwater: Command, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    widest = 0
+    for name in (*RULEBOOK, "KIP-966", "B"):
+        for line in highwater("show", name).out.splitlines():
+            if not line.strip().startswith("http"):
+                assert len(line) <= columns, line
+                widest = max(widest, len(line))
+    assert widest > columns - 5
+
+
+def test_everything_that_goes_with_a_rule(highwater: Command) -> None:
+    (entry,) = highwater("show", "966.1", "--json", "-").results
+    assert [s["name"] for s in entry["switches"]] == ["hwm_needs_min_isr", "hwm_gate_is_committed_isr"]
+    assert [f["name"] for f in entry["functions"] if f["states"]] == [
+        "Controller.commits", "Leadership.reachable_hwm",
+    ]  # fmt: skip
+    assert "replication_quorum_covers_election_quorum" in [i["name"] for i in entry["invariants"]]
+    assert "leaders_wait_for_the_electable" in [h["name"] for h in entry["helpers"]]
+    assert "replication/defect-weak-writes" in [s["name"] for s in entry["scenarios"]]
+    assert {"name": "weak-writes", "page": "docs/gallery.md"} in entry["gallery"]
+    assert "tests/traces/test_watermarks.py" in [t["name"] for t in entry["tests"]]
+
+
+def test_what_is_in_two_protocols_is_told_once(highwater: Command) -> None:
+    (entry,) = highwater("show", "966.4", "--json", "-").results
+    (switch,) = [s for s in entry["switches"] if s["name"] == "eligible_leader_replicas"]
+    assert switch["protocols"] == ["replication", "replication.controller"]
+
+
+def test_scenarios_are_those_that_set_a_switch_or_promise_a_violation() -> None:
+    entry = entry_of("1166.2")
+    by_name = {s["name"]: s for s in entry["scenarios"]}
+    names = {s["name"] for s in entry["switches"]}
+    properties = {p["name"] for p in (*entry["invariants"], *entry["liveness"])}
+    for name in catalogue.scenario_files():
+        scenario = scenarios.find(name)
+        if scenario.definition.name == "quorum":
+            sets = names & set(scenario.rules)
+            breaks = properties & scenario.promise.violated
+            assert (name in by_name) == bool(sets or breaks)
+    assert "quorum/before-kip-1166" in by_name
+
+
+def test_every_place_is_where_it_says() -> None:
+    seen = 0
+    for number in RULEBOOK:
+        entry = entry_of(number)
+        for kind in ("switches", "functions", "actions", "invariants", "liveness", "helpers"):
+            for part in entry[kind]:
+                file, _, line = part["place"].rpartition(":")
+                text = "\n".join((ROOT / file).read_text(encoding="utf-8").splitlines()[int(line) - 1 :][:12])
+                assert part["name"].rpartition(".")[2] in text or kind == "switches", part
+                assert "Rule(" in text or kind != "switches"
+                seen += 1
+    assert seen > 300
+
+
+def test_a_switch_is_with_each_of_its_numbers_and_no_other() -> None:
+    with_it = {
+        (protocol, switch["name"], number)
+        for number in RULEBOOK
+        for switch in entry_of(number)["switches"]
+        for protocol in switch["protocols"]
+    }
+    assert with_it == {
+        (name, switch, number)
+        for name in catalogue.protocol_names()
+        for switch, rule in catalogue.load(name).protocol.rules.items()
+        for number in numbers(rule.source)
+    }
+
+
+def test_every_defect_of_the_gallery_goes_with_a_rule() -> None:
+    entries = [entry_of(number) for number in RULEBOOK]
+    shown = {g["name"] for e in entries for g in e["gallery"] if g["page"] == "docs/gallery.md"}
+    assert shown == set(GALLERY.names) == set(defects.names())
+
+
+def test_a_family_and_a_proposal(highwater: Command) -> None:
+    by_prefix, by_name = highwater("show", "966").out, highwater("show", "kip-966").out
+    assert by_prefix == by_name
+    assert re.findall(r"^  (966\.\d+) ", by_name, re.M) == [n for n in RULEBOOK if n.startswith("966.")]
+    assert "\n  P1 " in by_name
+    (entry,) = highwater("show", "KIP-497", "--json", "-").results
+    assert [r["name"] for r in entry["numbers"]] == ["B7", "B8"]
+    assert "B4  " in highwater("show", "B").out
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("966.99", "unknown rule number '966.99'; near it: 966.9, 966.19"),
+        ("B9", "unknown rule number 'B9'; near it: "),
+        ("KIP-967", "unknown rule number 'KIP-967'; near it: KIP-966"),
+        ("12345.6", "unknown rule number '12345.6'; `highwater list --kind numbers` has all"),
+        (
+            "elegible_leader_replicas",
+            "unknown name 'elegible_leader_replicas'; did you mean 'eligible_leader_",
+        ),
+    ],
+)
+def test_a_number_that_is_not_there_is_one_line(highwater: Command, asked: str, said: str) -> None:
+    run = highwater("show", asked)
+    assert (run.status, run.out) == (2, "")
+    assert run.err.startswith(f"highwater: {said}")
+    assert run.err.count("\n") == 1
+
+
+def test_numbers_are_listed_apart_from_the_rules_that_state_them(highwater: Command) -> None:
+    listed = highwater("list", "--kind", "numbers", "--json", "-").results
+    assert [e["name"] for e in listed] == list(RULEBOOK)
+    assert not {e["name"] for e in listed} & {
+        e["name"] for e in highwater("list", "--kind", "rules", "--json", "-").results
+    }
+
+
+def test_without_a_source_tree_nothing_is_said_of_tests_and_galleries(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for cached in (code._galleries, code._tests, code._texts):
+        cached.cache_clear()
+    monkeypatch.setattr(code, "ROOT", tmp_path)
+    try:
+        assert (
+            code.gallery("966.1", [])
+            == code.tests("966.1", ["hwm_needs_min_isr"])
+            == code.functions("966.1")
+            == []
+        )
+    finally:
+        for cached in (code._galleries, code._tests, code._texts):
+            cached.cache_clear()
+
+
+def test_help_does_not_read_the_rulebook() -> None:
+    program = (
+        "import sys\n"
+        "from highwater.model import rulebook\n"
+        "from highwater.checker.cli import cli\n"
+        "try: cli(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print('_content' in vars(rulebook.RULEBOOK))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "False"
+
+
+def test_json_is_the_same_data(highwater: Command, tmp_path: Path) -> None:
+    target = tmp_path / "rule.json"
+    highwater("show", "B4", "--json", target)
+    assert json.loads(target.read_text(encoding="utf-8")) == [found("B4")]
