@@ -216,7 +216,8 @@ def reassign(m: Cluster, s: State, target: Any) -> None:
 def cancel_reassignment(m: Cluster, s: State) -> None:
     """A reassignment that has not completed is taken back.
 
-    The replicas that were being added go, out of the ISR too. What is left of it must be enough to hold what they held.
+    The replicas that were being added go, out of the ISR too. What is left of it must have min ISR members, as at a
+    completion: else what was committed while they counted could be left on too few.
     """
     spend(s, "reassignments")
     unclean = m.unclean_allowed
@@ -258,7 +259,12 @@ def on_broker(m: Cluster, s: State, b: Number, rule: Callable[..., StructValue])
 
 
 def elect(m: Cluster, s: State, election: Number) -> None:
-    """An election of this kind, where it elects someone."""
+    """966.13. An election of this kind, where it elects someone.
+
+    Who may be elected is up to the kind: without a word from the operator only who surely holds all that is committed,
+    an ISR member that is live or, where the ISR is empty, an ELR member. Nobody is asked for its log: ISR and ELR are
+    kept so that this need not be.
+    """
     record = m.decided(
         s, lambda t: partition_change(t, s.partition, m.min_isr(s), t.active(s.registrations), election)
     )

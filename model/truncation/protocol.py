@@ -194,7 +194,10 @@ class Truncation(Protocol):
 
     @action("B8", says="the controller takes replica {replica} out of the ISR", replica="replica")
     def controller_shrink_isr(self, s: State, replica: Number) -> None:
-        """A broker failed or shuts down. The last ISR member stays in the ISR; a leader loses its leadership."""
+        """A broker failed or shuts down. The last ISR member stays in the ISR; a leader loses its leadership.
+
+        Without an ISR nobody could be elected cleanly ever again: KIP-966 is the first to let it become empty.
+        """
         leads = s.quorum.leader.is_(replica)
         require("the replica leads or is in the ISR", leads | s.quorum.isr.has(replica))
         rest = s.quorum.isr.without(replica)
@@ -203,7 +206,10 @@ class Truncation(Protocol):
 
     @action("B8", says="the controller elects replica {replica}", replica="replica")
     def controller_elect_leader(self, s: State, replica: Number) -> None:
-        """Any ISR member can be elected, at any time."""
+        """Any ISR member can be elected, at any time.
+
+        So everything else is about who is in the ISR: each member must hold what is committed, all the time.
+        """
         require("the replica is in the ISR", s.quorum.isr.has(replica))
         require("the replica does not lead already", ~s.quorum.leader.is_(replica))
         self.decide(s, replica, s.quorum.isr)
@@ -218,7 +224,11 @@ class Truncation(Protocol):
 
     @action("B5", says="replica {replica} becomes leader in epoch {epoch}", replica="replica", epoch="epoch")
     def become_leader(self, s: State, replica: Number, epoch: Number) -> None:
-        """A broker takes a LeaderAndIsr request that names it. Its own HWM may lag behind the true one."""
+        """A broker takes a LeaderAndIsr request that names it. Its own HWM may lag behind the true one.
+
+        It hears of the HWM with its fetches, one behind. It is to hold what is committed nevertheless: it was in the
+        ISR.
+        """
         request = s.requests[epoch]
         require("the request names the replica", request.leader.is_(replica))
         require("the request is newer than what the replica knows", self.newer_request(s, epoch, replica))
@@ -259,16 +269,17 @@ class Truncation(Protocol):
         "B3", says="replica {replica} becomes follower in epoch {epoch}", replica="replica", epoch="epoch"
     )
     def become_follower(self, s: State, replica: Number, epoch: Number) -> None:
-        """A broker takes a LeaderAndIsr request that names another leader, and truncates its log."""
+        """A broker takes a LeaderAndIsr request that names another leader, and truncates its log.
+
+        The leader may be in another epoch than the request, not yet or no more in this one: where the logs part is then
+        found with the wrong log, unless the two are held to one epoch (KIP-320).
+        """
         request, hwm = s.requests[epoch], s.replicas[replica].hwm
         leader = request.leader.value
         require("the request names another leader", request.leader.is_some & ~request.leader.is_(replica))
         require("the request is newer than what the replica knows", self.newer_request(s, epoch, replica))
-        if self.on("fenced_truncation"):
-            require(
-                "the leader is in the request's epoch",
-                self.presumes_leadership(s, leader) & s.replicas[leader].leader_epoch.is_(epoch),
-            )
+        in_epoch = self.presumes_leadership(s, leader) & s.replicas[leader].leader_epoch.is_(epoch)
+        require("the leader is in the request's epoch", in_epoch, rule="fenced_truncation")
         if not self.on("divergence_on_fetch"):
             offset = self.truncation_offset(s, leader, replica)
             require("the log reaches the truncation point", offset <= s.logs[replica].length)
@@ -298,7 +309,11 @@ class Truncation(Protocol):
         leader="replica",
     )
     def follower_fetch(self, s: State, follower: Number, leader: Number) -> None:
-        """A follower appends the leader's record at its log end, and takes over the leader's HWM (B4)."""
+        """A follower appends the leader's record at its log end, and takes over the leader's HWM (B4).
+
+        A fetch names an offset. That the record before it is the same on both logs the offset does not say: with a
+        leader of another epoch the follower would append to a log that has parted from the leader's.
+        """
         ours, theirs = s.logs[follower], s.logs[leader]
         require("the replica presumes leadership", self.presumes_leadership(s, leader))
         require("the follower follows it", self.follows(s, follower, leader))
@@ -318,7 +333,10 @@ class Truncation(Protocol):
         leader="replica",
     )
     def follower_truncate(self, s: State, follower: Number, leader: Number) -> None:
-        """A fetch finds that the follower's log end is not on the leader's log."""
+        """A fetch finds that the follower's log end is not on the leader's log.
+
+        Truncation at the fetch, not before it (KIP-320): the leader that is asked is then the one that is fetched from.
+        """
         ours, theirs = s.logs[follower], s.logs[leader]
         require("the replica presumes leadership", self.presumes_leadership(s, leader))
         require("the follower follows it", self.follows(s, follower, leader))
@@ -331,7 +349,10 @@ class Truncation(Protocol):
 
     @action("B4", says="replica {leader} moves its high watermark", leader="replica")
     def leader_advance_hwm(self, s: State, leader: Number) -> None:
-        """The HWM passes the next record when every member of the leader's ISR has it."""
+        """The HWM passes the next record when every member of the leader's ISR has it.
+
+        Has it of this leader, in this epoch: a follower whose log is as long may hold something else there.
+        """
         me = s.replicas[leader]
         require("the replica presumes leadership", self.presumes_leadership(s, leader))
         require("the HWM is not at the end of the log's range", me.hwm < self.p.log_size)
@@ -356,7 +377,10 @@ class Truncation(Protocol):
     # --- the ISR ----------------------------------------------------------------------------------
 
     def alter_isr(self, s: State, leader: Number, isr: Any) -> None:
-        """Only the true leader changes the ISR, and controller and leader learn of it at once (B8)."""
+        """Only the true leader changes the ISR, and controller and leader learn of it at once (B8).
+
+        It writes by the version of the partition's state, so that who is none any more fails.
+        """
         require("the replica is the true leader", self.is_true_leader(s, leader))
         s.next.quorum.isr = isr
         s.next.replicas[leader].isr = isr
@@ -368,7 +392,10 @@ class Truncation(Protocol):
         follower="replica",
     )
     def leader_shrink_isr(self, s: State, leader: Number, follower: Number) -> None:
-        """A follower that lags behind the leader's log end can be taken out."""
+        """A follower that lags behind the leader's log end can be taken out.
+
+        Else the HWM, which waits for all ISR members, would wait for it for ever.
+        """
         isr, end = s.replicas[leader].isr, s.logs[leader].length
         require("the follower is another replica", follower != leader)
         require("the follower is in the ISR", isr.has(follower))
@@ -386,7 +413,11 @@ class Truncation(Protocol):
         follower="replica",
     )
     def leader_expand_isr(self, s: State, leader: Number, follower: Number) -> None:
-        """A follower that has caught up with the leader's HWM joins the ISR."""
+        """A follower that has caught up with the leader's HWM joins the ISR.
+
+        From then on it can be elected. A new leader's HWM lags behind what is committed, so it is not enough to have
+        reached that one before it has come to the leader's own epoch (`join_at_epoch_start`).
+        """
         isr, hwm = s.replicas[leader].isr, s.replicas[leader].hwm
         require("the follower is not in the ISR", ~isr.has(follower))
         if self.on("fenced_join"):
