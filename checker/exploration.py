@@ -8,6 +8,7 @@ from highwater.checker.request import Request
 from highwater.checker.results import Outcome
 from highwater.checker.search import SearchOptions, SearchResult
 from highwater.checker.simulation import Simulate, SimulationOptions, SimulationResult
+from highwater.checker.vacuity import constant_properties, vacuous
 from highwater.model.language.model import Model
 
 
@@ -27,9 +28,7 @@ def explore(
                 decide(model, engines.explore(engine), options, result, progress)
     except KeyboardInterrupt:
         pass
-    examples = () if model is None else counterexample.follow_all(model, result.violations)
-    ruled_out = () if model is None else tuple(model.ruled_out)
-    return model, Outcome(request, engine, result, examples, options.stop_at_first, ruled_out)
+    return model, outcome_of(request, engine, model, result, stop_at_first=options.stop_at_first)
 
 
 def walk(
@@ -44,9 +43,25 @@ def walk(
             result = simulate(model, options, progress)
     except KeyboardInterrupt:
         pass
-    examples = () if model is None else counterexample.follow_all(model, result.violations)
-    ruled_out = () if model is None else tuple(model.ruled_out)
-    return model, Outcome(request, engine, result, examples, stop_at_first=True, ruled_out=ruled_out)
+    return model, outcome_of(request, engine, model, result, stop_at_first=True)
 
 
-__all__ = ["explore", "walk"]
+def outcome_of(
+    request: Request, engine: str, model: Model | None, result: SearchResult, *, stop_at_first: bool
+) -> Outcome:
+    """A result with the runs to its violations, and with what does nothing; no model: it was not traced."""
+    if model is None:
+        return Outcome(request, engine, result, (), stop_at_first)
+    return Outcome(
+        request,
+        engine,
+        result,
+        counterexample.follow_all(model, result.violations),
+        stop_at_first,
+        tuple(model.ruled_out),
+        tuple(constant_properties(model)),
+        vacuous(model, request, result),
+    )
+
+
+__all__ = ["explore", "outcome_of", "walk"]
