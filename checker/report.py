@@ -123,6 +123,12 @@ def notes(outcome: Outcome) -> Iterator[str]:
         yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{seen}"
     if not request.properties:
         yield "no property was checked"
+    promised = [
+        key for key in ("distinct_states", "depth") if getattr(request.scenario.promise, key) is not None
+    ]
+    if promised and request.as_written and not request.counts_promised:
+        counted = "with" if request.scenario.symmetry else "without"
+        yield f"not compared: {' and '.join(promised)}, promised of a search {counted} symmetry"
     never = [name for name, taken in result.actions.items() if not taken and name not in outcome.ruled_out]
     if never:
         so_far = " before the search stopped" if result.stopped_by else ""
