@@ -27,6 +27,7 @@ def scenario(
     properties: Iterable[str] = (),
     deadlock: bool | None = None,
     symmetry: bool | None = None,
+    outside: bool = False,
     directory: str | PathLike[str] | None = None,
 ) -> Request:
     """What is to be checked: a scenario or a protocol, with what is set over it.
@@ -44,6 +45,7 @@ def scenario(
         properties=properties,
         deadlock=deadlock,
         symmetry=symmetry,
+        outside=outside,
         directory=directory,
     )
 
@@ -57,6 +59,7 @@ def check(
     properties: Iterable[str] = (),
     deadlock: bool | None = None,
     symmetry: bool | None = None,
+    outside: bool = False,
     engine: str = engines.DEFAULT,
     spark_master: str | None = None,
     workers: int | None = None,
@@ -83,6 +86,7 @@ def check(
         properties=properties,
         deadlock=deadlock,
         symmetry=symmetry,
+        outside=outside,
     )
     request = chosen.fitted(request, symmetry)
     if engine == "spark" and request.liveness:

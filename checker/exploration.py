@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from highwater.checker import counterexample, engines
 from highwater.checker.progress import Reporter
 from highwater.checker.request import Request
@@ -9,7 +11,10 @@ from highwater.checker.results import Outcome
 from highwater.checker.search import SearchOptions, SearchResult
 from highwater.checker.simulation import Simulate, SimulationOptions, SimulationResult
 from highwater.checker.vacuity import constant_properties, vacuous
-from highwater.model.language.model import Model
+from highwater.model.language import graph
+from highwater.model.language.model import Model, Property
+from highwater.model.language.outside import confine
+from highwater.model.language.protocol import Invariant
 
 
 def explore(
@@ -18,17 +23,36 @@ def explore(
     """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
     model: Model | None = None
     result = SearchResult(stopped_by="interrupted")
+    outside: int | None = None
     try:
         model = request.model()
         with Reporter(request.scenario.name, quiet=quiet) as progress:
-            result = search(model, options, progress)
+            if request.outside:
+                result, outside = _search_outside(model, search, options, progress)
+            else:
+                result = search(model, options, progress)
             if model.liveness:
                 from highwater.checker.liveness import decide
 
                 decide(model, engines.explore(engine), options, result, progress)
     except KeyboardInterrupt:
         pass
-    return model, outcome_of(request, engine, model, result, stop_at_first=options.stop_at_first)
+    outcome = outcome_of(request, engine, model, result, stop_at_first=options.stop_at_first)
+    return model, replace(outcome, outside_states=outside)
+
+
+def _search_outside(
+    model: Model, search: engines.Search, options: SearchOptions, progress: Reporter
+) -> tuple[SearchResult, int]:
+    """The search of a widened model, and how many states outside the bounds it saw: those that a property is about."""
+    seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
+    own = model.properties
+    model.properties = [*own, seen]
+    try:
+        result = search(model, options, progress)
+    finally:
+        model.properties = own
+    return result, result.premises.pop(seen.name)
 
 
 def walk(

@@ -127,8 +127,11 @@ def notes(outcome: Outcome) -> Iterator[str]:
         key for key in ("distinct_states", "depth") if getattr(request.scenario.promise, key) is not None
     ]
     if promised and request.as_written and not request.counts_promised:
-        counted = "with" if request.scenario.symmetry else "without"
-        yield f"not compared: {' and '.join(promised)}, promised of a search {counted} symmetry"
+        counted = f"{'with' if request.scenario.symmetry else 'without'} symmetry"
+        how = "inside the bounds" if request.outside else counted
+        yield f"not compared: {' and '.join(promised)}, promised of a search {how}"
+    if outcome.outside_states is not None:
+        yield f"{outcome.outside_states:,} of these states are outside the bounds: checked, not gone on from"
     never = [name for name, taken in result.actions.items() if not taken and name not in outcome.ruled_out]
     if never:
         so_far = " before the search stopped" if result.stopped_by else ""

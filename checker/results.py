@@ -34,6 +34,8 @@ class Outcome:
     """Properties that are the same in every state, as tracing found."""
     warnings: tuple[Vacuous, ...] = ()
     """What does nothing, and nobody said of: see ``highwater.checker.vacuity``."""
+    outside_states: int | None = None
+    """How many of the states are outside the bounds, where these were asked for."""
 
     @property
     def verdict(self) -> str:
@@ -108,6 +110,7 @@ class Outcome:
             "promised": self.promised,
             "broken": list(self.broken),
             "distinct_states": None if self.walks is not None else result.distinct_states,
+            "outside_states": self.outside_states,
             "generated_states": result.generated_states,
             "depth": result.depth,
             "seconds": round(result.seconds, 6),
