@@ -28,6 +28,7 @@ def scenario(
     properties: Iterable[str] = (),
     deadlock: bool | None = None,
     symmetry: bool | None = None,
+    outside: bool = False,
     directory: str | PathLike[str] | None = None,
 ) -> Request:
     """What is to be checked: a scenario or a protocol, with what is set over it.
@@ -45,6 +46,7 @@ def scenario(
         properties=properties,
         deadlock=deadlock,
         symmetry=symmetry,
+        outside=outside,
         directory=directory,
     )
 
@@ -58,6 +60,7 @@ def check(
     properties: Iterable[str] = (),
     deadlock: bool | None = None,
     symmetry: bool | None = None,
+    outside: bool = False,
     engine: str = engines.DEFAULT,
     spark_master: str | None = None,
     workers: int | None = None,
@@ -84,6 +87,7 @@ def check(
         properties=properties,
         deadlock=deadlock,
         symmetry=symmetry,
+        outside=outside,
     )
     request = chosen.fitted(request, symmetry)
     if engine == "spark" and request.liveness:

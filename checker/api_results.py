@@ -148,6 +148,11 @@ class Result:
             return ()
         return tuple(Violation(self.outcome, self.model, e) for e in self.outcome.examples)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does nothing and nobody said of: actions never taken, properties that are constant."""
+        return tuple(warning.text for warning in self.outcome.warnings)
+
     def violation(self, name: str) -> Violation | None:
         """The violation of this property, if there is one."""
         return next((v for v in self.violations if v.name == name), None)
@@ -172,7 +177,7 @@ class Result:
         heads, row = report.rows([self.outcome])
         cells = [f"<th>{escape(head)}</th>" for head in heads], [f"<td>{escape(cell)}</td>" for cell in row]
         table = "".join(f"<tr>{''.join(line)}</tr>" for line in cells)
-        notes = [*self.outcome.broken, *report.notes(self.outcome)]
+        notes = [*self.outcome.broken, *report.notes(self.outcome), *report.warnings(self.outcome)]
         told = "".join(f"<li>{escape(note)}</li>" for note in notes)
         return "".join(
             [f"<table>{table}</table>", f"<ul>{told}</ul>", *(v._repr_html_() for v in self.violations)]

@@ -68,6 +68,10 @@ class Engine:
 
     def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
         """A request as the engine can take it; InputError where ``symmetry`` was asked of one that has none."""
+        if self.name == "spark" and request.outside:
+            raise InputError(
+                "--outside: the Spark engine does not look outside the bounds; use --engine native"
+            )
         if self.name != "interpreter":
             return request
         if symmetry:

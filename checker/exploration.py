@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from highwater.checker import counterexample, engines
 from highwater.checker.progress import Reporter
 from highwater.checker.request import Request
 from highwater.checker.results import Outcome
 from highwater.checker.search import SearchOptions, SearchResult
 from highwater.checker.simulation import Simulate, SimulationOptions, SimulationResult
-from highwater.model.language.model import Model
+from highwater.checker.vacuity import constant_properties, vacuous
+from highwater.model.language import graph
+from highwater.model.language.model import Model, Property
+from highwater.model.language.outside import confine
+from highwater.model.language.protocol import Invariant
 
 
 def explore(
@@ -17,19 +23,36 @@ def explore(
     """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
     model: Model | None = None
     result = SearchResult(stopped_by="interrupted")
+    outside: int | None = None
     try:
         model = request.model()
         with Reporter(request.scenario.name, quiet=quiet) as progress:
-            result = search(model, options, progress)
+            if request.outside:
+                result, outside = _search_outside(model, search, options, progress)
+            else:
+                result = search(model, options, progress)
             if model.liveness:
                 from highwater.checker.liveness import decide
 
                 decide(model, engines.explore(engine), options, result, progress)
     except KeyboardInterrupt:
         pass
-    examples = () if model is None else counterexample.follow_all(model, result.violations)
-    ruled_out = () if model is None else tuple(model.ruled_out)
-    return model, Outcome(request, engine, result, examples, options.stop_at_first, ruled_out)
+    outcome = outcome_of(request, engine, model, result, stop_at_first=options.stop_at_first)
+    return model, replace(outcome, outside_states=outside)
+
+
+def _search_outside(
+    model: Model, search: engines.Search, options: SearchOptions, progress: Reporter
+) -> tuple[SearchResult, int]:
+    """The search of a widened model, and how many states outside the bounds it saw: those that a property is about."""
+    seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
+    own = model.properties
+    model.properties = [*own, seen]
+    try:
+        result = search(model, options, progress)
+    finally:
+        model.properties = own
+    return result, result.premises.pop(seen.name)
 
 
 def walk(
@@ -44,9 +67,25 @@ def walk(
             result = simulate(model, options, progress)
     except KeyboardInterrupt:
         pass
-    examples = () if model is None else counterexample.follow_all(model, result.violations)
-    ruled_out = () if model is None else tuple(model.ruled_out)
-    return model, Outcome(request, engine, result, examples, stop_at_first=True, ruled_out=ruled_out)
+    return model, outcome_of(request, engine, model, result, stop_at_first=True)
 
 
-__all__ = ["explore", "walk"]
+def outcome_of(
+    request: Request, engine: str, model: Model | None, result: SearchResult, *, stop_at_first: bool
+) -> Outcome:
+    """A result with the runs to its violations, and with what does nothing; no model: it was not traced."""
+    if model is None:
+        return Outcome(request, engine, result, (), stop_at_first)
+    return Outcome(
+        request,
+        engine,
+        result,
+        counterexample.follow_all(model, result.violations),
+        stop_at_first,
+        tuple(model.ruled_out),
+        tuple(constant_properties(model)),
+        vacuous(model, request, result),
+    )
+
+
+__all__ = ["explore", "outcome_of", "walk"]

@@ -99,10 +99,12 @@ def quiet_option(left: str) -> Callable[[Command], Command]:
     return click.option("--quiet", is_flag=True, help=f"No progress: {left} only.")
 
 
-def model_options(*, deadlock: bool = True, symmetry: bool = False) -> Callable[[Function], Function]:
+def model_options(
+    *, deadlock: bool = True, symmetry: bool = False, outside: bool = False
+) -> Callable[[Function], Function]:
     """What is set over the scenario's file, as ``overrides``.
 
-    Without ``deadlock`` or ``symmetry`` the command has not these options.
+    Without ``deadlock``, ``symmetry`` or ``outside`` the command has not these options.
     """
     options = [
         click.option(
@@ -127,6 +129,10 @@ def model_options(*, deadlock: bool = True, symmetry: bool = False) -> Callable[
         meaning = "Whether states that differ by names only are one."
         options.append(click.option("--symmetry/--no-symmetry", default=None, help=meaning))
         names.append("symmetry")
+    if outside:
+        meaning = "Check the states just outside the bounds, too; they are not gone on from."
+        options.append(click.option("--outside", is_flag=True, help=meaning))
+        names.append("outside")
     return _as_one("overrides", Overrides.parse, names, options)
 
 

@@ -10,6 +10,7 @@ import click
 from highwater.checker import counterexample
 from highwater.checker.output import JsonOutput
 from highwater.checker.results import Outcome
+from highwater.checker.vacuity import CONSTANT
 from highwater.model.language.model import Model
 
 Echo = Callable[[str], None]
@@ -36,10 +37,26 @@ def runs(model: Model, outcome: Outcome, echo: Echo, *, full: bool) -> None:
 
 
 def finish(outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool) -> None:
-    """Give out the results: the verdict table and its notes for people, and the JSON."""
+    """Give out the results: the verdict table and its notes for people, warnings, and the JSON."""
     if not output.to_stdout:
         verdicts(outcomes, output.say, notes_too=not quiet)
+    warn(outcomes)
     output.write([outcome.as_json() for outcome in outcomes])
+
+
+def warn(outcomes: Iterable[Outcome]) -> None:
+    """Say on standard error what does nothing, however quiet the rest is."""
+    for outcome in outcomes:
+        for line in warnings(outcome):
+            click.echo(line, err=True)
+
+
+def warnings(outcome: Outcome) -> Iterator[str]:
+    """A line for each thing that does nothing and nobody said of."""
+    for warning in outcome.warnings:
+        key = "constant" if warning.kind == CONSTANT else "impossible"
+        meant = f'if it is meant, the scenario says so: [expect] {key} = ["{warning.name}"]'
+        yield f"highwater: warning: {outcome.request.scenario.name}: {warning.text} ({meant})"
 
 
 def told(model: Model, outcome: Outcome, *, full: bool = False, width: int | None = None) -> Iterator[str]:
@@ -106,6 +123,15 @@ def notes(outcome: Outcome) -> Iterator[str]:
         yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{seen}"
     if not request.properties:
         yield "no property was checked"
+    promised = [
+        key for key in ("distinct_states", "depth") if getattr(request.scenario.promise, key) is not None
+    ]
+    if promised and request.as_written and not request.counts_promised:
+        counted = f"{'with' if request.scenario.symmetry else 'without'} symmetry"
+        how = "inside the bounds" if request.outside else counted
+        yield f"not compared: {' and '.join(promised)}, promised of a search {how}"
+    if outcome.outside_states is not None:
+        yield f"{outcome.outside_states:,} of these states are outside the bounds: checked, not gone on from"
     never = [name for name, taken in result.actions.items() if not taken and name not in outcome.ruled_out]
     if never:
         so_far = " before the search stopped" if result.stopped_by else ""
@@ -160,6 +186,7 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield ""
     for outcome in outcomes:
         yield from map(click.unstyle, below(outcome))
+        yield from warnings(outcome)
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from highwater.checker import catalogue
@@ -14,6 +15,7 @@ from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant
+from highwater.model.language.types import widening
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Overrides:
     properties: tuple[str, ...] = ()
     symmetry: bool | None = None
     deadlock: bool | None = None
+    outside: bool = False
 
     @classmethod
     def parse(
@@ -36,6 +39,7 @@ class Overrides:
         properties: Sequence[str] = (),
         symmetry: bool | None = None,
         deadlock: bool | None = None,
+        outside: bool = False,
     ) -> Overrides:
         """From the texts of the options; InputError where one has not the form that it should have."""
         return cls(
@@ -45,6 +49,7 @@ class Overrides:
             tuple(properties),
             symmetry,
             deadlock,
+            outside,
         )
 
     @property
@@ -72,6 +77,8 @@ class Request:
     as_written: bool
     counts_promised: bool
     liveness: tuple[Liveness, ...] = ()
+    outside: bool = False
+    """Whether states just outside the bounds are checked, too."""
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
@@ -104,6 +111,12 @@ class Request:
             if overrides.deadlock is None
             else overrides.deadlock
         )
+        if overrides.outside and (liveness or deadlock):
+            asked = ", ".join([p.name for p in liveness] + [DEADLOCK] * deadlock)
+            raise InputError(
+                f"{scenario.name}: {asked} cannot be checked with --outside, as no step is taken "
+                "outside the bounds; ask with --property invariants"
+            )
         defaults = {name: p.default for name, p in protocol.parameters.items()}
         return cls(
             scenario=scenario,
@@ -114,8 +127,9 @@ class Request:
             symmetry=symmetry,
             deadlock=deadlock,
             as_written=not overrides.void,
-            counts_promised=not overrides.void and symmetry == scenario.symmetry,
+            counts_promised=not overrides.void and symmetry == scenario.symmetry and not overrides.outside,
             liveness=liveness,
+            outside=overrides.outside,
         )
 
     def without_symmetry(self) -> Request:
@@ -152,7 +166,7 @@ class Request:
     def model(self) -> Model:
         """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
         definition = self.scenario.definition
-        with catalogue.blaming(definition.file):
+        with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             traced = Model(protocol, self.invariants, self.liveness)
             _ = traced.initial  # so that what is wrong with the initial states is said now

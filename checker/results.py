@@ -16,6 +16,7 @@ from highwater.checker.counterexample import Counterexample, Step
 from highwater.checker.request import Request
 from highwater.checker.search import SearchResult
 from highwater.checker.status import Status
+from highwater.checker.vacuity import Vacuous
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,12 @@ class Outcome:
     stop_at_first: bool = False
     ruled_out: tuple[str, ...] = ()
     """Actions that the parameters leave no way to take, as tracing found."""
+    constant: tuple[str, ...] = ()
+    """Properties that are the same in every state, as tracing found."""
+    warnings: tuple[Vacuous, ...] = ()
+    """What does nothing, and nobody said of: see ``highwater.checker.vacuity``."""
+    outside_states: int | None = None
+    """How many of the states are outside the bounds, where these were asked for."""
 
     @property
     def verdict(self) -> str:
@@ -79,6 +86,10 @@ class Outcome:
                 expected, actual = getattr(promise, key), getattr(result, key)
                 if expected is not None and expected != actual:
                     said.append(f"{key} is {actual:,}, but was promised to be {expected:,}")
+        taken = {name for name in promise.impossible if result.actions.get(name)}
+        said += [f"{name} is taken, but was promised to be impossible" for name in sorted(taken)]
+        varied = promise.constant & set(self.request.properties) - set(self.constant)
+        said += [f"{name} is not constant, but was promised to be" for name in sorted(varied)]
         return tuple(said)
 
     def as_json(self) -> dict[str, Any]:
@@ -99,6 +110,7 @@ class Outcome:
             "promised": self.promised,
             "broken": list(self.broken),
             "distinct_states": None if self.walks is not None else result.distinct_states,
+            "outside_states": self.outside_states,
             "generated_states": result.generated_states,
             "depth": result.depth,
             "seconds": round(result.seconds, 6),
@@ -106,6 +118,7 @@ class Outcome:
             "cut": dict(result.cut),
             "actions": dict(result.actions),
             "ruled_out": list(self.ruled_out),
+            "warnings": [{"kind": w.kind, "name": w.name, "text": w.text} for w in self.warnings],
             "premises": dict(result.premises),
             "collision_probability": result.collision_probability,
             "peak_memory_bytes": result.peak_memory_bytes,

@@ -40,7 +40,13 @@ KEYS: dict[str, type[Any]] = {
 INVARIANTS = "invariants"
 """Among the names of properties: all invariants that exist under the rules."""
 
-_EXPECT: dict[str, type[Any]] = {"violated": list, "distinct_states": int, "depth": int}
+_EXPECT: dict[str, type[Any]] = {
+    "violated": list,
+    "distinct_states": int,
+    "depth": int,
+    "impossible": list,
+    "constant": list,
+}
 _CALLED = {
     str: "a text",
     list: "a list of names",
@@ -52,11 +58,16 @@ _CALLED = {
 
 @dataclass(frozen=True)
 class Promise:
-    """What a scenario says will be found: the properties violated (none: all hold), and exact counts."""
+    """What a scenario says will be found: the properties violated (none: all hold), and exact counts.
+
+    ``impossible`` are actions that are never taken, ``constant`` properties that are the same in every state.
+    """
 
     violated: frozenset[str] = frozenset()
     distinct_states: int | None = None
     depth: int | None = None
+    impossible: frozenset[str] = frozenset()
+    constant: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -145,7 +156,11 @@ def read(path: Path, name: str) -> Scenario:
         symmetry=table.get("symmetry", False),
         deadlock=table.get("deadlock", False),
         promise=Promise(
-            frozenset(expect.get("violated", ())), expect.get("distinct_states"), expect.get("depth")
+            frozenset(expect.get("violated", ())),
+            expect.get("distinct_states"),
+            expect.get("depth"),
+            frozenset(expect.get("impossible", ())),
+            frozenset(expect.get("constant", ())),
         ),
     )
     values = scenario.rule_values(profile, rules)
@@ -155,9 +170,16 @@ def read(path: Path, name: str) -> Scenario:
     checked = {i.name for i in chosen} | {p.name for p in live}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)
-    with file.at("violated", "expect"):
-        for promised in sorted(scenario.promise.violated - checked):
-            raise InputError(unknown("property", promised, checked) + " (of those that this scenario checks)")
+    for key, named in (("violated", scenario.promise.violated), ("constant", scenario.promise.constant)):
+        with file.at(key, "expect"):
+            for promised in sorted(named - checked):
+                raise InputError(
+                    unknown("property", promised, checked) + " (of those that this scenario checks)"
+                )
+    actions = {a.name for a in protocol.actions() if a.rule is None or values[a.rule]}
+    with file.at("impossible", "expect"):
+        for promised in sorted(scenario.promise.impossible - actions):
+            raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
     return scenario
 
 

@@ -26,6 +26,7 @@ def asked(
     properties: Iterable[str] = (),
     deadlock: bool | None = None,
     symmetry: bool | None = None,
+    outside: bool = False,
     directory: str | PathLike[str] | None = None,
 ) -> Request:
     """What is to be checked: a scenario or a protocol, and over it what is set here.
@@ -35,7 +36,7 @@ def asked(
     where there is no such thing, or a name or a value does not fit it.
     """
     overrides = Overrides(
-        dict(parameters or {}), dict(rules or {}), profile, tuple(properties), symmetry, deadlock
+        dict(parameters or {}), dict(rules or {}), profile, tuple(properties), symmetry, deadlock, outside
     )
     if isinstance(subject, Request):
         if overrides != Overrides():

@@ -30,7 +30,7 @@ from highwater.checker.trace_output import TraceOutput, trace_option
 
 @click.command(short_help="Explore scenarios exhaustively.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
-@model_options(symmetry=True)
+@model_options(symmetry=True, outside=True)
 @first_option
 @search_engine_options
 @search_options

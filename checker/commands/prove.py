@@ -169,6 +169,7 @@ def _bounded(
     from highwater.checker.solver import bounded
     from highwater.checker.solver.limits import Limits
     from highwater.checker.solver.results import ENGINE, BoundedOutcome
+    from highwater.checker.vacuity import constant_properties, vacuous
 
     def progress(done: bounded.DepthDone) -> None:
         if not quiet:
@@ -186,11 +187,22 @@ def _bounded(
         progress=progress,
     )
     examples = counterexample.follow_all(model, result.violations)
-    outcome = BoundedOutcome(request, ENGINE, result, examples, first, tuple(model.ruled_out), asked=depth)
+    outcome = BoundedOutcome(
+        request,
+        ENGINE,
+        result,
+        examples,
+        first,
+        tuple(model.ruled_out),
+        tuple(constant_properties(model)),
+        vacuous(model, request, result),
+        asked=depth,
+    )
     if not quiet:
         report.runs(model, outcome, output.say, full=verbose)
         output.say("")
     for line in outcome.lines():
         output.say(line)
+    report.warn([outcome])
     output.write([outcome.as_json()])
     return outcome.status

@@ -116,7 +116,7 @@ def _scenario(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes:
     )
     model, outcome = exploration.explore(request, "native", engines.search("native"), options, quiet=True)
     if model is not None and outcome.result.stopped_by in (None, "violation"):
-        ran.broken = outcome.broken
+        ran.broken = (*outcome.broken, *(warning.text for warning in outcome.warnings))
         ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.examples}
         violated = {e.name: e.depth for e in outcome.examples}
         ran.facts = _found(model, outcome.result, violated, request.symmetry, request.deadlock)

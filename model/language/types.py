@@ -7,7 +7,9 @@ plain, readable value. Types are compared by structure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +24,7 @@ class Leaf:
     """One scalar of a layout: its path (``replicas[1].hw``), sort, interval, and the bound that it declares.
 
     ``bound`` names the scenario's bound whose crossing cuts a step; None means that leaving the interval
-    is an error in the protocol.
+    is an error in the protocol. ``limit`` is the bound's own end where the type was widened (see ``widening``).
     """
 
     path: str
@@ -30,11 +32,25 @@ class Leaf:
     low: int
     high: int
     bound: str | None = None
+    limit: int | None = None
 
     @property
     def bits(self) -> int:
         """Width in a packed state: enough for every value of the interval, stored from ``low``; 0 for a constant."""
         return (self.high - self.low).bit_length()
+
+
+_widening: ContextVar[bool] = ContextVar("widening", default=False)
+
+
+@contextmanager
+def widening() -> Iterator[None]:
+    """While inside, a type that declares a bound has room for one value, or one element, beyond it."""
+    token = _widening.set(True)
+    try:
+        yield
+    finally:
+        _widening.reset(token)
 
 
 class Type:
@@ -174,6 +190,12 @@ class IntType(_Number):
     low: int
     high: int
     bound: str | None = None
+    limit: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.bound and _widening.get():
+            object.__setattr__(self, "limit", self.high)
+            object.__setattr__(self, "high", self.high + 1)
 
     def __post_init__(self) -> None:
         for number in (self.low, self.high):
@@ -186,7 +208,7 @@ class IntType(_Number):
         return f"Int({self.low}..{self.high})"
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [Leaf(path, INT, self.low, self.high, self.bound)]
+        return [Leaf(path, INT, self.low, self.high, self.bound, self.limit)]
 
 
 @dataclass(frozen=True)
@@ -353,7 +375,7 @@ class Option(Type):
         inner = self.content_type.leaves(path)
         if self._number:
             (leaf,) = inner
-            return [Leaf(path, INT, leaf.low - 1, leaf.high, leaf.bound)]
+            return [Leaf(path, INT, leaf.low - 1, leaf.high, leaf.bound, leaf.limit)]
         return [Leaf(path + "?", BOOL, 0, 1), *inner]
 
     def wrap(self, nodes: Sequence[Node]) -> values.OptionValue:  # noqa: D102
@@ -596,6 +618,12 @@ class Seq(Type):
     element: Type
     maximum: int
     bound: str | None = None
+    limit: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.bound and _widening.get():
+            object.__setattr__(self, "limit", self.maximum)
+            object.__setattr__(self, "maximum", self.maximum + 1)
 
     def __post_init__(self) -> None:
         _is_type(self.element, "Seq")
@@ -607,7 +635,7 @@ class Seq(Type):
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         items = [leaf for i in range(self.maximum) for leaf in self.element.leaves(f"{path}[{i}]")]
-        return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound), *items]
+        return [Leaf(f"{path}.length", INT, 0, self.maximum, self.bound, self.limit), *items]
 
     def wrap(self, nodes: Sequence[Node]) -> values.SeqValue:  # noqa: D102
         return values.SeqValue(self, tuple(nodes))

@@ -120,6 +120,12 @@ class TestOverrides:
         run = highwater("check", path, "--profile", "round", "--engine", "interpreter", "--json", "-")
         assert run.results[0]["rules"]["wraps"] is False
 
+    def test_symmetry_says_what_is_not_compared(self, highwater):
+        said = "truncation/kip-320: not compared: distinct_states and depth, promised of a search without symmetry"
+        run = highwater("check", "truncation/kip-320", "--symmetry")
+        assert (run.status, said in run.out) == (0, True)
+        assert "not compared" not in highwater("check", "truncation/kip-320").out
+
     def test_symmetry_keeps_the_promise_but_not_the_counts(self, highwater):
         run = highwater("check", "truncation/kip-320", "--symmetry", "--json", "-")
         (result,) = run.results

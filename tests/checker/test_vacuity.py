@@ -1,0 +1,221 @@
+"""What does nothing is loud: actions that are never taken, properties that are constant."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import highwater as package
+from highwater.checker import scenarios
+from highwater.checker.gate.entries import Entry
+from highwater.checker.gate.facts import run as run_entry
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchResult
+from highwater.checker.vacuity import vacuous
+from tests.checker.conftest import ROOT
+from tests.checker.schema import problems
+
+BOX = '''
+from highwater.language import Bool, Budgets, Int, Parameter, Protocol, Struct
+from highwater.language import action, implies, invariant, require, spend
+
+BUDGETS = Budgets({"faults": "the box breaks"}, most=3)
+
+
+@invariant("")
+def the_number_is_small(m, s):
+    """A number fits."""
+    return s.number <= LIMIT
+
+
+@invariant("")
+def a_late_number_is_even(m, s):
+    """Of numbers that are never there."""
+    return implies(s.number > 30, s.number == 32)
+
+
+class Box(Protocol):
+    """A number in a box that can break."""
+
+    name = "box"
+    parameters = {"reset": Parameter(0, 0, 1, "whether it can be emptied"), **BUDGETS.parameters}
+    invariants = INVARIANTS
+
+    def define(self):
+        return Struct("State", number=Int(0, 5), broken=Bool, budgets=BUDGETS.type(self.p))
+
+    def initial(self):
+        return [{"number": 0, "broken": False, "budgets": BUDGETS.granted(self.p)}]
+
+    @action("")
+    def count(self, s):
+        """One more."""
+        require("it is not full", s.number < 3)
+        s.next.number = s.number + 1
+
+    @action("")
+    def empty(self, s):
+        """Nothing is in it."""
+        require("it can be emptied", bool(self.p.reset))
+        s.next.number = 0
+
+    @action("")
+    def fall(self, s):
+        """It breaks."""
+        spend(s, "faults")
+        s.next.broken = True
+
+    @action("")
+    def mend(self, s):
+        """What nothing breaks is never mended."""
+        require("it is broken", s.broken)
+        s.next.broken = False
+'''
+GHOST = '''
+    @action("")
+    def vanish(self, s):
+        """A mistake: no number of the type is that large."""
+        require("the number is large", s.number > 20)
+        s.next.number = 0
+'''
+IDLE = '''
+    @action("")
+    def wait(self, s):
+        """A mistake: the box does not count so far."""
+        require("five are in it", s.number == 5)
+        s.next.number = 0
+'''
+SOUND = "[the_number_is_small]"
+
+
+@pytest.fixture
+def box(tmp_path):
+    """Write a scenario of the box, with these invariants and actions more; its path."""
+
+    def write(more="", expect="", *, invariants=SOUND, limit=3):
+        text = BOX.replace("INVARIANTS", invariants).replace("LIMIT", str(limit)) + more
+        (tmp_path / "box.py").write_text(text)
+        path = tmp_path / "box.toml"
+        path.write_text(f'protocol = "box.py"\n[expect]\n{expect}\n')
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("engine", ["native", "interpreter"])
+@pytest.mark.parametrize(
+    ("more", "kind", "name", "said"),
+    [
+        (
+            GHOST,
+            "impossible",
+            "vanish",
+            "vanish can never be taken: false whatever the state: 'the number is large'",
+        ),
+        (IDLE, "never taken", "wait", "wait is never taken: no reachable state lets it be taken"),
+    ],
+)
+def test_an_action_that_does_nothing_is_said(highwater, box, engine, more, kind, name, said) -> None:
+    path = box(more)
+    for quiet in ([], ["--quiet"]):
+        ran = highwater("check", path, "--engine", engine, *quiet)
+        assert ran.status == 0
+        assert ran.err.splitlines() == [
+            f"highwater: warning: {path}: {said} "
+            f'(if it is meant, the scenario says so: [expect] impossible = ["{name}"])'
+        ]
+    (result,) = highwater("check", path, "--engine", engine, "--json", "-").results
+    assert result["warnings"] == [{"kind": kind, "name": name, "text": said}]
+    assert problems([result], json.loads((ROOT / "checker" / "result.schema.json").read_text())) == []
+    assert package.check(path, engine=engine).warnings == (said,)
+
+
+@pytest.mark.parametrize(
+    ("invariants", "limit", "how"),
+    [
+        (SOUND, 5, "the_number_is_small is true whatever the state"),
+        ("[a_late_number_is_even]", 3, "a_late_number_is_even is true whatever the state"),
+    ],
+)
+def test_a_property_that_is_constant_is_said(highwater, box, invariants, limit, how) -> None:
+    path = box(invariants=invariants, limit=limit)
+    assert how in highwater("check", path, "--quiet").err
+    name = how.split()[0]
+    quiet = highwater("check", box("", f'constant = ["{name}"]', invariants=invariants, limit=limit))
+    assert (quiet.status, quiet.err) == (0, "")
+
+
+def test_what_the_parameters_withhold_is_not(highwater, box) -> None:
+    """No fault is granted, so nothing falls, and nothing that fell is mended; nor can it be emptied."""
+    ran = highwater("check", box())
+    assert (ran.status, ran.err) == (0, "")
+    assert "never taken: mend" in ran.out
+    assert "cannot be taken with these parameters: empty, fall" in ran.out
+    granted = highwater("check", box(), "--set", "faults=1", "--set", "reset=1")
+    assert (granted.status, granted.err) == (0, "")
+    assert "never taken" not in granted.out
+
+
+def test_what_is_expected_is_not(highwater, box) -> None:
+    ran = highwater("check", box(GHOST + IDLE, 'impossible = ["vanish", "wait"]'))
+    assert (ran.status, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("expect", "said"),
+    [
+        ('impossible = ["count"]', "count is taken, but was promised to be impossible"),
+        ('constant = ["the_number_is_small"]', "the_number_is_small is not constant, but was promised to be"),
+    ],
+)
+def test_an_expectation_is_a_promise(highwater, box, expect, said) -> None:
+    ran = highwater("check", box(expect=expect))
+    assert ran.status == 1
+    assert said in ran.out
+
+
+@pytest.mark.parametrize(
+    ("expect", "said"),
+    [
+        (
+            'impossible = ["cuont"]',
+            "box.toml:3: [expect] impossible: unknown action 'cuont'; did you mean 'count'?",
+        ),
+        ('constant = ["number"]', "box.toml:3: [expect] constant: unknown property 'number'"),
+        ("impossible = 3", "box.toml:3: [expect] impossible is a list of names, not 3"),
+    ],
+)
+def test_an_expectation_of_what_there_is_not(highwater, box, expect, said) -> None:
+    ran = highwater("check", box(expect=expect))
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_a_search_that_stopped_says_nothing_of_what_it_did_not_take(highwater, box) -> None:
+    ran = highwater("check", box(IDLE), "--limit-states", "2", "--engine", "interpreter")
+    assert (ran.status, ran.err) == (3, "")
+
+
+def test_the_gate_does_not_pass(box) -> None:
+    def broken(*arguments: str) -> tuple[str, ...]:
+        path = box(*arguments)
+        return run_entry(Entry.of_scenario(path.name, path.parent)).broken
+
+    assert broken(GHOST) == ("vanish can never be taken: false whatever the state: 'the number is large'",)
+    assert broken(GHOST, 'impossible = ["vanish"]') == ()
+
+
+def test_walks_and_a_solver_say_what_tracing_found(highwater, box) -> None:
+    for command in (["simulate", "--walks", "3"], ["prove", "--depth", "2"]):
+        ran = highwater(command[0], box(GHOST + IDLE), *command[1:])
+        assert [line.split(": ")[3] for line in ran.err.splitlines() if "warning" in line] == [
+            "vanish can never be taken"
+        ]
+
+
+@pytest.mark.parametrize("name", [n for n, (_, standard) in scenarios.titles().items() if standard])
+def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
+    """As far as tracing tells; what is never taken is asked of their searches, by the gate."""
+    request = Request.of(scenarios.find(name), Overrides())
+    assert vacuous(request.model(), request, SearchResult(stopped_by="states")) == ()
