@@ -14,6 +14,8 @@ from highwater.checker.cli import cli
 from highwater.traces.operations.format import NOT_YET, OUTSIDE
 from highwater.traces.operations.read_arguments import OPERATIONS
 from highwater.traces.operations.read_recording import read_controller_trace
+from highwater.traces.operations.recording import rules_in_force
+from highwater.traces.operations.replay import ControllerReplay
 from highwater.traces.replay import replay
 from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.recorded import lines_of, made, write
@@ -138,6 +140,19 @@ def test_the_state_behind_an_operation_that_is_not_known_is_the_recorded_one(tmp
     assert not any(
         "effectiveMinIsr" in path or path.startswith("brokers") for wrong in told for path in wrong
     )
+
+
+def test_brokers_that_were_heard_of_before_an_operation_have_a_session(tmp_path: Path) -> None:
+    lines = made().lines
+    lines[-1]["op"] = {"name": "maybeBalancePartitionLeaders", "renewed": [1]}
+    lines[-1]["timeMs"] += 5000
+    trace = read_controller_trace(write(tmp_path / "renewed.ndjson", lines))
+    replayed = ControllerReplay(trace, rules_in_force(trace.meta).rules)
+    for op in trace.operations:
+        replayed.take(op)
+    contacts = [session["last_contact_ms"] for session in replayed.state.sessions]
+    assert contacts[1] == lines[-1]["timeMs"]
+    assert max(contacts[0], contacts[2]) < contacts[1]
 
 
 def test_fields_that_are_not_compared_yet_are_no_others() -> None:

@@ -106,6 +106,8 @@ class Meta:
     session_timeout_ms: int
     kafka_version: str | None = None
     controller_id: int | None = None
+    static_configs: Mapping[str, str] = field(default_factory=dict)
+    """What the controller's own file says, where nothing else does."""
     broker_configs: Mapping[str, str] = field(default_factory=dict)
     """The configuration of all brokers that the controller wrote when it became active."""
 

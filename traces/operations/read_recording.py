@@ -62,15 +62,14 @@ def _meta(line: Fields) -> Meta:
         meta.number("sessionTimeoutMs", 0, INT64),
         meta.text("kafkaVersion") if "kafkaVersion" in meta else None,
         meta.number("controllerId") if "controllerId" in meta else None,
+        {MIN_ISR: str(meta.number("staticMinIsr", 1))} if "staticMinIsr" in meta else {},
         _broker_configs(meta),
     )
 
 
 def _broker_configs(meta: Fields) -> dict[str, str]:
-    """What holds for all brokers at first: the controller's own setting, and what it wrote when it became active."""
+    """What the controller wrote for all brokers when it became active."""
     found = {}
-    if "staticMinIsr" in meta:
-        found[MIN_ISR] = str(meta.number("staticMinIsr", 1))
     if "bootstrapRecords" in meta:
         for place, item in meta.items("bootstrapRecords"):
             kind, _, data = read_record(place, item)

@@ -134,7 +134,8 @@ class ControllerState:
 
     def config(self, topic: str, name: str) -> str:
         """The value in force for a topic."""
-        for configs in (self.topic_configs.get(topic, {}), self.own_configs, self.broker_configs, DEFAULTS):
+        dynamic = (self.topic_configs.get(topic, {}), self.own_configs, self.broker_configs)
+        for configs in (*dynamic, self.meta.static_configs, DEFAULTS):
             if name in configs:
                 return configs[name]
         raise AssertionError(f"{name} has no default")
