@@ -6,7 +6,7 @@ appended, and the whole state afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ ANY_TEXT = "a text"
 
 MIN_ISR, UNCLEAN = CONFIGS = ("min.insync.replicas", "unclean.leader.election.enable")
 """The configurations that are known."""
+
+ELR_FEATURE = "eligible.leader.replicas.version"
+"""The feature whose level says whether ELR is on."""
 
 OUTSIDE = {
     "op.kind": "why the recorder chose the operation",
@@ -59,13 +62,25 @@ Record = tuple[str, int, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Meta:
-    """What the meta line says of the recording, as far as it decides which rules were in force."""
+    """What the meta line says of the recording, as far as it decides what the controller does.
+
+    ``elr_enabled`` is at the start. ``static_min_isr`` is the controller's own min.insync.replicas, ``controller`` its
+    id, ``cluster_configs`` are the configurations of all brokers before the first operation.
+    """
 
     elr_enabled: bool
     metadata_version: tuple[int, int, int]
     clean_aware_registration: bool
     brokers: int
     session_timeout_ms: int
+    static_min_isr: int = 1
+    controller: int | None = None
+    cluster_configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def knows_elr_feature(self) -> bool:
+        """Whether ELR is the feature eligible.leader.replicas.version: metadata version 4.1 and later."""
+        return self.metadata_version >= (4, 1, 0)
 
     @property
     def elr_supported(self) -> bool:
@@ -77,6 +92,8 @@ class Meta:
         """The profile of the rules in force, without clean registrations."""
         if not self.elr_supported:
             return "before_kip_966"
+        if self.knows_elr_feature:
+            return "kafka_4_2" if self.elr_enabled else "kafka_4_2_elr_off"
         return "kafka_trunk_2024_10" if self.elr_enabled else "kafka_trunk_2024_10_elr_off"
 
 
@@ -85,7 +102,9 @@ class Operation:
     """One line: the arguments of an operation, and what the controller did.
 
     ``line`` counts from 1 with the meta line, ``step`` from 0 without it. ``next_offset`` is the offset of the
-    next record before the operation. ``partitions`` and ``brokers`` are the whole state after it.
+    next record before the operation. ``partitions`` and ``brokers`` are the whole state after it, and so are, where
+    the recording has them, ``elr_version``, the level of eligible.leader.replicas.version, and ``elr_index``, the
+    entries (broker, topic, partition) of the controller's index of ELR members that no partition has.
     """
 
     line: int
@@ -100,6 +119,8 @@ class Operation:
     records: list[Record]
     partitions: dict[Key, dict[str, Any]]
     brokers: dict[int, dict[str, Any]]
+    elr_version: int | None = None
+    elr_index: list[tuple[int, str, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -112,6 +133,6 @@ class ControllerTrace:
 
 
 __all__ = [
-    "ANY_TEXT", "CONFIGS", "FORMAT", "MAX_BROKERS", "MIN_ISR", "OUTSIDE", "RECOVERY_STATES", "RESOURCES",
+    "ANY_TEXT", "CONFIGS", "ELR_FEATURE", "FORMAT", "MAX_BROKERS", "MIN_ISR", "OUTSIDE", "RECOVERY_STATES", "RESOURCES",
     "UNCLEAN", "ControllerTrace", "Key", "Meta", "Operation", "Record",
 ]  # fmt: skip

@@ -6,39 +6,53 @@ that nobody has; nothing ever registers there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.decisions import Decisions, decisions, effective_min_isr
 from highwater.traces.operations.format import MIN_ISR, UNCLEAN, Key, Meta, Operation
+from highwater.traces.operations.log_directories import Directories
 
-DEFAULTS = {MIN_ISR: "1", UNCLEAN: "false"}
-"""What holds where neither the topic nor the brokers are configured."""
 UNKNOWN = "unknown broker"
 """Stands for the id in the slot of all ids that nobody has."""
+
+CLUSTER = ""
+"""The name of the configuration of all brokers."""
+
+Contact = tuple[int, int]
+"""A broker and its epoch, as its heartbeats give them."""
 
 
 @dataclass
 class ControllerState:
     """What the controller knows; partitions, registrations and sessions are values of the rules.
 
-    ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic. ``next_offset`` and ``step``
-    are None until the first operation. What is in a mapping or a list is never changed, only replaced.
+    ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic, ``broker_configs`` by the name of the
+    resource. ``next_offset`` and ``step`` are None until the first operation. ``orders`` are the orders of the ISRs, of
+    which only a request with the same members in another order knows. ``contacts`` are the sessions of the
+    heartbeat tracker, ``entries`` the index of ELR members, ``without_feature`` the brokers that do not know
+    eligible.leader.replicas.version. What is in a mapping or a list is never changed, only replaced.
     """
 
     meta: Meta
-    model: Decisions
+    rules: Decisions
+    elr_version: int
     last_known_is_elr: bool
     """Whether the field lastKnownElr holds a last known ELR, and not the last known leader."""
     registrations: list[dict[str, Any]]
     sessions: list[dict[str, Any]]
+    directories: Directories
     incarnations: dict[int, str] = field(default_factory=dict)
     partitions: dict[Key, dict[str, Any]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
-    broker_configs: dict[str, str] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    orders: dict[Key, list[int]] = field(default_factory=dict)
+    contacts: dict[Contact, int] = field(default_factory=dict)
+    entries: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    without_feature: dict[int, bool] = field(default_factory=dict)
     next_offset: int | None = None
     step: int | None = None
     now_ms: int = 0
@@ -51,21 +65,107 @@ class ControllerState:
         return cls(
             meta,
             model,
+            int(meta.elr_enabled),
             "last_known_elr" in rules and "last_known_leader" not in rules,
             registrations=[_zero(model.t.registration)] * slots,
             sessions=[_zero(model.t.session)] * slots,
+            directories=Directories(),
+            broker_configs={CLUSTER: dict(meta.cluster_configs)},
         )
 
     def copy(self) -> ControllerState:
         """A copy, which goes its own way."""
         own: dict[str, Any] = {
-            name: value.copy() for name, value in vars(self).items() if isinstance(value, (dict, list))
+            name: value.copy()
+            for name, value in vars(self).items()
+            if isinstance(value, (dict, list, Directories))
         }
         return replace(self, **own)
 
     def offset_before(self, op: Operation) -> int:
         """The offset of the next record; at the first operation the recorded one."""
         return op.next_offset if self.next_offset is None else self.next_offset
+
+    @property
+    def model(self) -> Decisions:
+        """What is decided now: without ELR where a feature of that name is at level 0."""
+        if not self.meta.knows_elr_feature:
+            return self.rules
+        return self.rules.with_elr() if self.elr_version else self.rules.without_elr()
+
+    @property
+    def nobody(self) -> dict[str, Any]:
+        """The registration and the session of a broker that is not registered."""
+        t = self.rules.t
+        return {"registration": _zero(t.registration), "session": _zero(t.session)}
+
+    # --- partitions -------------------------------------------------------------------------------
+
+    def store(
+        self, key: Key, partition: dict[str, Any], indexed: bool = True, order: Sequence[int] | None = None
+    ) -> None:
+        """Store a partition; the index of ELR members follows, unless the change passes it by.
+
+        ``order`` is that of the ISR that was asked for; else the members stay in their order, new ones behind.
+        """
+        before = self.partitions.get(key, self.model.no_partition)
+        self.partitions[key] = partition
+        known = order if order is not None else self.orders.get(key, partition["replicas"])
+        self.orders[key] = [b for b in dict.fromkeys([*known, *partition["isr"]]) if b in partition["isr"]]
+        if not indexed:
+            return
+        topic, number = key
+        for broker in {*before["elr"], *partition["elr"]}:
+            found = self.model.entries_after(
+                entries=self.entries.get((broker, topic, number), 0),
+                was_member=broker in before["elr"],
+                is_member=broker in partition["elr"],
+            )
+            self.entries[(broker, topic, number)] = found["own"]
+            if found["astray"]:
+                first = (broker, topic, 0)
+                self.entries[first] = self.entries.get(first, 0) + found["astray"]
+
+    def reorders(self, key: Key, members: Sequence[int]) -> bool:
+        """Whether a list has the members of a partition's ISR in another order."""
+        return sorted(members) == sorted(self.orders[key]) and list(members) != self.orders[key]
+
+    def visits(self, broker: int, key: Key) -> int:
+        """How often a partition is changed because of a broker in its ELR."""
+        topic, number = key
+        found: int = self.model.visits(
+            entries=self.entries.get((broker, topic, number), 0),
+            is_member=broker in self.partitions[key]["elr"],
+        )
+        return found
+
+    def stale_entries(self) -> list[tuple[int, str, int]]:
+        """The entries of the index of ELR members that no partition has, one for each that is too many."""
+        found = []
+        for (broker, topic, number), entries in self.entries.items():
+            partition = self.partitions.get((topic, number))
+            member = partition is not None and broker in partition["elr"]
+            found += [(broker, topic, number)] * (entries - member)
+        return sorted(found)
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def heard_of(self, broker: int, epoch: int) -> None:
+        """A heartbeat arrives, whatever the controller makes of it."""
+        self.contacts[(broker, epoch)] = self.now_ms
+
+    def session(self, broker: int) -> dict[str, Any]:
+        """A broker's session, with the last contact of its registered epoch."""
+        session = self.sessions[broker]
+        if not self.tracks_contacts:
+            return session
+        contact = self.contacts.get((broker, self.registrations[broker]["epoch"]))
+        return {**session, "last_contact_ms": contact}
+
+    @property
+    def tracks_contacts(self) -> bool:
+        """Whether sessions are those of the heartbeat tracker, by broker and epoch."""
+        return self.rules.t.on("fenced_broker_has_session")
 
     # --- slots and ids ----------------------------------------------------------------------------
 
@@ -95,8 +195,14 @@ class ControllerState:
     # --- configuration ----------------------------------------------------------------------------
 
     def config(self, topic: str, name: str) -> str:
-        """The value in force for a topic."""
-        return self.topic_configs.get(topic, {}).get(name, self.broker_configs.get(name, DEFAULTS[name]))
+        """The value in force for a topic: its own, the controller's, that of all brokers, else the static one."""
+        own = self.broker_configs.get(str(self.meta.controller), {})
+        cluster = self.broker_configs.get(CLUSTER, {})
+        static = {MIN_ISR: str(self.meta.static_min_isr), UNCLEAN: "false"}
+        for configs in (self.topic_configs.get(topic, {}), own, cluster, static):
+            if name in configs:
+                return configs[name]
+        raise KeyError(name)
 
     def min_isr(self, topic: str) -> int:
         """966.2, with the replication factor of the topic's first partition, which is what this Kafka takes."""
@@ -116,4 +222,4 @@ def _zero(type_: Any) -> Any:
     return type_.decode([n.value for n in type_.zero().nodes])
 
 
-__all__ = ["DEFAULTS", "UNKNOWN", "ControllerState"]
+__all__ = ["CLUSTER", "UNKNOWN", "ControllerState"]
