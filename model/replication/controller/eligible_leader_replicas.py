@@ -76,13 +76,7 @@ def after_min_isr_change(t: Terms, partition: StructValue, min_isr: Number) -> S
     """
     record = t.record.zero()
     if t.on("min_isr_change_clears_elr"):
-        known, elr, nobody = partition.last_known_leader, partition.last_known_elr, t.brokers.zero()
-        concerned = ~partition.elr.is_empty | ~elr.is_empty | known.is_some
-        return record.replace(
-            elr=written(t, "elr", concerned, nobody),
-            last_known_elr=written(t, "last_known_elr", concerned, nobody),
-            last_known_leader=written(t, "last_known_leader", concerned, known.type.none()),
-        )
+        return cleared(t, partition)
     if not t.on("min_isr_change_empties_elr"):
         return record
     reached, nobody = size(partition.isr) >= min_isr, t.brokers.zero()
@@ -92,6 +86,18 @@ def after_min_isr_change(t: Terms, partition: StructValue, min_isr: Number) -> S
     )
 
 
+def cleared(t: Terms, partition: StructValue) -> StructValue:
+    """The record that empties ELR, last known ELR and last known leader, where any of them is there."""
+    known, elr, nobody = partition.last_known_leader, partition.last_known_elr, t.brokers.zero()
+    concerned = ~partition.elr.is_empty | ~elr.is_empty | known.is_some
+    return t.record.zero().replace(
+        elr=written(t, "elr", concerned, nobody),
+        last_known_elr=written(t, "last_known_elr", concerned, nobody),
+        last_known_leader=written(t, "last_known_leader", concerned, known.type.none()),
+    )
+
+
 __all__ = [
-    "after_min_isr_change", "effective_min_isr", "eligible_leader_replicas", "last_known_elr", "last_known_leader",
+    "after_min_isr_change", "cleared", "effective_min_isr", "eligible_leader_replicas", "last_known_elr",
+    "last_known_leader",
 ]  # fmt: skip

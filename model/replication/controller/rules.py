@@ -116,6 +116,14 @@ RULES = {
         "An ELR from before ELR was turned off stays until the partition's next change, whose election can still "
         "choose from it.",
     ),
+    "level_change_empties_elr": Rule(
+        "966.6",
+        "A change of eligible.leader.replicas.version empties ELR and last known leader. No version does so.",
+    ),
+    "min_isr_by_first_partition": Rule(
+        "Kafka 4.2",
+        "The controller reckons min ISR with the replicas of the topic's first partition, the leader with its own.",
+    ),
     "unassigned_candidate_fails": Rule(
         "Kafka 4.2",
         "A decision that comes upon a live candidate for leader that is no replica of the partition fails, with all "
@@ -196,7 +204,7 @@ _KAFKA_4_2_ELR_OFF = (
     *_BEFORE_KIP_966, "clean_registration", "registration_leaves_isr", "fenced_broker_has_session",
     "registration_may_be_split", "finalized_features_check", "offline_directory_check", "assignment_empties_elr",
     "replication_factor_check", "unassigned_candidate_fails", "cleared_elr_stays_indexed",
-    "leftover_elr_elects",
+    "leftover_elr_elects", "min_isr_by_first_partition",
 )  # fmt: skip
 _KAFKA_4_2_ELR = (
     "unclean_registration", "eligible_leader_replicas", "isr_may_become_empty", "last_known_leader",
