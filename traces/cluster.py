@@ -69,7 +69,8 @@ def _with_brokers(
         log, report, profile, rules, lambda name: True, change, watermarks.setting_changed, progress
     )
     for finding in watermarks.finish(min_isr):
-        report.find(replace(finding, kip=finding.kip or kip(finding.rule)))
+        is_reliable = not report.is_doubted(finding.partition)
+        report.find(replace(finding, kip=finding.kip or kip(finding.rule), reliable=is_reliable))
     report.notes += watermarks.notes
     report.figures |= watermarks.figures
     report.figures["broker logs"] = len(broker_logs)

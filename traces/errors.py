@@ -9,11 +9,18 @@ class TraceError(Exception):
     """A file that is no trace, or one that breaks off or lies about its own form.
 
     ``line`` counts from 1 and is None where no line is to blame; ``field`` is the path of the field in the
-    line (``records[0].data.isr``), or None.
+    line (``records[0].data.isr``), or None. ``byte`` is the position in a binary file, where one is to blame.
     """
 
-    def __init__(self, path: str | PathLike[str], line: int | None, field: str | None, message: str) -> None:
-        self.path, self.line, self.field, self.message = str(path), line, field, message
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        line: int | None,
+        field: str | None,
+        message: str,
+        byte: int | None = None,
+    ) -> None:
+        self.path, self.line, self.field, self.message, self.byte = str(path), line, field, message, byte
         place = self.path if line is None else f"{self.path}:{line}"
         super().__init__(f"{place}: {field}: {message}" if field else f"{place}: {message}")
 

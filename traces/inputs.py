@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from highwater.traces.errors import TraceError
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
+from highwater.traces.kafka.same import same_logs
 from highwater.traces.lines import Source
 from highwater.traces.runs.format import is_run_trace
 
@@ -28,11 +29,20 @@ _METADATA = {
 
 @dataclass(frozen=True)
 class Input:
-    """Something to replay: a file, or the directory of a metadata log; and the brokers' logs that go with it."""
+    """Something to replay: a file, or the directory of a metadata log; and the brokers' logs that go with it.
+
+    ``dumps`` are those of the log itself: they say nothing more, and are left out.
+    """
 
     path: Path
     kind: str
     broker_logs: tuple[Path, ...] = ()
+    dumps: tuple[Path, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of what was left out."""
+        return [f"{dump}: the dump of this log, left out" for dump in self.dumps]
 
 
 @dataclass
@@ -71,8 +81,9 @@ def kind_of(file: Path) -> str | None:
 def inputs(paths: Iterable[Path]) -> Inputs:
     """What the paths hold. A file has to be something that can be replayed; below a directory, others are passed over.
 
-    Files of one metadata log are one input, its directory; a log of a broker goes with the metadata logs that are
-    nearest to it. Raises TraceError where a path does not exist, or holds nothing that can be replayed.
+    Files of one metadata log are one input, its directory, and so are a log and its dump; a log of a broker goes with
+    the metadata logs that are nearest to it. Raises TraceError where a path does not exist, or holds nothing that can
+    be replayed.
     """
     result = Inputs()
     logs: list[Path] = []
@@ -89,7 +100,7 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             logs.append(path) if kind == BROKER_LOG else result.found.append(Input(path, kind))
         if len(result.found) + len(logs) == before:
             raise TraceError(path, None, None, "nothing that can be replayed is in this directory")
-    result.found = list(_with_logs(_distinct(result.found), logs))
+    result.found = list(_with_logs(_without_dumps(_distinct(result.found)), logs))
     return result
 
 
@@ -138,6 +149,15 @@ def _distinct(found: Sequence[Input]) -> list[Input]:
     return list(dict.fromkeys(found))
 
 
+def _without_dumps(found: Sequence[Input]) -> list[Input]:
+    """A dump goes with the log that it is of."""
+    logs = [i.path for i in found if i.kind == METADATA_LOG]
+    same = same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
+    kept = [i for i in found if i.kind != METADATA_DUMP or i.path not in same]
+    of = {path: tuple(dump for dump, log in same.items() if log == path) for path in logs}
+    return [replace(i, dumps=of[i.path]) if i.kind == METADATA_LOG else i for i in kept]
+
+
 def _with_logs(found: Sequence[Input], logs: Sequence[Path]) -> Iterator[Input]:
     """Give each broker's log to the metadata logs that share the longest part of their path with it."""
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
@@ -151,7 +171,7 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path]) -> Iterator[Input]:
             if length == nearest:
                 chosen.setdefault(i, []).append(log)
     for i in found:
-        yield Input(i.path, i.kind, tuple(chosen.get(i, ())))
+        yield replace(i, broker_logs=tuple(chosen.get(i, ())))
 
 
 def _shared(a: Path, b: Path) -> int:

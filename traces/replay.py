@@ -52,7 +52,9 @@ def replay_input(
         return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:
         return replay_run(found.path, rules, profile, progress)
-    return replay_cluster(found.path, found.broker_logs, profile, rules, progress, timelines)
+    report = replay_cluster(found.path, found.broker_logs, profile, rules, progress, timelines)
+    report.notes[:0] = found.notes
+    return report
 
 
 __all__ = ["replay", "replay_input"]

@@ -13,6 +13,11 @@ LIMIT = 100
 """So many unexplained lines, and findings of a property, are reported in full; the rest are counted."""
 LIMIT_CHANGES = 500
 """So many changes of a partition are kept for its timeline."""
+DOUBTS = (
+    "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
+    "missing beginning", "missing records", "unknown operation",
+)  # fmt: skip
+"""The kinds of doubts. docs/replay.md says what each means."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +57,25 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Unexplained:
-    """A line that nothing explains: where it stands, what was before it, and what came near."""
+    """A line that nothing explains: where it stands, what was before it, and what came near.
+
+    ``reliable`` is false behind a doubt (``Report.doubts``): what is not known may explain it.
+    """
 
     position: Mapping[str, int]
     time: int | None
     partition: str | None
     before: Mapping[str, Any]
     candidates: tuple[Candidate, ...]
+    reliable: bool = True
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Unexplained:
         """From JSON."""
         candidates = tuple(Candidate.from_json(c) for c in data["candidates"])
-        return cls(data["position"], data["time"], data["partition"], data["before"], candidates)
+        return cls(
+            data["position"], data["time"], data["partition"], data["before"], candidates, data["reliable"]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -74,6 +85,7 @@ class Unexplained:
             "partition": self.partition,
             "before": dict(self.before),
             "candidates": [c.to_json() for c in self.candidates],
+            "reliable": self.reliable,
         }
 
     def lines(self) -> list[str]:
@@ -98,7 +110,8 @@ class Finding:
     ``rule`` is the number of the rule and ``property`` the name of what should hold; ``kip`` where it is
     promised. ``position`` says where in the input, by the name of the position (``offset``, or ``file`` and
     ``line``); ``time`` is in ms since the epoch. ``at_risk`` says in words what could be lost or was.
-    ``certain`` is false where it holds in some of the model's states that fit, and not in others.
+    ``certain`` is false where it holds in some of the model's states that fit, and not in others. ``reliable`` is
+    false behind a doubt (``Report.doubts``).
     """
 
     rule: str
@@ -110,6 +123,7 @@ class Finding:
     at_risk: str = ""
     kip: str = ""
     certain: bool = True
+    reliable: bool = True
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
@@ -128,6 +142,67 @@ class Finding:
             "at_risk": self.at_risk,
             "kip": self.kip,
             "certain": self.certain,
+            "reliable": self.reliable,
+        }
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something in the input that is not known: what is said of its partitions behind it is not reliable.
+
+    ``kind`` is one of ``DOUBTS``, ``position`` that of the first place. ``partitions`` are those concerned by name,
+    None where it is all of them.
+    """
+
+    kind: str
+    summary: str
+    position: Mapping[str, int]
+    partitions: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Doubt:
+        """From JSON, which has the first partitions only."""
+        named = data["partitions"]
+        partitions = None if named is None else tuple(named)
+        return cls(data["kind"], data["summary"], data["position"], partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "kind": self.kind,
+            "summary": self.summary,
+            "position": dict(self.position),
+            "partitions": None if self.partitions is None else list(self.partitions[:LIMIT]),
+        }
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Where an input could not be read any further; what stands before it was replayed.
+
+    ``position`` has the file, and the byte or the line where that is known. ``offset`` is the first that was not
+    replayed; ``bytes_lost`` of the file (None: not known) and ``segments_lost`` behind it were not read.
+    """
+
+    message: str
+    position: Mapping[str, Any]
+    offset: int
+    bytes_lost: int | None = None
+    segments_lost: int = 0
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Damage:
+        """From JSON."""
+        return cls(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "message": self.message,
+            "position": dict(self.position),
+            "offset": self.offset,
+            "bytes_lost": self.bytes_lost,
+            "segments_lost": self.segments_lost,
         }
 
 
@@ -154,7 +229,9 @@ class Report:
 
     ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a
     partition. ``unexplained_count`` counts all lines that nothing explains, of which ``unexplained`` holds the
-    first; so do ``findings_count``, by the name of the property, and ``findings``. ``notes`` are about the
+    first; so do ``findings_count``, by the name of the property, and ``findings``. Of both, ``unreliable_count`` are
+    behind a doubt. ``doubts`` say what is not known, ``damage`` where the input could not be read any further.
+    ``notes`` are about the
     input itself, such as a torn last batch. ``timelines`` are kept where they were asked for. ``figures`` are
     totals by name, such as milliseconds under min ISR. Of how much of the input was read, ``bytes_total`` is 0 where
     it is not known. ``interrupted`` is set where the replay was stopped
@@ -174,6 +251,9 @@ class Report:
     unexplained_count: int = 0
     findings: list[Finding] = field(default_factory=list)
     findings_count: dict[str, int] = field(default_factory=dict)
+    unreliable_count: int = 0
+    doubts: list[Doubt] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
     timelines: dict[str, Timeline] = field(default_factory=dict)
@@ -184,12 +264,23 @@ class Report:
 
     @property
     def explained(self) -> bool:
-        """Whether the model explains all that was read."""
-        return not self.unexplained_count and not self.findings_count
+        """Whether the model explains all of the input: nothing is left over, unknown or damaged."""
+        told = self.unexplained_count or self.findings_count
+        return not told and not self.doubts and not self.damage
+
+    @property
+    def is_violated(self) -> bool:
+        """Whether something is not explained, or was found, that is reliable."""
+        return self.unexplained_count + sum(self.findings_count.values()) > self.unreliable_count
+
+    def is_doubted(self, partition: str | None) -> bool:
+        """Whether there is a doubt about a partition, wherever it begins."""
+        return any(d.partitions is None or partition in d.partitions for d in self.doubts)
 
     def add(self, line: Unexplained) -> None:
         """Count a line that nothing explains, and keep it up to the limit."""
         self.unexplained_count += 1
+        self.unreliable_count += not line.reliable
         if len(self.unexplained) < LIMIT:
             self.unexplained.append(line)
 
@@ -197,6 +288,7 @@ class Report:
         """Count a finding, and keep it up to the limit for its property."""
         count = self.findings_count.get(finding.property, 0)
         self.findings_count[finding.property] = count + 1
+        self.unreliable_count += not finding.reliable
         if count < LIMIT:
             self.findings.append(finding)
 
@@ -205,10 +297,12 @@ class Report:
         """From JSON, which has no timelines and does not say how much of the input was read."""
         found = cls(data["input"], data["kind"], data["profile"], tuple(data["rules"]))
         for name in ("operations", "records", "partitions", "changes", "skipped", "unexplained_count",
-                     "findings_count", "notes", "figures", "interrupted", "seconds"):  # fmt: skip
+                     "findings_count", "unreliable_count", "notes", "figures", "interrupted", "seconds"):  # fmt: skip
             setattr(found, name, data[name])
         found.unexplained = [Unexplained.from_json(u) for u in data["unexplained"]]
         found.findings = [Finding.from_json(f) for f in data["findings"]]
+        found.doubts = [Doubt.from_json(d) for d in data["doubts"]]
+        found.damage = [Damage.from_json(d) for d in data["damage"]]
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -227,6 +321,9 @@ class Report:
             "unexplained_count": self.unexplained_count,
             "findings": [f.to_json() for f in self.findings],
             "findings_count": dict(self.findings_count),
+            "unreliable_count": self.unreliable_count,
+            "doubts": [d.to_json() for d in self.doubts],
+            "damage": [d.to_json() for d in self.damage],
             "notes": list(self.notes),
             "figures": dict(self.figures),
             "interrupted": self.interrupted,
@@ -234,4 +331,6 @@ class Report:
         }
 
 
-__all__ = ["LIMIT", "LIMIT_CHANGES", "Candidate", "Finding", "Report", "Timeline", "Unexplained"]
+__all__ = [
+    "DOUBTS", "LIMIT", "LIMIT_CHANGES", "Candidate", "Damage", "Doubt", "Finding", "Report", "Timeline", "Unexplained",
+]  # fmt: skip

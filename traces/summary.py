@@ -14,12 +14,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.errors import printable
-from highwater.traces.report import LIMIT, Candidate, Finding, Report, Unexplained
+from highwater.traces.report import LIMIT, Candidate, Damage, Doubt, Finding, Report, Unexplained
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _RULES, _STATES, _CANDIDATES, _CHECKS, _DIFFERENCES, _SKIPPED, _NOTES, _FIGURES = 6, 4, 2, 2, 3, 6, 2, 8
+_DOUBTS, _PARTITIONS = 4, 3
 """So many of each are said; of the rest it is said how many there are."""
 _WIDTH, _STATE_WIDTH = 160, 600
 """A value, and a whole state, are cut after so many characters."""
@@ -34,7 +35,7 @@ _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
 @dataclass(frozen=True)
 class Group:
-    """All findings of one property: how many there are, the first of them, and whether any is certain."""
+    """All findings of one property: how many there are, the first of them, and whether any is certain, or reliable."""
 
     rule: str
     property: str
@@ -42,6 +43,7 @@ class Group:
     kip: str
     first: Finding
     certain: bool
+    reliable: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,17 +87,28 @@ def _is_duration(name: str) -> bool:
 
 
 def verdict(report: Report) -> str:
-    """The answer in a few words: explained or not, and how many findings."""
+    """The answer in a few words: explained or not, how many findings, and whether that is sure."""
     begun = "interrupted: " if report.interrupted else ""
+    begun += "damaged: " if report.damage else ""
+    begun += "not sure: " if report.doubts else ""
     found = sum(report.findings_count.values())
     certain = any(f.certain for f in report.findings)
     properties = _count(len(report.findings_count), "property", "properties")
     findings = f"{_count(found, 'finding' if certain else 'possible finding')} of {properties}"
     if report.unexplained_count:
         wrong = _count(report.unexplained_count, "line" if report.operations else "record")
-        return f"{begun}{wrong} not explained" + (f", {findings}" if found else "")
-    so_far = " so far" if report.interrupted else ""
-    return f"{begun}explained{so_far}" + (f", but {findings}" if found else "")
+        return f"{begun}{wrong} not explained" + (f", {findings}" if found else "") + _unreliable(report)
+    so_far = " so far" if report.interrupted or report.damage else ""
+    so_far = " as far as it is known" if report.doubts else so_far
+    return f"{begun}explained{so_far}" + (f", but {findings}" if found else "") + _unreliable(report)
+
+
+def _unreliable(report: Report) -> str:
+    """How many of the lines that were told are not reliable."""
+    told, unreliable = report.unexplained_count + sum(report.findings_count.values()), report.unreliable_count
+    if not unreliable:
+        return ""
+    return "; none of it is reliable" if unreliable == told else f"; {unreliable:,} of these are not reliable"
 
 
 def groups(report: Report) -> list[Group]:
@@ -111,6 +124,7 @@ def groups(report: Report) -> list[Group]:
             next((f.kip for f in found if f.kip), ""),
             next((f for f in found if f.certain), found[0]),
             any(f.certain for f in found),
+            any(f.reliable for f in found),
         )
         for name, found in by_property.items()
     ]
@@ -169,6 +183,9 @@ def rich_summary(report: Report) -> RenderableType:
 def _head(report: Report) -> Iterator[_Line]:
     """What was read, with which rules, and what was left out."""
     yield _Line(f"{printable(report.input)}: {verdict(report)}", kind="verdict")
+    yield from (_Line(f"DAMAGED: {printable(text, 400)}", 2, "bad") for text in map(_damage, report.damage))
+    for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more things that are not known"):
+        yield _Line(f"NOT SURE: {text}", 2, "bad")
     counted = ((report.operations, "operation"), (report.records, "record"), (report.partitions, "partition"))
     counts = [_count(number, one) for number, one in (*counted, (report.changes, "change")) if number]
     read = report.records or report.operations
@@ -188,6 +205,29 @@ def _head(report: Report) -> Iterator[_Line]:
         most = sorted(report.skipped.items(), key=lambda item: (-item[1], item[0]))
         said = [f"{printable(name, 60)} {count:,}" for name, count in most]
         yield _Line(f"not modelled, skipped: {', '.join(_few(said, _SKIPPED, 'more types'))}", 2, "quiet")
+
+
+def _damage(damage: Damage) -> str:
+    """What cannot be read, and what is lost with it."""
+    lost = [] if damage.bytes_lost is None else [_count(damage.bytes_lost, "byte") + " of the file"]
+    lost += [_count(damage.segments_lost, "segment") + " behind it"] if damage.segments_lost else []
+    said = f" ({' and '.join(lost)})" if lost else ""
+    if damage.position.keys() == {"file"} and not said:
+        return damage.message
+    return f"{damage.message}; not replayed: everything from offset {damage.offset} on{said}"
+
+
+def _doubt(doubt: Doubt) -> str:
+    """What is not known, from where on, and about which partitions."""
+    said = printable(doubt.summary, 300)
+    if doubt.partitions is not None:
+        if not doubt.partitions:
+            return said
+        names = [printable(name, 80) for name in doubt.partitions]
+        whom = ", ".join(_few(names, _PARTITIONS, "more partitions"))
+    else:
+        whom = "any partition"
+    return f"{said}. What is said of {whom} from {_position(doubt.position)} on is not reliable"
 
 
 def _unexplained(report: Report) -> Iterator[_Line]:
@@ -252,11 +292,17 @@ def _row(group: Group) -> tuple[str, ...]:
     ]
     return (
         printable(group.rule, 20),
-        printable(group.property, 60) + ("" if group.certain else " (possible)"),
+        printable(group.property, 60) + _restrictions(group),
         f"{group.count:,}",
         printable(group.kip, 40),
         ", ".join([*place, utc(first.time)]),
     )
+
+
+def _restrictions(group: Group) -> str:
+    said = [] if group.certain else ["possible"]
+    said += [] if group.reliable else ["not reliable"]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _about(group: Group) -> Iterator[str]:

@@ -17,7 +17,7 @@ from highwater.checker.output import JsonOutput, refuse_unwritable
 from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides
 from highwater.checker.search import EngineError
-from highwater.checker.status import Status
+from highwater.checker.status import Status, worst
 from highwater.model.language.errors import LanguageError
 from highwater.traces.errors import TraceError, printable
 from highwater.traces.inputs import Input, inputs
@@ -67,8 +67,9 @@ def replay(
     with recorded operations of a controller, a run of a model, or a directory with any of these below it. Logs of
     brokers with kafka.cluster.Partition at DEBUG, given or below a directory, are read with the metadata log.
 
-    Exit status: 0 all is explained and nothing was found; 1 something was; 2 the request or an input is bad; 130
-    interrupted.
+    Exit status: 0 all is explained and nothing was found; 1 something was; 2 the request or an input is bad, also
+    where damage is met in the middle of a log; 3 nothing that is reliable was found, but something in the input is not
+    known; 130 interrupted.
     """
     output, switched = JsonOutput(json_file), Overrides.parse(rules=rules).rules
     if page is not None:
@@ -153,10 +154,23 @@ def _end(reports: list[Report], output: JsonOutput, page: Path | None, interrupt
             write_page(reports, page)
         except OSError as wrong:
             raise InputError(f"--html {page}: {wrong.strerror or wrong}") from None
+    for damage in (found for report in reports for found in report.damage):
+        click.echo(
+            printable(f"highwater: {damage.message}; replayed up to offset {damage.offset}", 1000), err=True
+        )
     output.say(("interrupted: " if interrupted else "") + _in_all(reports))
     if interrupted:
         return Status.INTERRUPTED
-    return Status.AS_PROMISED if all(r.explained for r in reports) else Status.VIOLATED
+    return worst(_status(r) for r in reports)
+
+
+def _status(report: Report) -> Status:
+    """What counts is what is sure; a log that is explained in part only is not as promised."""
+    if report.damage:
+        return Status.BAD_REQUEST
+    if report.is_violated:
+        return Status.VIOLATED
+    return Status.INCONCLUSIVE if report.doubts else Status.AS_PROMISED
 
 
 def _in_all(reports: list[Report]) -> str:
@@ -165,7 +179,12 @@ def _in_all(reports: list[Report]) -> str:
     records, seconds = sum(r.records or r.operations for r in reports), sum(r.seconds for r in reports)
     rate = f", {records / seconds:,.0f} records a second" if seconds else ""
     inputs = f"{len(reports)} input{'s' * (len(reports) != 1)}"
-    return f"{inputs}, {records:,} records, {wrong} not explained, {found} findings{rate}"
+    said = f"{inputs}, {records:,} records, {wrong} not explained, {found} findings"
+    if doubted := sum(bool(r.doubts) for r in reports):
+        said += f", not sure of {doubted}"
+    if damaged := sum(bool(r.damage) for r in reports):
+        said += f", {damaged} damaged"
+    return said + rate
 
 
 def _progress() -> Callable[[Report], None] | None:

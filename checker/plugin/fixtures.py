@@ -80,11 +80,11 @@ def _broken(outcome: Outcome, violated: frozenset[str] | None) -> Sequence[str]:
 
 @pytest.fixture
 def replay() -> Replay:
-    """Replay a path: the test fails unless the protocol explains all of it, and nothing is found.
+    """Replay a path: the test fails unless the protocol explains all of it, nothing is found, and all of it is known.
 
     Called with the path, and as ``highwater.traces.replay.replay`` with ``profile``, ``rules`` and ``broker_logs``;
-    ``allow`` are names of properties whose findings are expected. Returns the Report. What cannot be read is an
-    error of the test, as in any other call.
+    ``allow`` are names of properties whose findings are expected, and kinds of doubts (docs/replay.md). Returns the
+    Report. What cannot be read is an error of the test, as in any other call.
     """
 
     def call(
@@ -97,7 +97,8 @@ def replay() -> Replay:
     ) -> Report:
         __tracebackhide__ = True
         report = replay_path(path, profile, rules, broker_logs=broker_logs)
-        if report.unexplained_count or set(report.findings_count) - set(allow):
+        found = {*report.findings_count, *(doubt.kind for doubt in report.doubts)}
+        if report.unexplained_count or report.damage or found - set(allow):
             pytest.fail("\n".join(summary(report)), pytrace=False)
         return report
 

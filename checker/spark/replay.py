@@ -76,12 +76,9 @@ class SparkReplay:
         for number, one in enumerate(found):
             if one in logs:
                 below = out if out is None or len(found) == 1 else str(Path(out) / f"{number:05}")
-                yield self._divided(logs[one], below)
+                yield self._divided(one, logs[one], below)
                 continue
-            said = reports[one]
-            if "error" in said:
-                raise InputError(said["error"])
-            yield Report.from_json(said["report"])
+            yield _report(reports[one])
 
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
         """The log of an input that is divided; None where it is replayed by one task."""
@@ -110,14 +107,17 @@ class SparkReplay:
         said = {row.number: json.loads(row.report) for row in rows}
         return [said[number] for number in range(len(found))]
 
-    def _divided(self, log: MetadataLog, out: str | None) -> Report:
+    def _divided(self, one: Input, log: MetadataLog, out: str | None) -> Report:
         started = time.perf_counter()
         try:
             report, own = replay_shares(
                 log, ranges(log, self._range_bytes), lambda parts, ends: self._run(log, parts, ends, out)
             )
         except Unreadable as wrong:
-            raise InputError(str(wrong)) from None
+            if out is not None:
+                raise InputError(str(wrong)) from None
+            # Up to where it can be read, by one task: shares know nothing of each other's damage.
+            return _report(self._many([one])[0])
         finally:
             # Of attempts that were lost or interrupted.
             for file in Path(out).glob("*/.part-*") if out is not None else ():
@@ -129,6 +129,7 @@ class SparkReplay:
             for line in own:
                 tables.told(line)
             tables.close()
+        report.notes[:0] = one.notes
         report.seconds = time.perf_counter() - started
         return report
 
@@ -185,6 +186,13 @@ class SparkReplay:
                     done += found.numCompletedTasks
                     total += found.numTasks
         return f"{done} of {total} tasks"
+
+
+def _report(said: dict[str, Any]) -> Report:
+    """A report that a task gave. Raises InputError."""
+    if "error" in said:
+        raise InputError(said["error"])
+    return Report.from_json(said["report"])
 
 
 __all__ = ["LARGE", "Interrupted", "SparkReplay", "Work"]

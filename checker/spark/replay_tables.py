@@ -47,6 +47,7 @@ SCHEMAS = {
             ("property", pa.string()),
             ("kip", pa.string()),
             ("certain", pa.bool_()),
+            ("reliable", pa.bool_()),
             ("summary", pa.string()),
             ("at_risk", pa.string()),
         ]
@@ -58,6 +59,7 @@ SCHEMAS = {
             ("partition", pa.string()),
             ("nearest", pa.string()),
             ("refused_by", pa.list_(pa.string())),
+            ("reliable", pa.bool_()),
             ("before", pa.string()),
             ("candidates", pa.string()),
         ]
@@ -96,6 +98,7 @@ class Tables:
     def told(self, line: Unexplained | Finding) -> None:
         """What was found, or is not explained."""
         row = {"offset": line.position["offset"], "time": line.time, "partition": line.partition}
+        row["reliable"] = line.reliable
         if isinstance(line, Finding):
             for name in ("rule", "property", "kip", "certain", "summary", "at_risk"):
                 row[name] = getattr(line, name)

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from highwater.traces.errors import TraceError
-from highwater.traces.inputs import BROKER_LOG, METADATA_LOG, OPERATIONS, RUN, Input, inputs, kind_of
+from highwater.traces.inputs import (
+    BROKER_LOG,
+    METADATA_DUMP,
+    METADATA_LOG,
+    OPERATIONS,
+    RUN,
+    Input,
+    inputs,
+    kind_of,
+)
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.values import encode, encode_control
 from highwater.traces.replay import replay
+from tests.traces.kafka.made import dump_of
 from tests.traces.recorded import made, write
 
 LOG_LINE = "[2026-11-20 11:53:45,758] INFO [Partition t1-0 broker=0] Log loaded (kafka.cluster.Partition)\n"
@@ -73,6 +84,32 @@ def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
 def test_the_same_input_twice_is_one(tmp_path: Path) -> None:
     recording = write(tmp_path / "operations.ndjson", made().lines)
     assert len(inputs([recording, recording, tmp_path]).found) == 1
+
+
+def test_a_log_and_its_dump_are_one_input(tmp_path: Path) -> None:
+    log = segment(tmp_path / "__cluster_metadata-0")
+    dump = text(tmp_path / "dump.txt", dump_of(log.read_bytes()))
+    zipped = tmp_path / "dump.txt.gz"
+    zipped.write_bytes(gzip.compress(dump.read_bytes()))
+    expected = [Input(log.parent, METADATA_LOG, (), (tmp_path,))]
+    assert inputs([tmp_path]).found == expected
+    assert inputs([log.parent, dump]).found == [replace(expected[0], dumps=(dump,))]
+    assert inputs([dump, log]).found == [Input(log, METADATA_LOG, (), (dump,))]
+    assert inputs([dump, zipped]).found == [Input(dump, METADATA_DUMP), Input(zipped, METADATA_DUMP)]
+    assert replay(tmp_path).notes == [f"{tmp_path}: the dump of this log, left out"]
+    assert inputs([dump]).found == [Input(dump, METADATA_DUMP)], "alone it is replayed"
+
+
+def test_a_dump_of_another_log_or_of_more_is_an_input_of_its_own(tmp_path: Path) -> None:
+    log = segment(tmp_path / "__cluster_metadata-0")
+    more = encode_batch(2, 1, 2000, [encode("NO_OP_RECORD", 0, {})])
+    longer = text(tmp_path / "longer.txt", dump_of(log.read_bytes() + more))
+    assert [i.path for i in inputs([log, longer]).found] == [log, longer]
+    other = text(tmp_path / "other.txt", dump_of(log.read_bytes()).replace("crc: ", "crc: 1"))
+    assert [i.path for i in inputs([log, other]).found] == [log, other]
+    log.write_bytes(log.read_bytes() + more)
+    shorter = text(tmp_path / "shorter.txt", dump_of(log.read_bytes()[: -len(more)]))
+    assert [i.path for i in inputs([log, longer, shorter]).found] == [log], "what the log has already"
 
 
 @pytest.mark.parametrize("content", ["", "hello\n", "{}\n", "\x00" * 100])

@@ -90,7 +90,7 @@ def test_json_has_the_promised_form(tmp_path: Path) -> None:
         "input", "kind", "profile", "records", "partitions", "changes", "skipped", "unexplained", "findings", "seconds",
     }  # fmt: skip
     (line,) = shown["unexplained"]
-    assert set(line) == {"position", "time", "partition", "before", "candidates"}
+    assert set(line) == {"position", "time", "partition", "before", "candidates", "reliable"}
     assert set(line["candidates"][0]) >= {"action", "parameters", "refused_by", "differences"}
     assert shown["profile"] == "kafka_trunk_2024_10"
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from highwater.checker.cli import cli
 from highwater.traces.replay import replay
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 
 pytestmark = needs_clusters
 
@@ -52,6 +53,45 @@ def test_one_command_over_all_of_them(tmp_path: Path) -> None:
     )
     assert run.exit_code == 1
     reports = json.loads(result.read_text())
-    assert len(reports) == 2 * len(SCENARIOS), "the log and its dumps, of each"
+    assert len(reports) == len(SCENARIOS), "a log and its dumps are one input"
+    assert all("the dump of this log, left out" in r["notes"][0] for r in reports)
     assert all(r["unexplained_count"] == 0 and r["figures"]["broker logs"] for r in reports)
+    assert not any(r["doubts"] or r["damage"] or r["unreliable_count"] for r in reports)
     assert page.stat().st_size > 100_000
+
+
+@needs_clusters_4_2
+def test_clusters_of_a_version_that_no_profile_is_of(tmp_path: Path) -> None:
+    """Nothing is said to be sure: neither that a record is not explained, nor that nothing was lost."""
+    result = tmp_path / "result.json"
+    run = CliRunner().invoke(cli, ["replay", str(CLUSTERS_4_2), "--json", str(result), "--quiet"])
+    assert run.exit_code == 3
+    reports = json.loads(result.read_text())
+    assert f", not sure of {len(reports)}" in run.output
+    assert {r["input"].removesuffix("/__cluster_metadata-0").rsplit("/", 1)[1] for r in reports} >= {
+        *NAMES_4_2
+    }
+    for report in reports:
+        assert report["kind"] == "metadata log", "a log and its dumps are one input"
+        first = report["doubts"][0]
+        assert (first["kind"], first["position"], first["partitions"]) == (
+            "newer version",
+            {"offset": 2},
+            None,
+        )
+        assert {d["kind"] for d in report["doubts"]} <= {"newer version", "no rule"}
+        assert not any(line["reliable"] for line in (*report["unexplained"], *report["findings"]))
+        assert report["damage"] == []
+        elr_off = "-noelr" in report["input"]
+        assert report["profile"] == ("kafka_trunk_2024_10_elr_off" if elr_off else "kafka_trunk_2024_10")
+
+
+@needs_clusters_4_2
+@pytest.mark.parametrize("name", NAMES_4_2)
+def test_dumps_of_4_2_say_the_same(name: str) -> None:
+    left_out = ("input", "kind", "seconds", "notes", "figures")
+    binary, dump = (
+        {k: v for k, v in replay(CLUSTERS_4_2 / name / path).to_json().items() if k not in left_out}
+        for path in (f"__cluster_metadata-0/{0:020}.log", f"dump-{0:020}.log.txt.gz")
+    )
+    assert binary == dump

@@ -292,7 +292,7 @@ class _Segment:
         )
 
     def _error(self, position: int, message: str) -> TraceError:
-        return TraceError(self.path, None, None, f"byte {position}: {message}")
+        return TraceError(self.path, None, None, f"byte {position}: {message}", position)
 
     def _more(self, at: int, size: int) -> int:
         """Read on until ``size`` bytes from ``at`` are there, if the file has them; the new place of ``at``."""

@@ -33,7 +33,8 @@ _RECORD = re.compile(
     r"valueSize: (-?\d{1,10})(?: sequence: -?\d{1,10})?(?: headerKeys: \[[^\]]*\])? ?)?(.*)",
     re.DOTALL,
 )
-_CONTROL = re.compile(r"(\w+) (\{.*\})$")
+_CONTROL = re.compile(r"(\w+):? (\{.*\})$")
+"""With a colon where a leader change is shown with its fields, as newer versions do."""
 _CONTROL_TYPE = re.compile(r"controlType: \w+\((\d{1,4})\)$")
 _TRANSACTION_ENDS = ("ABORT", "COMMIT")
 _TRANSACTION_END = re.compile(r"endTxnMarker: (ABORT|COMMIT) coordinatorEpoch: -?\d{1,10}$")
@@ -269,7 +270,7 @@ class _Dump:
         try:
             return encode(kind, version, data)
         except UnknownRecord as unknown:
-            return encode_unknown(unknown.key, version, printable(kind))
+            return encode_unknown(unknown.key, version, printable(kind), data)
         except FieldError:
             pass
         try:

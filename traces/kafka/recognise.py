@@ -23,7 +23,8 @@ _BATCH_LINE = re.compile(
     rb"^baseOffset: (\d{1,19}) lastOffset: \d{1,19} count: [^\n]{1,1000}\n", re.MULTILINE
 )
 _RECORD_LINE = re.compile(
-    rb'\| [^\n{]{0,1000}?(SnapshotHeader|controlType: LEADER_CHANGE|payload: \{"type":"[A-Z_]{1,60}_RECORD")'
+    rb"\| [^\n{]{0,1000}?(SnapshotHeader|LeaderChange|controlType: LEADER_CHANGE|"
+    rb'payload: \{"type":"[A-Z_]{1,60}_RECORD")'
 )
 _FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x00-\x7f]\x00(.*)", re.DOTALL)
 

@@ -26,6 +26,7 @@ class Field:
     """A field: in every version from ``since`` on. ``tag`` is None where the field is always written.
 
     ``nullable`` fields may be null. ``default`` says something of tagged fields only: that value is not written.
+    ``defined`` are the values that mean something, where not every value of the type does.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Field:
     tag: int | None = None
     default: Any = None
     nullable: bool = False
+    defined: range | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,9 @@ MEMBER = (F("id", "int32"), F("epoch", "int64"))
 SECURE = F("securityProtocol", "int16")
 
 
+_INT16, _INT32 = 1 << 15, 1 << 31
+
+
 def _change(name: str, tag: int, since: int = 0, of: Array = BROKERS) -> Field:
     """A tagged list that is null unless it changed."""
     return F(name, of, since, tag, None, nullable=True)
@@ -74,7 +79,7 @@ METADATA = (
         0,
         3,
         (
-            F("brokerId", "int32"),
+            F("brokerId", "int32", defined=range(_INT32)),
             F("isMigratingZkBroker", "bool", since=2),
             F("incarnationId", "uuid"),
             F("brokerEpoch", "int64"),
@@ -99,8 +104,8 @@ METADATA = (
             F("isr", BROKERS),
             F("removingReplicas", BROKERS),
             F("addingReplicas", BROKERS),
-            F("leader", "int32"),
-            F("leaderRecoveryState", "int8", tag=0, default=0),
+            F("leader", "int32", defined=range(-1, _INT32)),
+            F("leaderRecoveryState", "int8", tag=0, default=0, defined=range(2)),
             F("leaderEpoch", "int32"),
             F("partitionEpoch", "int32"),
             F("directories", DIRECTORIES, since=1),
@@ -127,11 +132,11 @@ METADATA = (
             F("partitionId", "int32"),
             F("topicId", "uuid"),
             _change("isr", 0),
-            F("leader", "int32", tag=1, default=-2),
+            F("leader", "int32", tag=1, default=-2, defined=range(-2, _INT32)),
             _change("replicas", 2),
             _change("removingReplicas", 3),
             _change("addingReplicas", 4),
-            F("leaderRecoveryState", "int8", tag=5, default=-1),
+            F("leaderRecoveryState", "int8", tag=5, default=-1, defined=range(-1, 2)),
             _change("directories", 8, since=1, of=DIRECTORIES),
             _change("eligibleLeaderReplicas", 6, since=2),
             _change("lastKnownElr", 7, since=2),
@@ -167,7 +172,12 @@ METADATA = (
             F("iterations", "int32"),
         ),
     ),
-    Schema("FEATURE_LEVEL_RECORD", 12, 0, (F("name", "string"), F("featureLevel", "int16"))),
+    Schema(
+        "FEATURE_LEVEL_RECORD",
+        12,
+        0,
+        (F("name", "string"), F("featureLevel", "int16", defined=range(_INT16))),
+    ),
     Schema(
         "CLIENT_QUOTA_RECORD",
         14,
@@ -192,8 +202,8 @@ METADATA = (
         (
             F("brokerId", "int32"),
             F("brokerEpoch", "int64"),
-            F("fenced", "int8", tag=0, default=0),
-            F("inControlledShutdown", "int8", since=1, tag=1, default=0),
+            F("fenced", "int8", tag=0, default=0, defined=range(-1, 2)),
+            F("inControlledShutdown", "int8", since=1, tag=1, default=0, defined=range(2)),
             F("logDirs", DIRECTORIES, since=2, tag=2, default=[]),
         ),
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kio.serial.readers import read_unsigned_varint
@@ -17,7 +19,7 @@ from highwater.traces.kafka.codec import (
     struct_reader,
     struct_writer,
 )
-from highwater.traces.kafka.schemas import CONTROL, METADATA, Schema
+from highwater.traces.kafka.schemas import CONTROL, METADATA, Field, Schema
 
 FRAME = 1
 """The version of the frame around each record; Kafka knows no other."""
@@ -135,6 +137,26 @@ def _read(known: tuple[str, int, StructReader], value: bytes, at: int) -> Metada
 _new = tuple.__new__
 
 
+_DEFINED = {
+    s.name: tuple((f.name, f.defined) for f in s.fields if f.defined is not None)
+    for s in METADATA
+    if any(f.defined is not None for f in s.fields)
+}
+LATEST: dict[str, int] = {schema.name: schema.latest for schema in METADATA}
+"""The newest version of each metadata record that can be read."""
+
+
+def undefined(type: str, data: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
+    """Fields with values that mean nothing: what is defined, in words, and the value."""
+    found = {}
+    for name, defined in _DEFINED.get(type, ()):
+        value = data.get(name)
+        if value is not None and value not in defined:
+            low, high = defined[0], defined[-1]
+            found[name] = (f"{low} to {high}" if high - low < 100 else f"at least {low}", value)
+    return found
+
+
 def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = False) -> bytes:
     """The bytes of a record. ``lenient`` leaves out fields that the version does not have.
 
@@ -153,12 +175,24 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
     return bytes(out)
 
 
-def encode_unknown(key: int | None, version: int, name: str) -> bytes:
-    """A value for a record that cannot be encoded: ``decode`` raises UnknownRecord with the same facts."""
+def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, Any] | None = None) -> bytes:
+    """A value for a record that cannot be encoded: ``decode`` raises UnknownRecord with the same facts.
+
+    Where ``data`` names a partition, the value begins as those of the record's known versions do.
+    """
     out = bytearray((FRAME,))
     put_varint(out, NAMED if key is None else key)
     put_varint(out, version)
-    return bytes(out) + (name.encode("utf-8", "replace") if key is None else b"")
+    if key is None:
+        return bytes(out) + name.encode("utf-8", "replace")
+    partition = bytearray()
+    with contextlib.suppress(FieldError):
+        _PARTITION(partition, dict(data or {}), True)
+        out += partition
+    return bytes(out)
+
+
+_PARTITION = struct_writer((Field("partitionId", "int32"), Field("topicId", "uuid")), 0)
 
 
 def control_type(key: bytes | None) -> int:
@@ -201,6 +235,7 @@ __all__ = [
     "CONTROL_KEYS",
     "CONTROL_TYPES",
     "KEYS",
+    "LATEST",
     "TYPES",
     "DamagedRecord",
     "FieldError",
@@ -215,4 +250,5 @@ __all__ = [
     "encode_control",
     "encode_unknown",
     "is_known",
+    "undefined",
 ]

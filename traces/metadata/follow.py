@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.errors import TraceError
+from highwater.traces.errors import TraceError, printable
 from highwater.traces.kafka.batches import RecordBatch
-from highwater.traces.kafka.values import KEYS, TYPES, DamagedRecord, UnknownRecord, api_key, decode
+from highwater.traces.kafka.codec import uuid_text
+from highwater.traces.kafka.values import (
+    KEYS,
+    LATEST,
+    TYPES,
+    DamagedRecord,
+    UnknownRecord,
+    api_key,
+    decode,
+    undefined,
+)
 from highwater.traces.metadata import registrations, topics
 from highwater.traces.metadata.across import CHANGED, Across, Elsewhere
 from highwater.traces.metadata.agreement import Agreement
 from highwater.traces.metadata.beliefs import Belief, Beliefs, Flags
+from highwater.traces.metadata.doubts import Doubts
 from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.profiles import rule_sets
@@ -23,7 +34,7 @@ from highwater.traces.metadata.slots import CannotFollow
 from highwater.traces.metadata.steps import BrokerEvent, Change, Item, Step
 from highwater.traces.metadata.telling import OnChange, Telling
 from highwater.traces.metadata.together import CHANGE, Record, Together
-from highwater.traces.report import Candidate, Report, Unexplained
+from highwater.traces.report import Candidate, Finding, Report, Unexplained
 from highwater.traces.rules import RuleSet
 
 _HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | topics.HANDLERS).items()}
@@ -73,6 +84,11 @@ class Follower:
         self._situations = self._with_rules(self.agreement.sets)
         self.path = Path()
         self.is_loading = False
+        self.lacks_beginning = False
+        """Whether the log goes on from a state that is not in it."""
+        self.doubts = Doubts()
+        self.is_newer = False
+        """Whether it was said that no profile is of the log's version."""
         self.together = Together(self.telling.skipped, self.damaged)
         self.last_time = 0
         self._events: dict[tuple[str, int, Flags], BrokerEvent] = {}
@@ -144,7 +160,25 @@ class Follower:
         for found in self.agreement.settle(self.agreement.drain()):
             self.telling.disagreement(found)
         for _, line in self.telling.drain():
-            self.report.add(line) if isinstance(line, Unexplained) else self.report.find(line)
+            marked = self.marked(line)
+            self.report.add(marked) if isinstance(marked, Unexplained) else self.report.find(marked)
+
+    def marked(self, line: Unexplained | Finding) -> Unexplained | Finding:
+        """A line with the mark of a doubt, where it stands behind one."""
+        is_reliable = self.doubts.is_reliable(line.position["offset"], line.partition)
+        return line if is_reliable else replace(line, reliable=False)
+
+    def doubt(
+        self,
+        kind: str,
+        summary: str,
+        offset: int,
+        partitions: Iterable[str] | None = None,
+        since: int | None = None,
+    ) -> None:
+        """Something is not known: ``highwater.traces.metadata.doubts`` says how it counts."""
+        # The offsets of a snapshot are its own; what it leaves open is so from the beginning.
+        self.doubts.add(kind, summary, offset, partitions, 0 if self.is_loading else since)
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -158,8 +192,19 @@ class Follower:
     def gap(self, path: Path, expected: int, found: int) -> None:
         """Offsets that are missing, or that are there twice."""
         self.path = path
+        if not expected:
+            self.lacks_beginning = True
+            summary = f"begins at offset {found} without a snapshot: copy the *.checkpoint too"
+            self.doubt("missing beginning", summary, found)
+            return
         self.telling.wrong(found, None, None, "append the next record", {"offset": (expected, found)}, True)
         self.tell()
+        there = (
+            f"offsets {expected} to {found - 1} are missing"
+            if found > expected
+            else "offsets are there twice"
+        )
+        self.doubt("missing records", there, found)
 
     def finish(self) -> None:
         """Nothing follows any more: close what is open, and name the profile."""
@@ -169,6 +214,9 @@ class Follower:
         self.close(self.last_time)
         found = self.agreement.chosen()
         self.report.profile, self.report.rules = found.profile, tuple(sorted(found.rules))
+        self.report.doubts = self.doubts.told()
+        for what, number in self.telling.skipped_of_partitions.items():
+            self.telling.skipped(what, number)
 
     def close(self, time: int) -> None:
         """The last that is seen of all partitions, and how large the tables have become."""
@@ -204,14 +252,56 @@ class Follower:
             key, version = api_key(value)
             known = decode(value) if key in _HANDLERS else None
         except UnknownRecord as unknown:
-            self.telling.skipped(f"{unknown.type or 'type'} version {unknown.version}")
+            self._unreadable(pending, offset, value, unknown)
             return
         except DamagedRecord as wrong:
             raise self.damaged(offset, str(wrong)) from None
         if known is None:
-            self.telling.skipped(TYPES.get(key, f"type {key} version {version}"))
+            if key not in TYPES:
+                self._unreadable(pending, offset, value, UnknownRecord(key, version))
+                return
+            self.telling.skipped(TYPES[key])
             return
-        _HANDLERS[key](self, pending, Found(offset, time, *known, value[_NAMED_BY]))
+        found = Found(offset, time, *known, value[_NAMED_BY])
+        if wrong_values := undefined(*known[::2]):
+            self._undefined(pending, found, wrong_values)
+            return
+        _HANDLERS[key](self, pending, found)
+
+    def _unreadable(self, pending: Pending, offset: int, value: bytes, unknown: UnknownRecord) -> None:
+        """A record that is not known, or that is and cannot be read: nobody knows what it would have changed."""
+        pending.flush()
+        if unknown.type is None or unknown.type not in LATEST:
+            what = f"type {unknown.key}" if unknown.key is not None else printable(unknown.type or "", 100)
+            self.telling.skipped(f"{what} version {unknown.version}")
+            self.doubt(
+                "unknown record", f"a record that is not known: {what}, version {unknown.version}", offset
+            )
+            return
+        self.telling.skipped(f"{unknown.type} version {unknown.version}")
+        partitions: tuple[str, ...] | None = None
+        if unknown.type == "PARTITION_RECORD" and (name := self._named_by(value[_NAMED_BY])):
+            self.image.unfollowed[value[_NAMED_BY]] = name
+            partitions = (name,)
+        self.doubt("unreadable version", _cannot_be_read(unknown), offset, partitions)
+
+    def _named_by(self, key: bytes) -> str | None:
+        """The name of the partition that a record is about; None where its topic is not known."""
+        if len(key) < 20:
+            return None
+        topic = self.image.topics.get(uuid_text(key[4:]))
+        return None if topic is None else f"{topic.name}-{int.from_bytes(key[:4], signed=True)}"
+
+    def _undefined(self, pending: Pending, found: Found, wrong: dict[str, tuple[str, int]]) -> None:
+        """A record that no Kafka writes, as nobody can say what it means: it is not taken for anything."""
+        pending.flush()
+        name, is_partition = None, found.type == "PARTITION_RECORD"
+        if is_partition and (name := self._named_by(found.partition_key)):
+            self.image.unfollowed[found.partition_key] = name
+        self.telling.wrong(found.offset, found.time, name, f"write a {found.type}", wrong, not is_partition)
+        said = ", ".join(f"{field} {value}" for field, (_, value) in wrong.items())
+        concerned = None if not is_partition else (name,) if name else ()
+        self.doubt("undefined value", f"{found.type} with {said}", found.offset, concerned, found.offset + 1)
 
     def _elsewhere(self, pending: Pending, offset: int, value: bytes) -> None:
         """What is of another share: a change, or a partition that is created."""
@@ -227,10 +317,22 @@ class Follower:
         return TraceError(self.path, None, f"offset {offset}", message)
 
     def _unknown_partition(self, offset: int, time: int, value: bytes) -> None:
+        if value[_NAMED_BY] in self.image.unfollowed:
+            self.telling.skipped_of_partition("changes of partitions that are not followed any more")
+            return
         try:
             data = decode(value).data
-        except (UnknownRecord, DamagedRecord) as wrong:
+        except UnknownRecord as unknown:
+            self.telling.skipped_of_partition(f"{unknown.type} version {unknown.version}")
+            # Of a partition that is not known, nothing is said that could be unreliable.
+            concerned = None if len(value[_NAMED_BY]) < 20 else ()
+            self.doubt("unreadable version", _cannot_be_read(unknown), offset, concerned)
+            return
+        except DamagedRecord as wrong:
             raise self.damaged(offset, str(wrong)) from None
+        if self.lacks_beginning:
+            self.telling.skipped_of_partition(topics.BEFORE)
+            return
         self.telling.wrong(
             offset,
             time,
@@ -259,11 +361,14 @@ class Follower:
             step, brokers = (known, roster.brokers) if known else self._situations.step(before, roster, items)
         except CannotFollow as why:
             self.lost(partition.name, offsets[-1], time, str(why))
-            self.image.remove(partition)
-            if self.image.partitions.pop(partition.key, None) is not None:
-                self.populated(offsets[-1], -1)
+            self._unfollow(partition, offsets[-1])
             return None
-        except (UnknownRecord, DamagedRecord) as wrong:
+        except UnknownRecord as unknown:
+            self.telling.skipped_of_partition(f"{unknown.type} version {unknown.version}")
+            self.doubt("unreadable version", _cannot_be_read(unknown), offsets[0], (partition.name,))
+            self._unfollow(partition, offsets[-1])
+            return None
+        except DamagedRecord as wrong:
             raise self.damaged(offsets[-1], str(wrong)) from None
         partition.belief = step.after
         if step.after.tags != before.tags:
@@ -277,9 +382,17 @@ class Follower:
         self.telling.conditions(partition, step.after, time)
         return step
 
+    def _unfollow(self, partition: Partition, offset: int) -> None:
+        if partition.topic is None:
+            self.image.remove(partition)
+        elif self.image.unfollow(partition):
+            self.populated(offset, -1)
+
     def lost(self, name: str, offset: int, time: int, why: str) -> None:
         """A partition that cannot be followed any further."""
         self.telling.unexplained(offset, time, name, (Candidate("any", {}, (why,)),), (), not name)
+        if name:
+            self.doubt("not followed", "partitions that cannot be followed", offset, (name,), offset + 1)
 
     def _first_of_topic(self, partition: Partition, before: Belief, offset: int, time: int) -> None:
         """Where the first partition's number of replicas changes, min ISR can change for the topic's others."""
@@ -322,8 +435,16 @@ class Follower:
 
 
 def _decode_change(raw: bytes) -> Mapping[str, Any]:
-    """The fields of a change, of which the partition was left out."""
-    return decode(raw[:3] + bytes(20) + raw[3:]).data
+    """The fields of a change, of which the partition was left out. Raises CannotFollow for an undefined value."""
+    kind, _, data = decode(raw[:3] + bytes(20) + raw[3:])
+    for name, (defined, value) in undefined(kind, data).items():
+        raise CannotFollow(f"{name} is {value}, and {defined} is defined")
+    return data
+
+
+def _cannot_be_read(unknown: UnknownRecord) -> str:
+    newest = LATEST[unknown.type or ""]
+    return f"{unknown.type} version {unknown.version} cannot be read; the newest that is known is {newest}"
 
 
 __all__ = ["Follower", "Found", "OnSetting", "Tracks"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,17 @@ from highwater.traces.observed import PartitionState
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 TOPIC, BROKER = 2, 4
 """Kinds of resources in a ConfigRecord."""
+
+_MIN_ISR = re.compile(r"\s*\+?0*[1-9][0-9]{0,8}\s*", re.ASCII)
+_UNCLEAN = re.compile(r"\s*(true|false)\s*", re.ASCII | re.IGNORECASE)
+
+
+def undefined_setting(name: str, value: str | None) -> str | None:
+    """What a followed setting can be, where it has a value that it cannot have; None where it has one that it can."""
+    pattern, defined = (
+        (_MIN_ISR, "a whole number from 1 on") if name == MIN_ISR else (_UNCLEAN, "true or false")
+    )
+    return None if value is None or pattern.fullmatch(value) else defined
 
 
 class Partition:
@@ -77,7 +89,9 @@ class Broker:
 class Image:
     """All of it. ``partitions`` are by the 20 bytes that name them in a record: number and topic id.
 
-    ``replicas`` are, for each broker, the partitions that have it in any of their fields.
+    ``replicas`` are, for each broker, the partitions that have it in any of their fields. ``unfollowed`` are partitions
+    that cannot be followed any further: their names, by the bytes that name them. ``supported`` are the greatest levels
+    of features that a controller has said to support.
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -87,6 +101,8 @@ class Image:
     replicas: dict[int, dict[Partition, None]] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
+    supported: dict[str, int] = field(default_factory=dict)
+    unfollowed: dict[bytes, str] = field(default_factory=dict)
 
     def flags(self, broker: int) -> Flags:
         """A broker's flags; those of a broker that is not registered where there is none."""
@@ -98,11 +114,11 @@ class Image:
         own, default = self.configs.get((TOPIC, topic.name), {}), self.configs.get((BROKER, ""), {})
         min_isr, unclean = (own.get(name, default.get(name)) for name in (MIN_ISR, UNCLEAN))
         possible: tuple[int, ...] = tuple(range(1, max(replicas, 1) + 1))
-        if min_isr is not None and min_isr.isascii() and min_isr.isdigit() and len(min_isr) < 10:
-            possible = (max(1, int(min_isr)),)
+        if min_isr is not None and _MIN_ISR.fullmatch(min_isr):
+            possible = (int(min_isr),)
         allowed: tuple[bool, ...] = (False, True)
-        if unclean is not None and unclean.lower() in ("true", "false"):
-            allowed = (unclean.lower() == "true",)
+        if unclean is not None and _UNCLEAN.fullmatch(unclean):
+            allowed = (unclean.strip().lower() == "true",)
         first = topic.partitions.get(0)
         known = 0 if number == 0 or first is None else len(first.belief.observed.replicas)
         return Settings(possible, allowed, min(known, MAX_BROKERS))
@@ -136,9 +152,29 @@ class Image:
         for broker in partition.roster.brokers:
             self.replicas.get(broker, {}).pop(partition, None)
 
+    def unfollow(self, partition: Partition) -> bool:
+        """Take a partition out that cannot be followed any further; whether it was there."""
+        self.remove(partition)
+        if self.partitions.pop(partition.key, None) is None:
+            return False
+        assert partition.topic is not None
+        del partition.topic.partitions[partition.number]
+        self.unfollowed[partition.key] = partition.name
+        return True
+
     def of_topics(self) -> Iterator[Partition]:
         """All partitions of topics."""
         return iter(self.partitions.values())
 
 
-__all__ = ["BROKER", "MIN_ISR", "TOPIC", "UNCLEAN", "Broker", "Image", "Partition", "Topic"]
+__all__ = [
+    "BROKER",
+    "MIN_ISR",
+    "TOPIC",
+    "UNCLEAN",
+    "Broker",
+    "Image",
+    "Partition",
+    "Topic",
+    "undefined_setting",
+]

@@ -11,6 +11,7 @@ from highwater.traces.metadata.beliefs import Flags
 from highwater.traces.metadata.image import Broker, Partition
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.steps import Settings
+from highwater.traces.metadata.topics import BEFORE
 from highwater.traces.observed import PartitionState
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
     """A broker registers. The broker epoch is the offset of the first record of the decision, and grows (B8)."""
     data = found.data
     broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]
-    if broker < 0:
-        raise follower.damaged(found.offset, f"a broker with the number {broker}")
     flags = Flags(True, data["fenced"], data.get("inControlledShutdown", False))
     known = follower.image.brokers.get(broker)
     if follower.is_loading:
@@ -101,6 +100,9 @@ def fence(follower: Follower, pending: Pending, found: Found) -> None:
 def _known(follower: Follower, found: Found, broker: int, epoch: int) -> Broker | None:
     """The broker that a record is about, which has to name the epoch that is registered."""
     known = follower.image.brokers.get(broker)
+    if known is None and follower.lacks_beginning:
+        follower.telling.skipped(BEFORE)
+        return None
     if known is None or known.epoch != epoch:
         registered = "not registered" if known is None else known.epoch
         _wrong(follower, found, "change a registration", {"brokerEpoch": (registered, epoch)})

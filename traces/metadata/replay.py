@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from highwater.traces.errors import TraceError
 from highwater.traces.kafka.batches import RecordBatch
-from highwater.traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
+from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
 from highwater.traces.metadata.follow import Follower, OnSetting, Tracks
 from highwater.traces.metadata.telling import OnChange
-from highwater.traces.report import Report
+from highwater.traces.report import Damage, Report
 
 COLLECTED_AFTER = (100_000, 20, 100)
 """Thresholds of Python's garbage collector while a log is followed: the tables have no garbage, and are large."""
@@ -37,21 +38,27 @@ def replay_metadata(
 
     ``on_change`` is told each change of the partitions that ``tracks`` accepts by name, and ``on_setting`` the topic
     whose settings changed, None for all. KeyboardInterrupt ends it with what was found so far
-    (``Report.interrupted``). Raises TraceError where the log cannot be read, LanguageError where the profile or a
-    rule does not exist.
+    (``Report.interrupted``), and so does what cannot be read behind records that could (``Report.damage``). Raises
+    TraceError where nothing can be read, LanguageError where the profile or a rule does not exist.
     """
     started = time.perf_counter()
     follower = Follower(report, profile, switched, tracks, on_change, on_setting)
+    reading = _Reading(log, follower, report)
     try:
         with rarely_collected():
-            for number, _ in enumerate(_followed(log, follower, report)):
+            for number, _ in enumerate(reading.followed()):
                 if number % PROGRESS_EVERY == 0:
                     report.seconds = time.perf_counter() - started
                     report.bytes_read, report.bytes_total = log.bytes_read, log.bytes_total
                     if progress is not None:
                         progress(report)
+        follower.settle()
     except KeyboardInterrupt:
         report.interrupted = True
+    except TraceError as wrong:
+        if not report.records:
+            raise
+        report.damage.append(reading.damage(wrong))
     follower.finish()
     report.notes = list(log.notes) + report.notes
     report.seconds = time.perf_counter() - started
@@ -69,25 +76,61 @@ def rarely_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _followed(log: MetadataLog, follower: Follower, report: Report) -> Iterator[None]:
-    start = log.start
-    if start is not None:
-        report.notes.append(begins_with(start))
-        snapshots.load(follower, start)
-    sequence = Sequence(log)
-    for found in sequence.entries(log.batches()):
-        if isinstance(found, Gap):
-            follower.gap(found.path, found.expected_offset, found.found_offset)
-        elif isinstance(found, Snapshot):
-            check(found, follower)
-        else:
-            follower.take(*found)
-            yield
-    for snapshot in sequence.checks:
-        if snapshot.end_offset == sequence.next_offset:
-            check(snapshot, follower)
-        else:
-            report.notes.append(not_compared(snapshot, sequence.next_offset))
+class _Reading:
+    """A log while it is followed. ``place`` is that of the batch that was read last, None before the first."""
+
+    def __init__(self, log: MetadataLog, follower: Follower, report: Report) -> None:
+        self._log, self._follower, self._report = log, follower, report
+        self._sequence = Sequence(log)
+        self._taken: tuple[Path, RecordBatch] | None = None
+        self._followed_up_to = self._sequence.next_offset
+
+    def followed(self) -> Iterator[None]:
+        """Follow the log, batch by batch. Raises TraceError."""
+        log, follower, report, sequence = self._log, self._follower, self._report, self._sequence
+        if log.start is not None:
+            report.notes.append(begins_with(log.start))
+            snapshots.load(follower, log.start)
+        for found in sequence.entries(log.batches()):
+            if isinstance(found, Gap):
+                follower.gap(found.path, found.expected_offset, found.found_offset)
+            elif isinstance(found, Snapshot):
+                check(found, follower)
+            else:
+                self._taken = found
+                follower.take(*found)
+                self._taken, self._followed_up_to = None, found[1].last_offset + 1
+                yield
+        for snapshot in sequence.checks:
+            if snapshot.end_offset == sequence.next_offset:
+                check(snapshot, follower)
+            else:
+                report.notes.append(not_compared(snapshot, sequence.next_offset))
+
+    def damage(self, wrong: TraceError) -> Damage:
+        """What is lost with what could not be read."""
+        position: dict[str, int | str] = {"file": wrong.path}
+        byte, line, offset = wrong.byte, wrong.line, self._followed_up_to
+        if self._taken is not None:
+            path, batch = self._taken
+            offset = batch.base_offset
+            if self._log.kind == LOG:
+                byte = batch.position
+            else:
+                line = batch.position
+            position = {"file": str(path)}
+        if byte is not None:
+            position["byte"] = byte
+        if line is not None:
+            position["line"] = line
+        names = [str(segment.path) for segment in self._log.segments]
+        lost = behind = None
+        if position["file"] in names:
+            number = names.index(str(position["file"]))
+            behind = len(names) - number - 1
+            if byte is not None:
+                lost = self._log.segments[number].size - byte
+        return Damage(str(wrong), position, offset, lost, behind or 0)
 
 
 def begins_with(start: Snapshot) -> str:
@@ -145,11 +188,16 @@ def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
 
 
 def check(snapshot: Snapshot, follower: Follower) -> None:
-    """Hold a snapshot against the image at its offset."""
+    """Hold a snapshot against the image at its offset; one that cannot be read is damage, and not compared."""
     report = follower.report
-    report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
     follower.settle()
-    found = snapshots.differences(follower, snapshot)
+    try:
+        found = snapshots.differences(follower, snapshot)
+    except TraceError as unreadable:
+        place: dict[str, int | str] = {"file": str(snapshot.path)}
+        report.damage.append(Damage(f"{unreadable}: not compared", place, snapshot.end_offset))
+        return
+    report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
     if len(found) > snapshots.LIMIT:
         report.notes.append(snapshots.more_than_told(snapshot))
     for partition, wrong, common in found[: snapshots.LIMIT]:

@@ -8,12 +8,27 @@ from typing import Any
 
 from highwater.traces.errors import TraceError
 from highwater.traces.kafka.metadata_log import Snapshot
-from highwater.traces.kafka.values import DamagedRecord, MetadataRecord, UnknownRecord, decode
+from highwater.traces.kafka.values import (
+    KEYS,
+    TYPES,
+    DamagedRecord,
+    MetadataRecord,
+    UnknownRecord,
+    api_key,
+    decode,
+)
 from highwater.traces.metadata.across import Across, is_creation
 from highwater.traces.metadata.follow import Follower
 from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
 from highwater.traces.metadata.topics import partition_state
 
+SKIPPED = frozenset(TYPES) - {
+    KEYS[name]
+    for name in (
+        "TOPIC_RECORD", "PARTITION_RECORD", "REGISTER_BROKER_RECORD", "CONFIG_RECORD", "FEATURE_LEVEL_RECORD",
+    )
+}  # fmt: skip
+"""Records that are known, and that are not compared."""
 LIMIT = 20
 """So many differences of one snapshot are told."""
 
@@ -30,9 +45,19 @@ Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
 
 
 def differences(follower: Follower, snapshot: Snapshot) -> list[Difference]:
-    """The first differences by the partitions' names, at most one more than are told. Raises TraceError."""
+    """The first differences by the partitions' names, at most one more than are told. Raises TraceError.
+
+    None where the snapshot, or the log, has something that is not known: that is a doubt.
+    """
     found = compare(follower.image, snapshot, follower.across)
-    return heapq.nsmallest(LIMIT + 1, found, key=lambda difference: difference[0] or "")
+    try:
+        if follower.lacks_beginning:
+            return []
+        return heapq.nsmallest(LIMIT + 1, found, key=lambda difference: difference[0] or "")
+    except UnknownRecord as unknown:
+        what = f"{snapshot.path.name} is not compared: {unknown}"
+        follower.doubt("unknown record", what, snapshot.end_offset, ())
+        return []
 
 
 def more_than_told(snapshot: Snapshot) -> str:
@@ -41,10 +66,12 @@ def more_than_told(snapshot: Snapshot) -> str:
 
 
 def compare(image: Image, snapshot: Snapshot, across: Across | None) -> Iterator[Difference]:
-    """What a snapshot has otherwise than the records before it. Raises TraceError.
+    """What a snapshot has otherwise than the records before it. Raises TraceError, and UnknownRecord.
 
-    What is in neither the model nor the snapshot is not looked at, and neither are partitions of other shares.
+    What is in neither the model nor the snapshot is not looked at, and neither are partitions of other shares, nor
+    those that could not be followed.
     """
+    unfollowed = set(image.unfollowed.values())
     topics: dict[str, str] = {}
     seen: set[tuple[str, int]] = set()
     brokers: set[int] = set()
@@ -58,6 +85,8 @@ def compare(image: Image, snapshot: Snapshot, across: Across | None) -> Iterator
             case "PARTITION_RECORD":
                 name = topics.get(data["topicId"], "")
                 seen.add((name, data["partitionId"]))
+                if f"{name}-{data['partitionId']}" in unfollowed:
+                    continue
                 wrong = _partition(image, name, data)
                 if wrong:
                     yield f"{name}-{data['partitionId']}", wrong, False
@@ -95,9 +124,9 @@ def _records(snapshot: Snapshot, across: Across | None) -> Iterator[MetadataReco
             if across is not None and is_creation(value or b"") and not across.owns(value or b""):
                 continue
             try:
+                if api_key(value or b"")[0] in SKIPPED:
+                    continue
                 yield decode(value or b"")
-            except UnknownRecord:
-                continue
             except DamagedRecord as wrong:
                 raise TraceError(snapshot.path, None, f"record {offset}", str(wrong)) from None
 

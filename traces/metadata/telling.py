@@ -31,6 +31,8 @@ class Telling:
     def __init__(self, report: Report, image: Image, on_change: OnChange | None) -> None:
         self.report, self._image, self._on_change = report, image, on_change
         self.has_told = False
+        self.skipped_of_partitions: dict[str, int] = {}
+        """Records that were not followed, of single partitions."""
         self._told: list[Told] = []
 
     def drain(self) -> list[Told]:
@@ -47,6 +49,10 @@ class Telling:
         """Count records that are not followed."""
         if number:
             self.report.skipped[what] = self.report.skipped.get(what, 0) + number
+
+    def skipped_of_partition(self, what: str) -> None:
+        """Count a record of a partition that is not followed."""
+        self.skipped_of_partitions[what] = self.skipped_of_partitions.get(what, 0) + 1
 
     def unexplained(
         self,

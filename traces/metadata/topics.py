@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Partition, Topic
+from highwater.traces.metadata.image import (
+    BROKER,
+    MIN_ISR,
+    TOPIC,
+    UNCLEAN,
+    Partition,
+    Topic,
+    undefined_setting,
+)
 from highwater.traces.metadata.pending import Pending
+from highwater.traces.metadata.profiles import newer_than_profiles
 from highwater.traces.metadata.slots import CannotFollow
 from highwater.traces.observed import PartitionState
 
 if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower, Found
+
+
+BEFORE = "changes of what was there before the log begins"
+"""What is not followed where a log lacks its beginning."""
 
 
 def create(follower: Follower, pending: Pending, found: Found) -> None:
@@ -30,7 +43,10 @@ def remove(follower: Follower, pending: Pending, found: Found) -> None:
     topic = image.topics.pop(identity, None)
     if topic is None:
         what = "delete a topic that does not exist"
-        telling.wrong(found.offset, found.time, None, what, None, True, topicId=identity)
+        if follower.lacks_beginning:
+            telling.skipped(BEFORE)
+        else:
+            telling.wrong(found.offset, found.time, None, what, None, True, topicId=identity)
         return
     image.names.pop(topic.name, None)
     image.configs.pop((TOPIC, topic.name), None)
@@ -51,6 +67,9 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
     topic, number = image.topics.get(data["topicId"]), data["partitionId"]
     name = None if topic is None else f"{topic.name}-{number}"
     situations = follower.situations()
+    if topic is None and follower.lacks_beginning:
+        telling.skipped_of_partition(BEFORE)
+        return
     if topic is None or found.partition_key in image.partitions:
         what = "a topic that does not exist" if topic is None else "a topic that has it"
         telling.wrong(
@@ -86,6 +105,12 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
     if data["name"] not in (MIN_ISR, UNCLEAN) or resource[0] not in (TOPIC, BROKER):
         follower.telling.skipped("CONFIG_RECORD of another setting")
         return
+    if (defined := undefined_setting(data["name"], data.get("value"))) is not None:
+        # It is kept, and stands for any value.
+        wrong = {data["name"]: (defined, data["value"])}
+        follower.telling.wrong(found.offset, found.time, None, f"write a {found.type}", wrong, True)
+        summary = f"{found.type} with {data['name']} {data['value']}"
+        follower.doubt("undefined value", summary, found.offset, None, found.offset + 1)
     configs = image.configs.setdefault(resource, {})
     if data.get("value") is None:
         configs.pop(data["name"], None)
@@ -103,9 +128,50 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
 
 
 def feature(follower: Follower, pending: Pending, found: Found) -> None:
-    """A feature's level; it can call for other rules."""
+    """A feature's level; it can call for other rules, and for rules that no profile has."""
     pending.flush()
     follower.image.features[found.data["name"]] = found.data["featureLevel"]
+    _newer(follower, found)
+
+
+def controller(follower: Follower, pending: Pending, found: Found) -> None:
+    """A controller registers, and says which levels of features it supports: so new is the code that decides."""
+    follower.telling.skipped(found.type)
+    supported = follower.image.supported
+    for feature in found.data["features"]:
+        name, level = feature["name"], feature["maxSupportedVersion"]
+        supported[name] = max(level, supported.get(name, level))
+    _newer(follower, found)
+
+
+def _newer(follower: Follower, found: Found) -> None:
+    if follower.is_newer:
+        # The first reason is enough.
+        return
+    why = newer_than_profiles(follower.image.features, follower.image.supported)
+    if why is not None:
+        follower.is_newer = True
+        follower.doubt("newer version", why, found.offset)
+
+
+def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
+    """The ELR and the last known ELR of a topic's partitions become empty, of all with an empty name.
+
+    Kafka 4.0 and later; no profile has a rule for it.
+    """
+    pending.flush()
+    follower.telling.skipped(found.type)
+    name = found.data["topicName"]
+    names = follower.image.names
+    topics = list(names.values()) if not name else [names[name]] if name in names else []
+    concerned = [
+        partition.name
+        for topic in topics
+        for partition in topic.partitions.values()
+        if partition.belief.observed.elr or partition.belief.observed.last_known
+    ]
+    if concerned:
+        follower.doubt("no rule", f"no profile has a rule for a {found.type}", found.offset, concerned)
 
 
 def partition_state(data: Mapping[str, Any]) -> PartitionState:
@@ -131,6 +197,11 @@ HANDLERS: dict[str, Callable[[Follower, Pending, Found], None]] = {
     "PARTITION_RECORD": create_partition,
     "CONFIG_RECORD": configure,
     "FEATURE_LEVEL_RECORD": feature,
+    "REGISTER_CONTROLLER_RECORD": controller,
+    "CLEAR_ELR_RECORD": clear_elr,
 }
 
-__all__ = ["HANDLERS", "configure", "create", "create_partition", "feature", "partition_state", "remove"]
+__all__ = [
+    "BEFORE", "HANDLERS", "clear_elr", "configure", "controller", "create", "create_partition", "feature",
+    "partition_state", "remove",
+]  # fmt: skip

@@ -26,7 +26,7 @@ from highwater.traces.operations.decide_topics import (
     update_features,
 )
 from highwater.traces.operations.format import ANY_TEXT, Operation
-from highwater.traces.operations.outcome import Outcome
+from highwater.traces.operations.outcome import NotKnown, Outcome
 from highwater.traces.operations.state import ControllerState
 
 UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
@@ -48,12 +48,18 @@ DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Outcome]] = {
 }
 """By the name of an operation; the names are those of ``read_arguments.OPERATIONS``."""
 
+NEWER = frozenset({"unregisterBroker", "assignReplicasToDirs", "updateFeatures"})
+"""Operations of which only the rules of versions with the feature eligible.leader.replicas.version are asked."""
+
 
 def decide(state: ControllerState, op: Operation) -> Outcome:
     """What the model does with an operation; the state becomes the model's state after it.
 
-    Raises LanguageError where a value leaves its type, TraceError where the operation makes no sense.
+    Raises LanguageError where a value leaves its type, TraceError where the operation makes no sense, NotKnown where
+    the rules say nothing about it.
     """
+    if op.name not in DECIDED_BY or (op.name in NEWER and not state.meta.knows_elr_feature):
+        raise NotKnown(op.name)
     state.now_ms = max(state.now_ms, op.time_ms)
     for broker in op.arguments.get("renewed", ()):
         state.heard_of(broker, state.registrations[state.slot(broker)]["epoch"])

@@ -13,17 +13,19 @@ from highwater.traces.operations.model_records import (
     partition_record,
     topic_record,
 )
-from highwater.traces.operations.outcome import Outcome
-from highwater.traces.operations.state import CLUSTER, ControllerState
+from highwater.traces.operations.outcome import NotKnown, Outcome
+from highwater.traces.operations.state import CLUSTER, ControllerState, can_be
 
 _REFUSED = {"message": ANY_TEXT}
 
 
 def incremental_alter_configs(state: ControllerState, op: Operation) -> Outcome:
-    """One configuration is set or removed. Raises TraceError where an older recording has an unknown topic."""
+    """One configuration is set or removed. Raises NotKnown for what the older versions' rules do not have."""
     args, outcome = op.arguments, Outcome()
     name, key, value = args["resource"], args["key"], args["value"]
     of_topic = args["resourceType"] == "TOPIC"
+    if not state.meta.knows_elr_feature and (not can_be(key, value) or (not of_topic and name)):
+        raise NotKnown(f"{op.name} of a single broker, or with a value that {key} cannot have")
     before = (state.topic_configs if of_topic else state.broker_configs).get(name, {})
     # A value that is there already is not written again, except for brokers, which reload by the record.
     same = of_topic and before.get(key) == value
@@ -38,13 +40,13 @@ def incremental_alter_configs(state: ControllerState, op: Operation) -> Outcome:
             return outcome
     if of_topic and name not in state.topic_ids:
         if not state.meta.knows_elr_feature:
-            raise op.place.at("op.resource").wrong("a topic that does not exist")
+            raise NotKnown(f"{op.name} of a topic that does not exist")
         return Outcome("UNKNOWN_TOPIC_OR_PARTITION", _REFUSED)
     if not of_topic and not _exists(state, name):
         return Outcome("BROKER_ID_NOT_REGISTERED", _REFUSED)
     if same:
         return outcome
-    _set_config(state, of_topic, name, key, value)
+    state.set_config(of_topic, name, key, value)
     outcome.records = [[config_record(args["resourceType"], name, key, value)]]
     if key == MIN_ISR:
         concerned = [k for k in state.partitions if not of_topic or k[0] == name]
@@ -57,15 +59,9 @@ def _is_min_isr(value: str) -> bool:
 
 
 def _exists(state: ControllerState, broker: str) -> bool:
-    if broker in (CLUSTER, str(state.meta.controller)):
+    if broker in (CLUSTER, str(state.meta.controller_id)):
         return True
     return broker.isdecimal() and state.registrations[state.slot(int(broker))]["registered"]
-
-
-def _set_config(state: ControllerState, of_topic: bool, name: str, key: str, value: str | None) -> None:
-    of = state.topic_configs if of_topic else state.broker_configs
-    configs = {k: v for k, v in of.get(name, {}).items() if k != key}
-    of[name] = configs if value is None else {**configs, key: value}
 
 
 def min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -> list[list[Record]]:
@@ -113,11 +109,11 @@ def update_features(state: ControllerState, op: Operation) -> Outcome:
     cluster: list[Record] = []
     if found["writes_cluster"]:
         value = str(state.meta.static_min_isr)
-        _set_config(state, False, CLUSTER, MIN_ISR, value)
+        state.set_config(False, CLUSTER, MIN_ISR, value)
         cluster.append(config_record("BROKER", CLUSTER, MIN_ISR, value))
     removed: list[Record] = []
     for broker in has_own if found["removes_broker"] else ():
-        _set_config(state, False, broker, MIN_ISR, None)
+        state.set_config(False, broker, MIN_ISR, None)
         removed.append(config_record("BROKER", broker, MIN_ISR, None))
     state.elr_version = level
     outcome.records = [cluster, removed, [feature_record(name, level)]]
@@ -127,13 +123,13 @@ def update_features(state: ControllerState, op: Operation) -> Outcome:
 def create_topic(state: ControllerState, op: Operation) -> Outcome:
     """A topic is created with its partitions; the recording says which identifier it was given.
 
-    Raises TraceError, in an older recording, for a topic that exists already, or more replicas than brokers.
+    Raises NotKnown, in an older recording, for a topic that exists already, TraceError for more replicas than brokers.
     """
     args, outcome = op.arguments, Outcome()
     topic, identity = args["topic"], (op.response or {}).get("topicId")
     if topic in state.topic_ids:
         if not state.meta.knows_elr_feature:
-            raise op.place.at("op.topic").wrong("a topic that exists already")
+            raise NotKnown(f"{op.name} of a topic that exists already")
         return Outcome("TOPIC_ALREADY_EXISTS", _REFUSED)
     configs = args["configs"]
     if MIN_ISR in configs:

@@ -6,6 +6,7 @@ appended, and the whole state afterwards.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +14,24 @@ from typing import Any
 
 from highwater.traces.fields import Place
 
+_VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-IV([0-9]{1,3})")
+
+
+def metadata_version(text: str) -> tuple[int, int, int]:
+    """A metadata version such as 4.0-IV3, so that they can be compared. Raises ValueError."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise ValueError("not a metadata version such as 4.0-IV3")
+    major, minor, internal = (int(part) for part in match.groups())
+    return major, minor, internal
+
+
 FORMAT = "controller-oracle-1"
 MAX_BROKERS = 12
 """More brokers than this in one trace are refused: the rules are traced for each number of brokers."""
+
+NEWEST_VERSION = metadata_version("4.2-IV1")
+"""The newest metadata version that a profile is of."""
 
 RECOVERY_STATES = ("RECOVERED", "RECOVERING")
 """Leader recovery states; a record has the position in this list."""
@@ -50,9 +66,12 @@ OUTSIDE = {
     "meta.partitionsPerTopic": "how many partitions the recorder meant to create",
     "meta.replicationFactor": "how many replicas the recorder meant to assign",
     "meta.minIsr": "the min.insync.replicas that the recorder meant to set",
+    "meta.kafkaVersion": "which release was recorded",
+    "meta.minIsrAt": "where the recorder meant to set min.insync.replicas",
+    "op.meant": "the broker that the recorder meant to fence; it is another one where that was found first",
     "meta.randomOps": "how many operations the recorder meant to choose",
 }
-"""Fields that the replay reads and does not compare, with the reason. The first five texts name whole subtrees."""
+"""Fields that the replay reads and does not compare, with the reason. The first texts name whole subtrees."""
 
 Key = tuple[str, int]
 """A partition: its topic and its number."""
@@ -64,8 +83,7 @@ Record = tuple[str, int, dict[str, Any]]
 class Meta:
     """What the meta line says of the recording, as far as it decides what the controller does.
 
-    ``elr_enabled`` is at the start. ``static_min_isr`` is the controller's own min.insync.replicas, ``controller`` its
-    id, ``cluster_configs`` are the configurations of all brokers before the first operation.
+    ``elr_enabled`` is at the start.
     """
 
     elr_enabled: bool
@@ -73,9 +91,12 @@ class Meta:
     clean_aware_registration: bool
     brokers: int
     session_timeout_ms: int
+    kafka_version: str | None = None
+    controller_id: int | None = None
+    broker_configs: Mapping[str, str] = field(default_factory=dict)
+    """The configuration of all brokers that the controller wrote when it became active."""
     static_min_isr: int = 1
-    controller: int | None = None
-    cluster_configs: Mapping[str, str] = field(default_factory=dict)
+    """The controller's own min.insync.replicas."""
 
     @property
     def knows_elr_feature(self) -> bool:
@@ -88,8 +109,17 @@ class Meta:
         return self.metadata_version >= (4, 0, 1)
 
     @property
+    def newer(self) -> str | None:
+        """Why no profile is of the version that was recorded; None where one is."""
+        if self.metadata_version <= NEWEST_VERSION:
+            return None
+        name, newest = ("{}.{}-IV{}".format(*v) for v in (self.metadata_version, NEWEST_VERSION))
+        release = f"Kafka {self.kafka_version}, " if self.kafka_version else ""
+        return f"{release}metadata.version {name} is newer than any profile; the newest is of {newest}"
+
+    @property
     def profile(self) -> str:
-        """The profile of the rules in force, without clean registrations."""
+        """The profile of the rules in force, or of the nearest ones, without clean registrations."""
         if not self.elr_supported:
             return "before_kip_966"
         if self.knows_elr_feature:
@@ -105,6 +135,8 @@ class Operation:
     next record before the operation. ``partitions`` and ``brokers`` are the whole state after it, and so are, where
     the recording has them, ``elr_version``, the level of eligible.leader.replicas.version, and ``elr_index``, the
     entries (broker, topic, partition) of the controller's index of ELR members that no partition has.
+
+    Of an operation that is not known (``is_known``) the arguments and the response were not read.
     """
 
     line: int
@@ -119,6 +151,7 @@ class Operation:
     records: list[Record]
     partitions: dict[Key, dict[str, Any]]
     brokers: dict[int, dict[str, Any]]
+    is_known: bool = True
     elr_version: int | None = None
     elr_index: list[tuple[int, str, int]] = field(default_factory=list)
 
@@ -133,6 +166,7 @@ class ControllerTrace:
 
 
 __all__ = [
-    "ANY_TEXT", "CONFIGS", "ELR_FEATURE", "FORMAT", "MAX_BROKERS", "MIN_ISR", "OUTSIDE", "RECOVERY_STATES", "RESOURCES",
-    "UNCLEAN", "ControllerTrace", "Key", "Meta", "Operation", "Record",
+    "ANY_TEXT", "CONFIGS", "ELR_FEATURE", "FORMAT", "MAX_BROKERS", "MIN_ISR", "NEWEST_VERSION", "OUTSIDE",
+    "RECOVERY_STATES", "RESOURCES", "UNCLEAN", "ControllerTrace", "Key", "Meta", "Operation", "Record",
+    "metadata_version",
 ]  # fmt: skip

@@ -8,6 +8,10 @@ from typing import Any
 from highwater.traces.operations.format import ANY_TEXT, Record
 
 
+class NotKnown(Exception):
+    """An operation, or a case of one, about which the rules say nothing; the message names it."""
+
+
 @dataclass
 class Outcome:
     """An answer, the records appended, and what the operation's own annotations should say.

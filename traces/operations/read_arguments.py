@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-from highwater.traces.fields import INT32, INT64, Fields, Place
-from highwater.traces.operations.format import CONFIGS, MIN_ISR, RECOVERY_STATES, RESOURCES, UNCLEAN
+from highwater.traces.fields import INT32, INT64, Fields
+from highwater.traces.operations.format import CONFIGS, RECOVERY_STATES, RESOURCES
+from highwater.traces.operations.read_state import texts
 
 Reader = Callable[[Fields], dict[str, Any]]
 
@@ -21,7 +21,7 @@ def _register(f: Fields) -> dict[str, Any]:
         "broker": _id(f, "broker"),
         "incarnation": f.text("incarnation"),
         "newIncarnation": f.flag("newIncarnation"),
-        "previousBrokerEpoch": f.number("previousBrokerEpoch", -1, INT64),
+        "previousBrokerEpoch": f.number("previousBrokerEpoch", -INT64, INT64),
         "previousEpochMatches": f.flag("previousEpochMatches"),
         "kind": f.text("kind"),
     }
@@ -30,7 +30,7 @@ def _register(f: Fields) -> dict[str, Any]:
 def _heartbeat(f: Fields) -> dict[str, Any]:
     return {
         "broker": _id(f, "broker"),
-        "brokerEpoch": f.number("brokerEpoch", -1, INT64),
+        "brokerEpoch": f.number("brokerEpoch", -INT64, INT64),
         "currentMetadataOffset": f.number("currentMetadataOffset", -1, INT64),
         "wantFence": f.flag("wantFence"),
         "wantShutDown": f.flag("wantShutDown"),
@@ -52,9 +52,9 @@ def _alter_partition(f: Fields) -> dict[str, Any]:
         "partition": f.number("partition"),
         "requestVersion": f.number("requestVersion", 0, 3),
         "broker": _id(f, "broker"),
-        "brokerEpoch": f.number("brokerEpoch", -1, INT64),
-        "leaderEpoch": f.number("leaderEpoch", 0, INT32),
-        "partitionEpoch": f.number("partitionEpoch", 0, INT32),
+        "brokerEpoch": f.number("brokerEpoch", -INT64, INT64),
+        "leaderEpoch": f.number("leaderEpoch", -INT32, INT32),
+        "partitionEpoch": f.number("partitionEpoch", -INT32, INT32),
         "newIsr": members,
         "leaderRecoveryState": f.choice("leaderRecoveryState", RECOVERY_STATES),
         "kind": f.text("kind"),
@@ -81,28 +81,14 @@ def _reassign(f: Fields) -> dict[str, Any]:
     }
 
 
-def _config_value(place: Place, key: str, value: str) -> str:
-    if key == MIN_ISR and not re.fullmatch(r"[0-9]{1,9}", value):
-        raise place.wrong("not a number of replicas")
-    if key == UNCLEAN and value not in ("true", "false"):
-        raise place.wrong("neither 'true' nor 'false'")
-    return value
-
-
 def _config(f: Fields) -> dict[str, Any]:
     key = f.choice("key", CONFIGS)
-    value = f.text_or_null("value")
     kind = f.choice("resourceType", tuple(RESOURCES))
-    name = f.text("resource")
-    if kind == "BROKER" and name:
-        raise f.place.at("resource").wrong(
-            "only the default of all brokers is known, which has the empty name"
-        )
     return {
         "resourceType": kind,
-        "resource": name,
+        "resource": f.text("resource"),
         "key": key,
-        "value": None if value is None else _config_value(f.place.at("value"), key, value),
+        "value": f.text_or_null("value"),
     }
 
 
@@ -112,8 +98,32 @@ def _create_topic(f: Fields) -> dict[str, Any]:
         assignments.append(Fields(place, {"replicas": item}, ("replicas",)).numbers("replicas"))
     place, configs = f.place.at("configs"), f.raw("configs")
     read = Fields(place, configs, (), CONFIGS)
-    found = {key: _config_value(place.at(key), key, read.text(key)) for key in configs}
+    found = {key: read.text(key) for key in configs}
     return {"topic": f.text("topic"), "assignments": assignments, "configs": found}
+
+
+def _unregister(f: Fields) -> dict[str, Any]:
+    return {"broker": _id(f, "broker")}
+
+
+def _assign(f: Fields) -> dict[str, Any]:
+    return {
+        "broker": _id(f, "broker"),
+        "brokerEpoch": f.number("brokerEpoch", -1, INT64),
+        "dir": f.text("dir"),
+        "dirOnline": f.flag("dirOnline"),
+        "topic": f.text("topic"),
+        "partition": f.number("partition"),
+    }
+
+
+def _update_features(f: Fields) -> dict[str, Any]:
+    return {
+        "feature": f.text("feature"),
+        "level": f.number("level"),
+        "upgradeType": f.choice("upgradeType", ("UPGRADE", "SAFE_DOWNGRADE", "UNSAFE_DOWNGRADE")),
+        "validateOnly": f.flag("validateOnly"),
+    }
 
 
 def _nothing(f: Fields) -> dict[str, Any]:
@@ -140,8 +150,35 @@ OPERATIONS: dict[str, tuple[tuple[str, ...], Reader]] = {
     "maybeElectUncleanLeaders": ((), _nothing),
     "maybeBalancePartitionLeaders": ((), _nothing),
     "createTopic": (("topic", "assignments", "configs"), _create_topic),
+    "unregisterBroker": (("broker",), _unregister),
+    "assignReplicasToDirs": (
+        ("broker", "brokerEpoch", "dir", "dirOnline", "topic", "partition"), _assign
+    ),
+    "updateFeatures": (("feature", "level", "upgradeType", "validateOnly"), _update_features),
 }  # fmt: skip
 """By the name of an operation: the fields of its arguments, and what reads them."""
 
+NEWER: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
+    "registerBroker": {
+        "requestVersion": Fields.number,
+        "sessionValid": Fields.flag,
+        "renewed": Fields.numbers,
+        "elrFeatureSupported": Fields.flag,
+    },
+    "brokerHeartbeat": {"offlineLogDirs": texts, "renewed": Fields.numbers},
+    "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number, "renewed": Fields.numbers},
+    "alterPartition": {"renewed": Fields.numbers},
+    "electLeaders": {"renewed": Fields.numbers},
+    "alterPartitionReassignments": {"allowReplicationFactorChange": Fields.flag, "renewed": Fields.numbers},
+    "incrementalAlterConfigs": {"renewed": Fields.numbers},
+    "maybeElectUncleanLeaders": {"renewed": Fields.numbers},
+    "maybeBalancePartitionLeaders": {"renewed": Fields.numbers},
+    "createTopic": {"renewed": Fields.numbers},
+    "unregisterBroker": {"renewed": Fields.numbers},
+    "assignReplicasToDirs": {"renewed": Fields.numbers},
+    "updateFeatures": {"renewed": Fields.numbers},
+}
+"""Arguments that newer recordings have in addition, and what reads each."""
 
-__all__ = ["OPERATIONS", "Reader"]
+
+__all__ = ["NEWER", "OPERATIONS", "Reader"]

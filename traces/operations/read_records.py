@@ -20,13 +20,18 @@ _RECORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("brokerId", "isMigratingZkBroker", "incarnationId", "brokerEpoch", "endPoints", "features", "rack", "fenced",
          "inControlledShutdown", "logDirs"), ()
     ),
-    "BROKER_REGISTRATION_CHANGE_RECORD": (("brokerId", "brokerEpoch"), ("fenced", "inControlledShutdown")),
+    "BROKER_REGISTRATION_CHANGE_RECORD": (("brokerId", "brokerEpoch"), ("fenced", "inControlledShutdown", "logDirs")),
+    "UNREGISTER_BROKER_RECORD": (("brokerId", "brokerEpoch"), ()),
+    "CLEAR_ELR_RECORD": (("topicName",), ()),
+    "FEATURE_LEVEL_RECORD": (("name", "featureLevel"), ()),
+    "BEGIN_TRANSACTION_RECORD": ((), ("name",)),
+    "END_TRANSACTION_RECORD": ((), ()),
     "CONFIG_RECORD": (("resourceType", "resourceName", "name", "value"), ()),
     "TOPIC_RECORD": (("name", "topicId"), ()),
 }  # fmt: skip
 _NUMBERS = (
     "partitionId", "leader", "leaderEpoch", "partitionEpoch", "leaderRecoveryState", "brokerId", "brokerEpoch",
-    "resourceType",
+    "resourceType", "featureLevel",
 )  # fmt: skip
 
 
@@ -52,7 +57,7 @@ def read_record(place: Place, value: Any) -> Record:
         elif name in ("fenced", "inControlledShutdown"):
             whole = kind == "BROKER_REGISTRATION_CHANGE_RECORD"
             found[name] = data.number(name, -1, 1) if whole else data.flag(name)
-        elif name == "value":
+        elif name == "value" or (name == "name" and kind == "BEGIN_TRANSACTION_RECORD"):
             found[name] = data.text_or_null(name)
         else:
             found[name] = data.text(name)

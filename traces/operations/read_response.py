@@ -16,11 +16,21 @@ def read_response(place: Place, value: Any) -> dict[str, Any]:
     known = (
         "brokerEpoch", "exception", "message", "isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown",
         "leaderId", "leaderEpoch", "isr", "partitionEpoch", "leaderRecoveryState", "results", "topicId",
+        "removed", "what", "again", "causesFailover",
     )  # fmt: skip
     f = Fields(place, value, (), known)
     found: dict[str, Any] = {}
     for name in value:
-        if name in ("isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown"):
+        if name == "removed":
+            found[name] = _removed(place.at(name), f.raw(name))
+        elif name in (
+            "again",
+            "causesFailover",
+            "isCaughtUp",
+            "isFenced",
+            "inControlledShutdown",
+            "shouldShutDown",
+        ):
             found[name] = f.flag(name)
         elif name in ("brokerEpoch", "leaderId", "leaderEpoch", "partitionEpoch"):
             found[name] = f.number(name, -1, INT64)
@@ -34,6 +44,13 @@ def read_response(place: Place, value: Any) -> dict[str, Any]:
         else:
             found[name] = f.text(name)
     return found
+
+
+def _removed(place: Place, value: Any) -> dict[str, int] | None:
+    if value is None:
+        return None
+    f = Fields(place, value, ("id", "epoch"))
+    return {"id": f.number("id"), "epoch": f.number("epoch", -INT64, INT64)}
 
 
 def _results(f: Fields) -> dict[str, str]:

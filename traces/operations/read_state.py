@@ -19,7 +19,7 @@ def read_partitions(line: Fields) -> dict[Key, dict[str, Any]]:
     )  # fmt: skip
     found: dict[Key, dict[str, Any]] = {}
     for place, item in line.items("partitions"):
-        f = Fields(place, item, known)
+        f = Fields(place, item, known, ("directories",))
         key = (f.text("topic"), f.number("partition"))
         if key in found:
             raise place.wrong("a second state of a partition")
@@ -37,6 +37,8 @@ def read_partitions(line: Fields) -> dict[Key, dict[str, Any]]:
             "effectiveMinIsr": f.number("effectiveMinIsr"),
             "unclean": f.flag("unclean"),
         }
+        if "directories" in f:
+            found[key]["directories"] = texts(f, "directories")
     return found
 
 
@@ -45,7 +47,7 @@ def read_brokers(line: Fields) -> dict[int, dict[str, Any]]:
     known = ("id", "epoch", "incarnation", "fenced", "inControlledShutdown", "processAlive")
     found: dict[int, dict[str, Any]] = {}
     for place, item in line.items("brokers"):
-        f = Fields(place, item, known)
+        f = Fields(place, item, known, ("lastContactMs", "onlineDirs"))
         broker = f.number("id")
         if broker in found:
             raise place.wrong("a second state of a broker")
@@ -56,7 +58,29 @@ def read_brokers(line: Fields) -> dict[int, dict[str, Any]]:
             "fenced": f.flag("fenced"),
             "inControlledShutdown": f.flag("inControlledShutdown"),
         }
+        if "lastContactMs" in f:
+            is_none = f.raw("lastContactMs") is None
+            found[broker]["lastContactMs"] = None if is_none else f.number("lastContactMs", 0, INT64)
+        if "onlineDirs" in f:
+            found[broker]["onlineDirs"] = sorted(texts(f, "onlineDirs"))
     return found
 
 
-__all__ = ["read_brokers", "read_partitions"]
+def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
+    """The entries (broker, topic, partition) of the index of ELR members that no partition has. Raises TraceError."""
+    found = []
+    for place, item in line.items("elrIndexExtra"):
+        if not isinstance(item, list) or len(item) != 3:
+            raise place.wrong("expected a broker, a topic and a partition")
+        names = ("broker", "topic", "partition")
+        f = Fields(place, dict(zip(names, item, strict=True)), names)
+        found.append((f.number("broker"), f.text("topic"), f.number("partition")))
+    return sorted(found)
+
+
+def texts(f: Fields, name: str) -> list[str]:
+    """A list of strings. Raises TraceError."""
+    return [Fields(place, {name: item}, (name,)).text(name) for place, item in f.items(name)]
+
+
+__all__ = ["read_brokers", "read_partitions", "read_stale_entries", "texts"]

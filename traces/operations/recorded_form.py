@@ -6,7 +6,7 @@ from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.operations.format import Key, Operation
-from highwater.traces.operations.state import ControllerState
+from highwater.traces.operations.state import ControllerState, zero
 
 
 def recorded_form(state: ControllerState) -> dict[str, Any]:
@@ -48,13 +48,16 @@ def whole_state(state: ControllerState) -> dict[str, Any]:
     return {"elrVersion": state.elr_version, "elrIndexExtra": state.stale_entries()}
 
 
-def adopt(state: ControllerState, op: Operation) -> None:
-    """Go on from the recorded state, after a line that is not explained.
+def adopt(state: ControllerState, before: ControllerState, op: Operation) -> None:
+    """Go on from the recorded state, after a line that is not explained; ``before`` is the state before it.
 
-    What the recording does not hold stays: sessions and configurations. Raises TraceError where the recorded
-    state has a broker that the meta line does not.
+    Topics and configurations become what the line's records make of them. What the recording does not hold stays:
+    sessions, unless the line has them. Raises TraceError where the recorded state has a broker that the meta line does
+    not.
     """
     state.step, state.next_offset = op.step, op.next_offset + len(op.records)
+    state.now_ms = max(state.now_ms, op.time_ms)
+    state.follow_records(before, op)
     state.partitions = {key: _partition(state, op, key, p) for key, p in op.partitions.items()}
     if op.elr_version is not None:
         state.elr_version = op.elr_version
@@ -66,6 +69,11 @@ def adopt(state: ControllerState, op: Operation) -> None:
     for topic, _ in state.partitions:
         state.topic_configs.setdefault(topic, {})
         state.topic_ids.setdefault(topic, "")
+    nobody = zero(state.model.t.registration)
+    for broker in range(state.count):
+        if broker not in op.brokers:
+            state.registrations[broker] = nobody
+            state.incarnations.pop(broker, None)
     for broker, b in op.brokers.items():
         if broker < state.count:
             state.registrations[broker] = {

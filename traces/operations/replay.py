@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from highwater.model.language.errors import LanguageError
+from highwater.traces.errors import printable
 from highwater.traces.operations.comparison import differences
 from highwater.traces.operations.decide import decide
 from highwater.traces.operations.format import ControllerTrace, Operation
-from highwater.traces.operations.outcome import Outcome
+from highwater.traces.operations.outcome import NotKnown, Outcome
 from highwater.traces.operations.recorded_form import adopt, recorded_form
 from highwater.traces.operations.state import ControllerState
 from highwater.traces.operations.suppositions import suppositions
-from highwater.traces.report import Candidate, Report, Unexplained
+from highwater.traces.report import LIMIT, Candidate, Doubt, Report, Unexplained
 
 
 class ControllerReplay:
@@ -30,7 +32,8 @@ class ControllerReplay:
     def take(self, op: Operation) -> Unexplained | None:
         """Run one operation; what the model and the recording disagree about, or None where they agree.
 
-        Where something that the recording does not hold can decide, each possibility is tried.
+        Where something that the recording does not hold can decide, each possibility is tried. Raises NotKnown where
+        the rules say nothing about the operation; the replay goes on from what was recorded.
         """
         kept, before = self.state, self._recorded_form()
         candidates: list[Candidate] = []
@@ -43,12 +46,15 @@ class ControllerReplay:
                 outcome = self.decide(op)
                 for path, values in differences(self.state, op, outcome):
                     wrong[path] = values
+            except NotKnown:
+                adopt(self.state, kept, op)
+                raise
             except LanguageError as left:
                 wrong["the model"] = (str(left), "recorded")
             if not wrong:
                 return None
             candidates.append(Candidate(op.name, op.arguments, outcome.refused_by, outcome.passed, wrong))
-        adopt(self.state, op)
+        adopt(self.state, kept, op)
         candidates.sort(key=lambda c: len(c.differences))
         return _unexplained(op, before, candidates)
 
@@ -101,13 +107,27 @@ def replay_operations(trace: ControllerTrace, rules: frozenset[str], report: Rep
     """
     started = time.perf_counter()
     replay = ControllerReplay(trace, rules)
+    newer = trace.meta.newer
+    if newer is not None:
+        report.doubts.append(Doubt("newer version", newer, {"line": 1}))
+    not_known: set[str] = set()
     for op in trace.operations:
         report.operations += 1
         report.records += len(op.records)
         report.changes += sum(kind == "PARTITION_CHANGE_RECORD" for kind, _, _ in op.records)
-        wrong = replay.take(op)
+        wrong = None
+        try:
+            wrong = replay.take(op)
+        except NotKnown as unknown:
+            name = printable(unknown, 100)
+            report.skipped[name] = report.skipped.get(name, 0) + 1
+            if name not in not_known and len(not_known) < LIMIT:
+                not_known.add(name)
+                summary = f"an operation that the rules do not have: {name}"
+                position = {"line": op.line, "step": op.step}
+                report.doubts.append(Doubt("unknown operation", summary, position, ()))
         if wrong is not None:
-            report.add(wrong)
+            report.add(replace(wrong, reliable=newer is None))
         report.partitions = len(replay.state.partitions)
         report.seconds = time.perf_counter() - started
         yield report.operations

@@ -6,13 +6,14 @@ that nobody has; nothing ever registers there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.decisions import Decisions, decisions, effective_min_isr
-from highwater.traces.operations.format import MIN_ISR, UNCLEAN, Key, Meta, Operation
+from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Meta, Operation
 from highwater.traces.operations.log_directories import Directories
 
 UNKNOWN = "unknown broker"
@@ -67,10 +68,10 @@ class ControllerState:
             model,
             int(meta.elr_enabled),
             "last_known_elr" in rules and "last_known_leader" not in rules,
-            registrations=[_zero(model.t.registration)] * slots,
-            sessions=[_zero(model.t.session)] * slots,
+            registrations=[zero(model.t.registration)] * slots,
+            sessions=[zero(model.t.session)] * slots,
             directories=Directories(),
-            broker_configs={CLUSTER: dict(meta.cluster_configs)},
+            broker_configs={CLUSTER: dict(meta.broker_configs)},
         )
 
     def copy(self) -> ControllerState:
@@ -86,6 +87,17 @@ class ControllerState:
         """The offset of the next record; at the first operation the recorded one."""
         return op.next_offset if self.next_offset is None else self.next_offset
 
+    def follow_records(self, before: ControllerState, op: Operation) -> None:
+        """Topics and configurations are those of a state before an operation, and what its records make of them."""
+        self.topic_ids, self.topic_configs = dict(before.topic_ids), dict(before.topic_configs)
+        self.broker_configs = dict(before.broker_configs)
+        for kind, _, data in op.records:
+            if kind == "TOPIC_RECORD":
+                self.topic_ids[data["name"]] = data["topicId"]
+            elif kind == "CONFIG_RECORD" and can_be(data["name"], data["value"]):
+                of_topic = data["resourceType"] == RESOURCES["TOPIC"]
+                self.set_config(of_topic, data["resourceName"], data["name"], data["value"])
+
     @property
     def model(self) -> Decisions:
         """What is decided now: without ELR where a feature of that name is at level 0."""
@@ -97,7 +109,7 @@ class ControllerState:
     def nobody(self) -> dict[str, Any]:
         """The registration and the session of a broker that is not registered."""
         t = self.rules.t
-        return {"registration": _zero(t.registration), "session": _zero(t.session)}
+        return {"registration": zero(t.registration), "session": zero(t.session)}
 
     # --- partitions -------------------------------------------------------------------------------
 
@@ -194,9 +206,15 @@ class ControllerState:
 
     # --- configuration ----------------------------------------------------------------------------
 
+    def set_config(self, of_topic: bool, name: str, key: str, value: str | None) -> None:
+        """A configuration of a topic, or of a broker or the cluster, is set, or removed by None."""
+        of = self.topic_configs if of_topic else self.broker_configs
+        configs = {k: v for k, v in of.get(name, {}).items() if k != key}
+        of[name] = configs if value is None else {**configs, key: value}
+
     def config(self, topic: str, name: str) -> str:
         """The value in force for a topic: its own, the controller's, that of all brokers, else the static one."""
-        own = self.broker_configs.get(str(self.meta.controller), {})
+        own = self.broker_configs.get(str(self.meta.controller_id), {})
         cluster = self.broker_configs.get(CLUSTER, {})
         static = {MIN_ISR: str(self.meta.static_min_isr), UNCLEAN: "false"}
         for configs in (self.topic_configs.get(topic, {}), own, cluster, static):
@@ -218,8 +236,16 @@ class ControllerState:
         return {"min_isr": self.min_isr(topic), "unclean_election": self.unclean_election(topic)}
 
 
-def _zero(type_: Any) -> Any:
+def can_be(key: str, value: str | None) -> bool:
+    """Whether a configuration can have a value; None removes it."""
+    if value is None:
+        return True
+    return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
+
+
+def zero(type_: Any) -> Any:
+    """The least value of a type."""
     return type_.decode([n.value for n in type_.zero().nodes])
 
 
-__all__ = ["CLUSTER", "UNKNOWN", "ControllerState"]
+__all__ = ["CLUSTER", "UNKNOWN", "ControllerState", "can_be", "zero"]

@@ -12,6 +12,7 @@ from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
 from highwater.traces.metadata.across import Across, Reach, Run
 from highwater.traces.metadata.agreement import Narrowed
+from highwater.traces.metadata.doubts import Doubts
 from highwater.traces.metadata.follow import Follower
 from highwater.traces.metadata.replay import Sequence
 from highwater.traces.metadata.telling import OnChange
@@ -40,6 +41,9 @@ class Found:
     checks: dict[int, list[tuple[Place, Unexplained]]] = field(default_factory=dict)
     rules: list[tuple[RuleSet, ...]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    doubts: Doubts = field(default_factory=Doubts)
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Records of the share's own partitions that were not followed."""
     error: tuple[int, str] | None = None
     """The group in which a record could not be read, and what is to be said."""
 
@@ -110,12 +114,17 @@ class ShareFollower(Follower):
         what = f"the snapshot {snapshot.path.name}"
         for partition, wrong, common in snapshots.differences(self, snapshot):
             self.telling.wrong(snapshot.end_offset, None, partition, what, wrong, common)
-        lines = [(place, line) for place, line in self._drained() if isinstance(line, Unexplained)]
+        lines = [
+            (place, marked)
+            for place, line in self._drained()
+            if isinstance(marked := self.marked(line), Unexplained)
+        ]
         self.found.checks[number] = lines
 
     def tell(self) -> None:
         """Keep what was told since the last time."""
-        for place, line in self._drained():
+        for place, unmarked in self._drained():
+            line = self.marked(unmarked)
             if self._on_told is not None:
                 self._on_told(line)
             if isinstance(line, Finding):
@@ -141,6 +150,8 @@ class ShareFollower(Follower):
         self.close(last_time)
         self.found.rules = self.agreement.versions
         self.found.notes = self._log.notes[self._notes :]
+        self.found.doubts = self.doubts
+        self.found.skipped = self.telling.skipped_of_partitions
         return self.found
 
 
@@ -164,6 +175,8 @@ def to_json(found: Found) -> dict[str, Any]:
         "populations": across.populations,
         "reaches": [[*run, reach.ended, reach.hoped] for run, reach in across.reaches.items()],
         "notes": found.notes,
+        "doubts": found.doubts.to_json(),
+        "skipped": found.skipped,
         "error": found.error,
     }
 
@@ -192,6 +205,8 @@ def from_json(data: Mapping[str, Any]) -> Found:
         },
         [tuple(RuleSet(profile, frozenset(rules)) for profile, rules in sets) for sets in data["rules"]],
         data["notes"],
+        Doubts.from_json(data["doubts"]),
+        data["skipped"],
         None if data["error"] is None else (data["error"][0], data["error"][1]),
     )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.metadata import snapshots
 from highwater.traces.metadata.across import Run, join_reaches
 from highwater.traces.metadata.agreement import Agreement, Narrowed
+from highwater.traces.metadata.doubts import Doubts
 from highwater.traces.metadata.replay import Sequence as InSequence
 from highwater.traces.metadata.replay import begins_with
 from highwater.traces.metadata.telling import disagreement
@@ -43,12 +45,16 @@ def join(
     report.records = sum(h.records for h in heads)
     report.changes = sum(s.report.changes for s in shares)
     report.partitions = _most(shares)
-    for skipped in (*(h.skipped for h in heads), first.report.skipped):
+    for skipped in (*(h.skipped for h in heads), first.report.skipped, *(s.skipped for s in shares)):
         for what, number in skipped.items():
             report.skipped[what] = report.skipped.get(what, 0) + number
     agreed, told = _agreed(shares)
     more, notes = _snapshots(log, shares)
     told += more
+    doubts = Doubts()
+    for share in shares:
+        doubts.merge(share.doubts)
+    told = [(place, _marked(line, doubts)) for place, line in told]
     own = [line for _, line in told if isinstance(line, Unexplained)]
     for share in shares:
         told += share.told
@@ -56,6 +62,9 @@ def join(
     for _, line in told:
         report.find(line) if isinstance(line, Finding) else report.add(line)
     report.unexplained_count = sum(s.report.unexplained_count for s in shares) + len(own)
+    report.unreliable_count = sum(s.report.unreliable_count for s in shares)
+    report.unreliable_count += sum(not line.reliable for line in own)
+    report.doubts = doubts.told()
     for share in shares:
         for name in share.report.findings_count:
             report.findings_count[name] = sum(s.report.findings_count.get(name, 0) for s in shares)
@@ -67,6 +76,11 @@ def join(
         report.notes.append(begins_with(log.start))
     report.notes += [*notes, *(remark for h in heads for remark in h.remarks)]
     return report, own
+
+
+def _marked(line: Unexplained | Finding, doubts: Doubts) -> Unexplained | Finding:
+    is_reliable = doubts.is_reliable(line.position["offset"], line.partition)
+    return line if is_reliable else replace(line, reliable=False)
 
 
 def _most(shares: Sequence[Found]) -> int:

@@ -25,10 +25,23 @@ from highwater.traces.kafka.values import (
 
 CLUSTERS = Path(__file__).parents[4] / "shared" / "traces" / "kafka" / "clusters"
 NAMES = sorted(p.name for p in CLUSTERS.iterdir()) if CLUSTERS.is_dir() else []
+CLUSTERS_4_2 = CLUSTERS.parents[1] / "kafka-4.2" / "clusters"
+NAMES_4_2 = sorted(p.name for p in CLUSTERS_4_2.iterdir()) if CLUSTERS_4_2.is_dir() else []
+RECORDED = [CLUSTERS / name for name in NAMES] + [CLUSTERS_4_2 / name for name in NAMES_4_2]
+"""The directories of all recorded clusters, those of 2024 first."""
 
 needs_clusters = pytest.mark.skipif(
     not CLUSTERS.is_dir(), reason="shared/traces/kafka/clusters is not beside the repository"
 )
+needs_clusters_4_2 = pytest.mark.skipif(
+    not CLUSTERS_4_2.is_dir(), reason="shared/traces/kafka-4.2/clusters is not beside the repository"
+)
+
+
+def recorded_name(folder: Path) -> str:
+    """The name of a recorded cluster for a test: with its version where it is not of 2024."""
+    return f"4.2-{folder.name}" if folder.parent == CLUSTERS_4_2 else folder.name
+
 
 TIME = 1_700_000_000_000
 
@@ -141,12 +154,22 @@ def snapshot(values: Sequence[bytes], epoch: int = 1) -> bytes:
 SHOWN_CONTROL = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
 
 
-def dump_of(content: bytes, head: str = "Log starting offset: 0", name: str = "made.log") -> str:
-    """The text of a dump, written here from the lines that Kafka's tool writes."""
-    return "\n".join([f"Dumping {name}", head, *_dump_lines(content)]) + "\n"
+def dump_of(
+    content: bytes,
+    head: str = "Log starting offset: 0",
+    name: str = "made.log",
+    *,
+    shows_leader_change: bool = False,
+) -> str:
+    """The text of a dump, written here from the lines that Kafka's tool writes.
+
+    ``shows_leader_change``: with the fields of a leader change, as 4.2 writes it; older ones name its type only.
+    """
+    return "\n".join([f"Dumping {name}", head, *_dump_lines(content, shows_leader_change)]) + "\n"
 
 
-def _dump_lines(content: bytes) -> Iterator[str]:
+def _dump_lines(content: bytes, shows_leader_change: bool) -> Iterator[str]:
+    shown = SHOWN_CONTROL | ({2: "LeaderChange:"} if shows_leader_change else {})
     for b in batches_of(content):
         size, crc = HEADER.unpack_from(content, b.position)[1:5:3]
         yield (
@@ -162,9 +185,9 @@ def _dump_lines(content: bytes) -> Iterator[str]:
             start += f"valueSize: {len(value)} sequence: -1 headerKeys: [] "
             if b.control:
                 kind = control_type(b.keys[i])
-                if kind in SHOWN_CONTROL:
+                if kind in shown:
                     data = decode_control(b.keys[i], value).data
-                    yield start + f"{SHOWN_CONTROL[kind]} {json.dumps(data, separators=(',', ':'))}"
+                    yield start + f"{shown[kind]} {json.dumps(data, separators=(',', ':'))}"
                 else:
                     yield start + "controlType: LEADER_CHANGE(2)"
                 continue

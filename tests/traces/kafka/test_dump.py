@@ -55,6 +55,13 @@ def test_a_dump_gives_the_batches_of_the_file(path: Path) -> None:
     assert [b.position for b in found] == [3, 5, 7, 11, 13]
 
 
+def test_a_dump_of_4_2_shows_a_leader_change_with_its_fields(path: Path) -> None:
+    found = read(path, dump_of(LOG, shows_leader_change=True))
+    assert recognise(path) == "metadata dump"
+    assert [b.values for b in found] == [b.values for b in batches_of(LOG)]
+    assert found[0].control
+
+
 def test_record_lines_without_their_metadata(path: Path) -> None:
     """As --skip-record-metadata has them."""
     short = [

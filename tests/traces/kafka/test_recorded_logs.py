@@ -15,14 +15,24 @@ from highwater.traces.kafka.batches import HEADER, RecordBatch, read_batches
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.recognise import recognise
 from highwater.traces.kafka.values import control_type, decode, decode_control, encode, encode_control
-from tests.traces.kafka.made import CLUSTERS, NAMES, SHOWN_CONTROL, needs_clusters
+from tests.traces.kafka.made import (
+    CLUSTERS,
+    CLUSTERS_4_2,
+    NAMES,
+    NAMES_4_2,
+    RECORDED,
+    SHOWN_CONTROL,
+    needs_clusters,
+    needs_clusters_4_2,
+    recorded_name,
+)
 
 pytestmark = needs_clusters
+each_cluster = pytest.mark.parametrize("folder", RECORDED, ids=recorded_name)
 
 
-def files(name: str) -> list[tuple[Path, Path]]:
+def files(folder: Path) -> list[tuple[Path, Path]]:
     """Each binary file with its dump."""
-    folder = CLUSTERS / name
     found = [
         p for p in sorted((folder / "__cluster_metadata-0").iterdir()) if p.suffix in (".log", ".checkpoint")
     ]
@@ -71,15 +81,18 @@ def check_record(batch: RecordBatch, i: int, line: str) -> str:
     assert encode_control(record.type, record.data) == (key, value)
     if kind in SHOWN_CONTROL:
         assert line.endswith(f"{SHOWN_CONTROL[kind]} {json.dumps(record.data, separators=(',', ':'))}")
+    elif "LeaderChange" in line:
+        assert line.endswith(f"LeaderChange: {json.dumps(record.data, separators=(',', ':'))}")
     else:
         assert line.endswith(f"controlType: {record.type}({kind})")
     return record.type
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_record_is_what_the_dump_says(name: str) -> None:
+@each_cluster
+def test_every_record_is_what_the_dump_says(folder: Path) -> None:
     seen: Counter[str] = Counter()
-    for path, dump in files(name):
+    found = files(folder)
+    for path, dump in found:
         content = path.read_bytes()
         lines = gzip.decompress(dump.read_bytes()).decode().splitlines()[2:]
         notes: list[str] = []
@@ -92,7 +105,8 @@ def test_every_record_is_what_the_dump_says(name: str) -> None:
         assert list(rest) == []
         assert notes == []
     assert seen["LEADER_CHANGE"] >= 1
-    assert seen["SNAPSHOT_HEADER"] == seen["SNAPSHOT_FOOTER"] >= 2
+    snapshots = sum(path.suffix == ".checkpoint" for path, _ in found)
+    assert seen["SNAPSHOT_HEADER"] == seen["SNAPSHOT_FOOTER"] == snapshots
     assert seen["PARTITION_CHANGE_RECORD"] > 0
 
 
@@ -100,13 +114,23 @@ def test_all_clusters_are_there() -> None:
     assert len(NAMES) == 15
 
 
-def comparable(batches: list[RecordBatch]) -> list[tuple[Any, ...]]:
-    """Without positions; a leader change has no value in the dump."""
+@needs_clusters_4_2
+def test_all_clusters_of_4_2_are_there_with_what_is_new_in_them() -> None:
+    assert len(NAMES_4_2) == 21
+    text = b"".join(
+        gzip.decompress(dump.read_bytes()) for name in NAMES_4_2 for _, dump in files(CLUSTERS_4_2 / name)
+    )
+    for new in (b'"CLEAR_ELR_RECORD"', b'"eligible.leader.replicas.version"', b"LeaderChange: {"):
+        assert new in text
+
+
+def comparable(batches: list[RecordBatch], shows_leader_change: bool) -> list[tuple[Any, ...]]:
+    """Without positions; a leader change has no value in the dump of an older version."""
     return [
         (
             *b[1:6],
             list(b.offsets),
-            [] if b.control and control_type(b.keys[0]) == 2 else b.values,
+            [] if b.control and control_type(b.keys[0]) == 2 and not shows_leader_change else b.values,
             list(b.keys),
             list(b.times),
         )
@@ -114,12 +138,10 @@ def comparable(batches: list[RecordBatch]) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_log_and_its_dump_are_the_same(name: str) -> None:
-    log, dump = (
-        open_metadata_log(CLUSTERS / name / "__cluster_metadata-0"),
-        open_metadata_log(CLUSTERS / name),
-    )
+@each_cluster
+def test_a_log_and_its_dump_are_the_same(folder: Path) -> None:
+    shown = folder.parent == CLUSTERS_4_2
+    log, dump = open_metadata_log(folder / "__cluster_metadata-0"), open_metadata_log(folder)
     assert (log.kind, dump.kind) == ("metadata log", "metadata log dump")
     assert (log.start, dump.start) == (None, None)
     found = []
@@ -128,20 +150,20 @@ def test_a_log_and_its_dump_are_the_same(name: str) -> None:
         for item in one.batches():
             assert len(item) == 2, item
             batches.append(item[1])
-        found.append(comparable(batches))
+        found.append(comparable(batches, shown))
         assert one.bytes_read == one.bytes_total > 0
         assert one.notes == []
     assert found[0] == found[1]
-    assert len(log.snapshots) == len(dump.snapshots) >= 2
+    assert len(log.snapshots) == len(dump.snapshots) == len(files(folder)) - 1
     for a, b in zip(log.snapshots, dump.snapshots, strict=True):
         assert (a.end_offset, a.epoch) == (b.end_offset, b.epoch)
-        assert comparable(list(a.batches())) == comparable(list(b.batches()))
+        assert comparable(list(a.batches()), shown) == comparable(list(b.batches()), shown)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_snapshot_holds_what_is_below_its_end(name: str) -> None:
+@each_cluster
+def test_a_snapshot_holds_what_is_below_its_end(folder: Path) -> None:
     """Its header has the time of the last record that it contains: the one before its end offset."""
-    log = open_metadata_log(CLUSTERS / name / "__cluster_metadata-0")
+    log = open_metadata_log(folder / "__cluster_metadata-0")
     times: dict[int, int] = {}
     for item in log.batches():
         assert len(item) == 2
@@ -154,8 +176,8 @@ def test_a_snapshot_holds_what_is_below_its_end(name: str) -> None:
 
 
 def test_files_are_recognised_by_content() -> None:
-    for name in NAMES:
-        for path in sorted((CLUSTERS / name).rglob("*")):
+    for folder in RECORDED:
+        for path in sorted(folder.rglob("*")):
             if not path.is_file():
                 continue
             dump = path.name.startswith("dump-")
@@ -170,7 +192,7 @@ def test_files_are_recognised_by_content() -> None:
 
 @pytest.mark.parametrize("name", ["minisr-elr", "reassigns-noelr"])
 def test_single_files(name: str, tmp_path: Path) -> None:
-    for path, dump in files(name):
+    for path, dump in files(CLUSTERS / name):
         a, b = open_metadata_log(path), open_metadata_log(dump)
         assert (a.kind, b.kind) == ("metadata log", "metadata log dump")
         if path.suffix == ".checkpoint":

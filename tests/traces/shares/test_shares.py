@@ -29,11 +29,23 @@ from highwater.traces.shares.replay import Ends, RunShares, Unreadable, replay_s
 from highwater.traces.shares.route import Head, route
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.metadata.accounts import shared
+from tests.traces.metadata.made_logs import (
+    beginning,
+    change,
+    feature,
+    loss,
+    partition,
+    registration_change,
+    setting,
+    with_version,
+    write,
+)
 from tests.traces.metadata.mutations import Log, fields, read, whole_records
 from tests.traces.metadata.test_any_log import records, whole
 
 WORK = ("beliefs", "steps explained")
 """Figures of how much was explained: each share explains for itself."""
+CLEAR = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""})
 SPLITS = ((1, 1), (2, 3_000), (7, 1 << 30), (7, 700))
 """How many shares, and of how many bytes the ranges are."""
 
@@ -53,6 +65,14 @@ def embedded(path: Path, **rules: Any) -> dict[str, Any] | str:
     except TraceError as wrong:
         return str(wrong)
     return plain(report)
+
+
+def until_damage(expected: dict[str, Any] | str) -> dict[str, Any] | str:
+    """What shares say of a log that one process replays up to the damage: the damage."""
+    if isinstance(expected, str) or not expected["damage"]:
+        return expected
+    message: str = expected["damage"][0]["message"]
+    return message
 
 
 def in_this_process(log: MetadataLog, count: int, switched: Mapping[str, bool] | None = None) -> RunShares:
@@ -245,8 +265,9 @@ def test_a_damaged_log_is_the_same_error(made: Path, tmp_path: Path, at: int) ->
     data[at] ^= 255
     damaged.write_bytes(bytes(data))
     expected = embedded(tmp_path)
+    # Up to the damage one process replays it: shares know nothing of each other's.
     for count, size in SPLITS:
-        assert divided(tmp_path, count, size)[0] == expected
+        assert divided(tmp_path, count, size)[0] == until_damage(expected)
 
 
 def test_a_torn_end_is_the_same_note(made: Path, tmp_path: Path) -> None:
@@ -264,10 +285,34 @@ def test_a_torn_end_is_the_same_note(made: Path, tmp_path: Path) -> None:
 def test_a_leader_epoch_that_falls_from_one_range_to_the_next(tmp_path: Path) -> None:
     batches = [encode_batch(2 * n, epoch, 1000, creation(n)) for n, epoch in enumerate((3, 3, 2, 2))]
     (tmp_path / f"{0:020}.log").write_bytes(b"".join(batches))
-    expected = embedded(tmp_path)
+    expected = until_damage(embedded(tmp_path))
     assert isinstance(expected, str)
     for count, size in SPLITS:
         assert divided(tmp_path, count, min(size, 1))[0] == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [with_version(setting("min.insync.replicas", "1"), 9), *loss(), *loss("u")],
+        [with_version(change(0, isr=[0]), 3), *loss(), *loss("u")],
+        [with_version(partition(1), 3), change(1, isr=[0]), *loss("u")],
+        [with_version(partition(1, "u"), 3), change(1, "u", isr=[0]), *loss("u")],
+        [*loss(), feature("metadata.version", 29), *loss("u")],
+        [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]), CLEAR, *loss("u"), *loss()],
+        [change(0, leader=-7), change(0, "u", leaderRecoveryState=7), *loss("u")],
+        [registration_change(0, 1, fenced=5), partition(1, leader=-9), *loss("u")],
+    ],
+)
+def test_what_is_not_known(tmp_path: Path, values: list[bytes]) -> None:
+    """Doubts, marks and counts are those of the whole log, whichever share met them."""
+    for base, folder in ((0, tmp_path / "whole"), (20, tmp_path / "without its beginning")):
+        log = write(folder, [*beginning(), *values], base)
+        expected = embedded(log)
+        assert isinstance(expected, dict)
+        assert expected["doubts"]
+        for count, size in SPLITS:
+            assert divided(log, count, size)[0] == expected
 
 
 @given(st.lists(st.lists(records, min_size=1, max_size=6), min_size=1, max_size=6), st.integers(2, 5))

@@ -1,0 +1,87 @@
+"""Small metadata logs, made record by record, in which something of importance happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.kafka.values import encode
+
+TOPICS = {"t": "AAAAAAAAAAAAAAAAAAAAAQ", "u": "AAAAAAAAAAAAAAAAAAAAAg"}
+BROKERS = [0, 1, 2]
+
+
+def feature(name: str, level: int) -> bytes:
+    return encode("FEATURE_LEVEL_RECORD", 0, {"name": name, "featureLevel": level})
+
+
+def setting(name: str, value: str | None, topic: str = "t") -> bytes:
+    data = {"resourceType": 2, "resourceName": topic, "name": name, "value": value}
+    return encode("CONFIG_RECORD", 0, data)
+
+
+def registration(broker: int, epoch: int, **changed: Any) -> bytes:
+    data = {
+        "brokerId": broker, "brokerEpoch": epoch, "isMigratingZkBroker": False, "endPoints": [], "features": [],
+        "incarnationId": f"AAAAAAAAAAAAAAAAAAAA{'BCD'[broker % 3]}w", "rack": None, "fenced": True,
+        "inControlledShutdown": False, "logDirs": [], **changed,
+    }  # fmt: skip
+    return encode("REGISTER_BROKER_RECORD", 3, data)
+
+
+def registration_change(broker: int, epoch: int, **changed: Any) -> bytes:
+    data = {"brokerId": broker, "brokerEpoch": epoch, **changed}
+    return encode("BROKER_REGISTRATION_CHANGE_RECORD", 1, data, lenient=True)
+
+
+def partition(number: int, topic: str = "t", **changed: Any) -> bytes:
+    data = {
+        "partitionId": number, "topicId": TOPICS[topic], "replicas": BROKERS, "isr": BROKERS, "removingReplicas": [],
+        "addingReplicas": [], "leader": 0, "leaderEpoch": 0, "partitionEpoch": 0, **changed,
+    }  # fmt: skip
+    return encode("PARTITION_RECORD", 0, data, lenient=True)
+
+
+def change(number: int, topic: str = "t", **changed: Any) -> bytes:
+    data = {"partitionId": number, "topicId": TOPICS[topic], **changed}
+    return encode("PARTITION_CHANGE_RECORD", 2, data, lenient=True)
+
+
+def beginning(*features: tuple[str, int], min_isr: str = "2") -> list[bytes]:
+    """Three active brokers, and the partitions t-0 and u-0 on all of them. ELR is on if it can be, and is not said."""
+    values = [feature(name, level) for name, level in (features or (("metadata.version", 25),))]
+    for broker in BROKERS:
+        epoch = len(values)
+        values += [registration(broker, epoch), registration_change(broker, epoch, fenced=-1)]
+    for topic, identity in TOPICS.items():
+        values.append(encode("TOPIC_RECORD", 0, {"name": topic, "topicId": identity}))
+        values.append(setting("min.insync.replicas", min_isr, topic))
+        values.append(partition(0, topic))
+    return values
+
+
+UNCLEAN = {"isr": [2], "leader": 2, "leaderRecoveryState": 1, "eligibleLeaderReplicas": []}
+
+
+def loss(topic: str = "t") -> list[bytes]:
+    """The ISR of a partition shrinks to its leader, and a broker that was in neither ISR nor ELR is elected."""
+    return [change(0, topic, isr=[0, 1]), change(0, topic, **UNCLEAN)]
+
+
+def with_version(value: bytes, version: int) -> bytes:
+    """A record that says to be of another version."""
+    return value[:2] + bytes((version,)) + value[3:]
+
+
+def write(folder: Path, values: Iterable[bytes | Sequence[bytes]], base: int = 0) -> Path:
+    """A segment in which each value is a batch, or each list of values; the directory."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content, offset = b"", base
+    for value in values:
+        batch = [value] if isinstance(value, bytes) else list(value)
+        content += encode_batch(offset, 1, 1000 + offset, batch)
+        offset += len(batch)
+    (folder / f"{base:020}.log").write_bytes(content)
+    return folder

@@ -1,0 +1,141 @@
+"""Damage in the middle of a log: it is replayed up to there, what was found stays, and what is lost is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from highwater.checker.cli import cli
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.batches import encode_batch
+from highwater.traces.replay import replay
+from highwater.traces.report import Report
+from highwater.traces.summary import summary
+from tests.traces.kafka.made import dump_of, snapshot
+from tests.traces.metadata.made_logs import beginning, change, loss, write
+
+START = len(beginning())
+NO_VALUE = b"\x01\x04\x00"
+"""A setting of which nothing but its frame is there."""
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["replay", *map(str, arguments)])
+
+
+def log(tmp_path: Path, found: bool = True) -> tuple[Path, int]:
+    """A log with a finding, then damage, then another finding; and the position of the damage."""
+    before = [*beginning(), *(loss() if found else [])]
+    folder = write(tmp_path / "log", before)
+    (segment,) = folder.glob("*.log")
+    position = segment.stat().st_size
+    write(folder, [*before, change(0, "u", isr=[0, 1]), *loss("u")])
+    data = bytearray(segment.read_bytes())
+    data[position + 70] ^= 255
+    segment.write_bytes(bytes(data))
+    return segment, position
+
+
+def test_what_stands_before_the_damage_is_replayed(tmp_path: Path) -> None:
+    segment, position = log(tmp_path)
+    report = replay(segment.parent)
+    assert {f.partition for f in report.findings} == {"t-0"}
+    assert report.is_violated
+    (damage,) = report.damage
+    assert damage.position == {"file": str(segment), "byte": position}
+    assert damage.offset == START + 2
+    assert damage.bytes_lost == segment.stat().st_size - position
+    assert damage.segments_lost == 0
+    assert "does not have the checksum of its header" in damage.message
+    (line,) = [line for line in summary(report) if "DAMAGED" in line]
+    assert (
+        f"not replayed: everything from offset {START + 2} on ({damage.bytes_lost} bytes of the file)" in line
+    )
+    data = json.loads(json.dumps(report.to_json()))
+    assert Report.from_json(data).damage == report.damage
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_command_shows_it_all_and_ends_as_with_bad_input(tmp_path: Path, found: bool) -> None:
+    segment, _ = log(tmp_path, found)
+    target = tmp_path / "result.json"
+    result = run(segment.parent, "--json", target)
+    assert result.exit_code == 2
+    assert ("leader_elected_cleanly" in result.output) == found
+    assert ", 1 damaged" in result.output
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith(f"highwater: {segment}: byte ")
+    (report,) = json.loads(target.read_text())
+    assert len(report["damage"]) == 1
+    assert bool(report["findings"]) == found
+
+
+def test_segments_behind_the_damage_are_lost(tmp_path: Path) -> None:
+    segment, _ = log(tmp_path)
+    write(segment.parent, loss("u"), base=START + 5)
+    write(segment.parent, loss("u"), base=START + 7)
+    (damage,) = replay(segment.parent).damage
+    assert damage.segments_lost == 2
+    assert any("and 2 segments behind it" in line for line in summary(replay(segment.parent)))
+
+
+def test_a_record_that_is_damaged_in_a_whole_batch(tmp_path: Path) -> None:
+    values = [*beginning(), *loss(), NO_VALUE, *loss("u")]
+    folder = write(tmp_path / "log", values)
+    (damage,) = replay(folder).damage
+    assert (damage.offset, damage.segments_lost) == (START + 2, 0)
+    assert damage.bytes_lost
+    assert damage.bytes_lost < (folder / f"{0:020}.log").stat().st_size
+    assert f"offset {START + 2}" in damage.message
+    assert {f.partition for f in replay(folder).findings} == {"t-0"}
+
+
+def test_a_record_without_a_value(tmp_path: Path) -> None:
+    folder = write(tmp_path, beginning())
+    (segment,) = folder.glob("*.log")
+    segment.write_bytes(segment.read_bytes() + encode_batch(START, 1, 5000, [None]))
+    (damage,) = replay(folder).damage
+    assert damage.offset == START
+
+
+def test_damage_in_a_dump(tmp_path: Path) -> None:
+    values = [*beginning(), *loss(), *loss("u")]
+    text = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate(values)))
+    lines = text.splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if line.startswith(f"| offset: {START + 2} "))
+    lines[at] = lines[at].replace("payload", "pay\x00load")
+    path = tmp_path / "dump.txt"
+    path.write_text("".join(lines))
+    report = replay(path)
+    (damage,) = report.damage
+    assert damage.position == {"file": str(path), "line": at + 1}
+    assert damage.offset == START + 2
+    assert {f.partition for f in report.findings} == {"t-0"}
+
+
+def test_a_snapshot_that_is_damaged_is_not_compared(tmp_path: Path) -> None:
+    folder = write(tmp_path, [*beginning(), *loss()])
+    path = folder / f"{START:020}-0000000001.checkpoint"
+    content = bytearray(snapshot(beginning()))
+    content[-90] ^= 255
+    path.write_bytes(bytes(content))
+    report = replay(folder)
+    (damage,) = report.damage
+    assert damage.position == {"file": str(path)}
+    assert damage.offset == START
+    assert "not compared" in damage.message
+    assert "snapshots compared" not in report.figures
+    assert {f.partition for f in report.findings} == {"t-0"}, "the log itself goes on"
+
+
+def test_where_nothing_can_be_read_there_is_nothing_to_report(tmp_path: Path) -> None:
+    folder = write(tmp_path, beginning())
+    (segment,) = folder.glob("*.log")
+    data = bytearray(segment.read_bytes())
+    data[80] ^= 255
+    segment.write_bytes(bytes(data))
+    with pytest.raises(TraceError, match="byte 0: the batch does not have the checksum"):
+        replay(folder)

@@ -1,0 +1,352 @@
+"""What a log has that is not known is said, and what stands behind it is marked: never sure of what is not known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.traces.kafka.batches import encode_batch, read_batches
+from highwater.traces.kafka.values import LATEST, TYPES, api_key, decode, encode, encode_unknown
+from highwater.traces.metadata.doubts import OTHERS, Doubts
+from highwater.traces.replay import replay
+from highwater.traces.report import DOUBTS, LIMIT, Report
+from highwater.traces.summary import summary
+from tests.traces.kafka.made import dump_of, snapshot
+from tests.traces.metadata.made_logs import (
+    beginning,
+    change,
+    feature,
+    loss,
+    partition,
+    registration,
+    registration_change,
+    setting,
+    with_version,
+    write,
+)
+
+START = len(beginning())
+
+
+def doubts(report: Report) -> list[tuple[str, int, tuple[str, ...] | None]]:
+    assert all(doubt.kind in DOUBTS for doubt in report.doubts)
+    return [(d.kind, d.position["offset"], d.partitions) for d in report.doubts]
+
+
+def marks(report: Report) -> dict[str | None, set[bool]]:
+    """Of each partition whether what is told of it is reliable."""
+    found: dict[str | None, set[bool]] = {}
+    for line in (*report.unexplained, *report.findings):
+        found.setdefault(line.partition, set()).add(line.reliable)
+    return found
+
+
+def replayed(tmp_path: Path, *values: bytes, start: list[bytes] | None = None) -> Report:
+    return replay(write(tmp_path / "log", [*(beginning() if start is None else start), *values]))
+
+
+def test_a_log_in_which_all_is_known_has_no_doubts(tmp_path: Path) -> None:
+    report = replayed(tmp_path, *loss(), *loss("u"))
+    assert doubts(report) == []
+    assert marks(report) == {"t-0": {True}, "u-0": {True}}
+    assert report.unreliable_count == 0
+    assert report.is_violated
+
+
+# --- versions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        (
+            (("metadata.version", 29), ("eligible.leader.replicas.version", 1)),
+            "metadata.version 29 (4.2-IV1)",
+        ),
+        ((("metadata.version", 29),), "metadata.version 29 (4.2-IV1)"),
+        ((("metadata.version", 30),), "metadata.version 30 (4.3-IV0)"),
+        ((("metadata.version", 777),), "metadata.version 777 is newer"),
+        (
+            (("metadata.version", 25), ("eligible.leader.replicas.version", 1)),
+            "eligible.leader.replicas.version 1 with metadata.version 25 (4.0-IV3)",
+        ),
+        ((("metadata.version", 25), ("tiered.quorum.version", 1)), "not known: tiered.quorum.version"),
+    ],
+)
+def test_a_version_newer_than_any_profile(tmp_path: Path, features: Any, said: str) -> None:
+    report = replayed(tmp_path, *loss(), start=beginning(*features))
+    ((kind, _, partitions),) = doubts(report)
+    assert (kind, partitions) == ("newer version", None)
+    assert said in report.doubts[0].summary
+    assert marks(report)["t-0"] == {False}
+    assert not report.is_violated
+    assert not report.explained
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        (("metadata.version", 25),),
+        (("metadata.version", 23),),
+        (("metadata.version", 22),),
+        (("metadata.version", 11),),
+        (("metadata.version", 25), ("kraft.version", 1), ("share.version", 1), ("other", 0)),
+    ],
+)
+def test_a_version_that_a_profile_is_of(tmp_path: Path, features: Any) -> None:
+    assert doubts(replayed(tmp_path, start=beginning(*features))) == []
+
+
+def test_a_version_that_becomes_newer_in_mid_log(tmp_path: Path) -> None:
+    report = replayed(tmp_path, *loss(), feature("metadata.version", 29), *loss("u"))
+    assert doubts(report) == [("newer version", START + 2, None)]
+    assert marks(report) == {"t-0": {True}, "u-0": {False}}
+    assert report.is_violated, "what stands before it is sure"
+
+
+@pytest.mark.parametrize(
+    ("name", "level"), [("metadata.version", 29), ("eligible.leader.replicas.version", 1)]
+)
+def test_a_controller_of_a_newer_version(tmp_path: Path, name: str, level: int) -> None:
+    """The features can be those of an older version, and the code that decides is not."""
+    data = {
+        "controllerId": 3000, "incarnationId": "AAAAAAAAAAAAAAAAAAAAAw", "zkMigrationReady": False, "endPoints": [],
+        "features": [{"name": name, "minSupportedVersion": 0, "maxSupportedVersion": level}],
+    }  # fmt: skip
+    report = replayed(tmp_path, encode("REGISTER_CONTROLLER_RECORD", 0, data), start=[])
+    assert doubts(report) == [("newer version", 0, None)]
+    data["features"] = [{"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": 25}]
+    assert doubts(replayed(tmp_path / "2", encode("REGISTER_CONTROLLER_RECORD", 0, data), start=[])) == []
+
+
+# --- records --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (with_version(setting("min.insync.replicas", "1"), 9), "unreadable version"),
+        (with_version(feature("metadata.version", 22), 1), "unreadable version"),
+        (with_version(registration(0, 0), 4), "unreadable version"),
+        (with_version(registration_change(0, 0, fenced=1), 3), "unreadable version"),
+        (with_version(partition(7, "t"), 3)[:8], "unreadable version"),
+        (encode_unknown(30, 0, ""), "unknown record"),
+        (encode_unknown(6, 0, ""), "unknown record"),
+        (encode_unknown(3000, 12, ""), "unknown record"),
+        (encode_unknown(None, 0, "WHATEVER_RECORD"), "unknown record"),
+    ],
+)
+def test_a_record_that_cannot_be_read_concerns_all_partitions(
+    tmp_path: Path, value: bytes, kind: str
+) -> None:
+    report = replayed(tmp_path, *loss(), value, *loss("u"))
+    assert doubts(report) == [(kind, START + 2, None)]
+    assert marks(report) == {"t-0": {True}, "u-0": {False}}
+    assert sum(report.skipped.values()) == 1, "it is counted by type and version"
+
+
+def test_records_that_are_known_and_not_followed_are_no_doubt(tmp_path: Path) -> None:
+    quota = with_version(
+        encode("CLIENT_QUOTA_RECORD", 0, {"entity": [], "key": "", "value": 1.0, "remove": False}), 5
+    )
+    report = replayed(tmp_path, quota)
+    assert doubts(report) == []
+    assert report.skipped == {"CLIENT_QUOTA_RECORD": 1}
+
+
+def test_a_change_that_cannot_be_read_concerns_its_partition(tmp_path: Path) -> None:
+    report = replayed(tmp_path, with_version(change(0, isr=[0]), 3), *loss(), *loss("u"))
+    assert doubts(report) == [("unreadable version", START, ("t-0",))]
+    assert marks(report) == {"u-0": {True}}
+    assert report.skipped == {
+        "PARTITION_CHANGE_RECORD version 3": 1,
+        "changes of partitions that are not followed any more": 2,
+    }
+
+
+def test_a_partition_whose_creation_cannot_be_read(tmp_path: Path) -> None:
+    report = replayed(tmp_path, with_version(partition(1, "t"), 3), change(1, isr=[0]), *loss("u"))
+    assert doubts(report) == [("unreadable version", START, ("t-1",))]
+    assert marks(report) == {"u-0": {True}}
+
+
+def test_a_change_that_is_not_known_among_others_of_its_batch(tmp_path: Path) -> None:
+    batch = [registration_change(0, 1, fenced=1), with_version(change(0, isr=[1]), 9)]
+    report = replay(write(tmp_path / "log", [*beginning(), batch, *loss()]))
+    assert ("unreadable version", START, ("t-0",)) in [(k, min(o, START), p) for k, o, p in doubts(report)]
+    assert "t-0" not in marks(report)
+
+
+def test_a_record_that_clears_elrs_concerns_those_that_have_one(tmp_path: Path) -> None:
+    """No profile has a rule for it; of a partition without an ELR it changes nothing."""
+    clear = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""})
+    elr = change(0, isr=[0], eligibleLeaderReplicas=[1])
+    report = replayed(tmp_path, clear, change(0, isr=[0, 1]), elr, clear, *loss("u"))
+    assert doubts(report) == [("no rule", START + 3, ("t-0",))]
+    assert marks(report)["u-0"] == {True}
+    other = encode("CLEAR_ELR_RECORD", 0, {"topicName": "u"})
+    assert doubts(replayed(tmp_path / "other", change(0, isr=[0, 1]), elr, other)) == []
+
+
+# --- values ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "said"),
+    [
+        (registration_change(0, 1, fenced=5), "fenced", ("-1 to 1", 5)),
+        (registration_change(0, 1, fenced=-2), "fenced", ("-1 to 1", -2)),
+        (registration_change(0, 1, inControlledShutdown=-1), "inControlledShutdown", ("0 to 1", -1)),
+        (registration(-4, START), "brokerId", ("at least 0", -4)),
+        (feature("metadata.version", -1), "featureLevel", ("at least 0", -1)),
+        (partition(1, leader=-2), "leader", ("at least -1", -2)),
+        (partition(1, leaderRecoveryState=2), "leaderRecoveryState", ("0 to 1", 2)),
+        (setting("min.insync.replicas", "0"), "min.insync.replicas", ("a whole number from 1 on", "0")),
+        (setting("min.insync.replicas", "-2"), "min.insync.replicas", ("a whole number from 1 on", "-2")),
+        (
+            setting("unclean.leader.election.enable", "yes"),
+            "unclean.leader.election.enable",
+            ("true or false", "yes"),
+        ),
+    ],
+)
+def test_an_undefined_value_is_named(tmp_path: Path, value: bytes, field: str, said: Any) -> None:
+    """It is not taken for anything, least of all by its sign: only the record is not explained."""
+    report = replayed(tmp_path, value)
+    (line,) = report.unexplained
+    assert line.candidates[0].differences == {field: said}
+    assert line.reliable, "no Kafka writes it"
+    concerned = None if line.partition is None else ("t-1",)
+    assert doubts(report) == [("undefined value", START, concerned)]
+    assert report.is_violated
+    assert report.skipped == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("leaderRecoveryState", 7), ("leader", -7), ("leaderRecoveryState", -3)]
+)
+def test_an_undefined_value_of_a_change_concerns_its_partition(tmp_path: Path, name: str, value: int) -> None:
+    report = replayed(tmp_path, change(0, **{name: value}), *loss(), *loss("u"))
+    assert doubts(report) == [("not followed", START, ("t-0",))]
+    (first, *_) = report.unexplained
+    assert f"{name} is {value}" in first.candidates[0].refused_by[0]
+    assert marks(report) == {"t-0": {True}, "u-0": {True}}
+
+
+@pytest.mark.parametrize("value", ["2", " 2 ", "+2", "002", None])
+def test_settings_as_kafka_reads_them(tmp_path: Path, value: str | None) -> None:
+    assert doubts(replayed(tmp_path, setting("min.insync.replicas", value))) == []
+
+
+# --- what is not there ----------------------------------------------------------------------------------
+
+
+def test_a_log_without_its_beginning(tmp_path: Path) -> None:
+    later = [change(0, isr=[0]), registration_change(1, 3, fenced=1), *loss("u"), partition(4)]
+    report = replay(write(tmp_path, later, base=20))
+    assert doubts(report) == [("missing beginning", 20, None)]
+    assert report.doubts[0].summary == "begins at offset 20 without a snapshot: copy the *.checkpoint too"
+    assert report.unexplained == []
+    assert sum(report.skipped.values()) == 5
+    assert any("copy the *.checkpoint too" in line for line in summary(report))
+
+
+def test_offsets_that_are_missing(tmp_path: Path) -> None:
+    folder = write(tmp_path, [*beginning(), *loss()])
+    write(folder, loss("u"), base=START + 10)
+    report = replay(folder)
+    assert doubts(report) == [("missing records", START + 10, None)]
+    assert f"offsets {START + 2} to {START + 9} are missing" in report.doubts[0].summary
+    assert marks(report) == {"t-0": {True}, None: {True}, "u-0": {False}}
+
+
+def test_a_snapshot_with_a_record_that_is_not_known(tmp_path: Path) -> None:
+    folder = write(tmp_path, beginning())
+    content = snapshot([*beginning(), encode_unknown(40, 0, "")])
+    (folder / f"{START:020}-0000000001.checkpoint").write_bytes(content)
+    report = replay(folder)
+    assert doubts(report) == [("unknown record", START, ())]
+    assert "is not compared" in report.doubts[0].summary
+    for segment in folder.glob("*.log"):
+        segment.unlink()
+    assert doubts(replay(folder)) == [("unknown record", START + 1, None)], "what begins with it is not sure"
+
+
+# --- dumps, and telling ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [with_version(setting("min.insync.replicas", "1"), 9), *loss()],
+        [with_version(change(0, isr=[0]), 3), *loss(), *loss("u")],
+        [with_version(partition(1), 3), *loss()],
+        [registration_change(0, 1, fenced=5)],
+    ],
+    ids=["setting", "change", "partition", "value"],
+)
+def test_a_dump_says_the_same(tmp_path: Path, values: list[bytes]) -> None:
+    binary = write(tmp_path / "log", [*beginning(), *values])
+    text = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate([*beginning(), *values])))
+    (tmp_path / "dump.txt").write_text(_shown(binary, text))
+    left_out = ("input", "kind", "seconds", "notes")
+    a, b = (replay(p).to_json() for p in (binary, tmp_path / "dump.txt"))
+    assert {k: v for k, v in a.items() if k not in left_out} == {
+        k: v for k, v in b.items() if k not in left_out
+    }
+
+
+def _shown(binary: Path, text: str) -> str:
+    """With the records that are not known here as the tool of a version shows them that knows them."""
+    (segment,) = binary.glob("*.log")
+    lines = text.splitlines()
+    with segment.open("rb") as file:
+        for batch in read_batches(segment, file):
+            value = batch.values[0] or b""
+            key, version = api_key(value)
+            if version <= LATEST[TYPES[key]]:
+                continue
+            # A made creation is of version 0, whatever it says; the others are of the latest.
+            own = 0 if TYPES[key] == "PARTITION_RECORD" else LATEST[TYPES[key]]
+            data = decode(with_version(value, own)).data
+            at = next(i for i, line in enumerate(lines) if line.startswith(f"| offset: {batch.base_offset} "))
+            shown = {"type": TYPES[key], "version": version, "data": data}
+            lines[at] = lines[at].split(" payload: ")[0] + " payload: " + json.dumps(shown)
+    return "\n".join(lines) + "\n"
+
+
+def test_doubts_are_one_loud_line_and_a_field_of_the_json(tmp_path: Path) -> None:
+    report = replayed(tmp_path, with_version(setting("min.insync.replicas", "1"), 9), *loss())
+    (line,) = [line for line in summary(report) if "NOT SURE" in line]
+    assert "CONFIG_RECORD version 9 cannot be read" in line
+    assert f"any partition from offset {START} on is not reliable" in line
+    assert summary(report)[0].endswith("none of it is reliable")
+    data = json.loads(json.dumps(report.to_json()))
+    assert [d["kind"] for d in data["doubts"]] == ["unreadable version"]
+    assert {f["reliable"] for f in data["findings"]} == {False}
+    again = Report.from_json(data)
+    assert again.to_json() == data
+
+
+def test_every_kind_of_doubt_is_documented_and_in_the_schema() -> None:
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "replay.md").read_text()
+    schema = json.loads((root / "traces" / "report.schema.json").read_text())
+    assert schema["$defs"]["doubt"]["properties"]["kind"]["enum"] == list(DOUBTS)
+    for kind in DOUBTS:
+        assert f"| `{kind}` | " in page
+
+
+def test_doubts_that_are_too_many_to_tell_are_kept_as_one() -> None:
+    found = Doubts()
+    for number in range(LIMIT + 50):
+        found.add("unknown record", f"type {number}", number, None if number > LIMIT else ("t-0",))
+    told = found.told()
+    assert len(told) == LIMIT + 1
+    assert [d.position["offset"] for d in told if d.summary == OTHERS] == [LIMIT]
+    assert found.is_reliable(LIMIT, "u-0")
+    assert not found.is_reliable(LIMIT + 1, "u-0")
+    assert Doubts.from_json(json.loads(json.dumps(found.to_json()))).told() == told
