@@ -112,6 +112,19 @@ class Decisions:
         )
 
     @cached_property
+    def level_change(self) -> Function:
+        """A partition when eligible.leader.replicas.version changes."""
+        t = self.t
+        empties = t.on("level_change_empties_elr")
+        return Function(
+            lambda partition: self._change(
+                partition,
+                eligible_leader_replicas.cleared(t, partition) if empties else t.record.zero(),
+            ),
+            partition=t.partition,
+        )
+
+    @cached_property
     def new_partition(self) -> Function:
         """The partition as created."""
         return Function(

@@ -115,6 +115,8 @@ def update_features(state: ControllerState, op: Operation) -> Outcome:
     for broker in has_own if found["removes_broker"] else ():
         state.set_config(False, broker, MIN_ISR, None)
         removed.append(config_record("BROKER", broker, MIN_ISR, None))
+    for key in list(state.partitions):
+        store_change(state, key, state.model.level_change(partition=state.partitions[key]))
     state.elr_version = level
     outcome.records = [cluster, removed, [feature_record(name, level)]]
     return outcome

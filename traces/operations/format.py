@@ -69,6 +69,7 @@ OUTSIDE = {
     "meta.kafkaVersion": "which release was recorded",
     "meta.minIsrAt": "where the recorder meant to set min.insync.replicas",
     "op.meant": "the broker that the recorder meant to fence; it is another one where that was found first",
+    "meta.bootstrapRecords": "what the controller wrote at first; of it the configurations of all brokers count",
     "meta.randomOps": "how many operations the recorder meant to choose",
 }
 """Fields that the replay reads and does not compare, with the reason. The first texts name whole subtrees."""

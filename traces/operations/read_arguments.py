@@ -21,7 +21,7 @@ def _register(f: Fields) -> dict[str, Any]:
         "broker": _id(f, "broker"),
         "incarnation": f.text("incarnation"),
         "newIncarnation": f.flag("newIncarnation"),
-        "previousBrokerEpoch": f.number("previousBrokerEpoch", -INT64, INT64),
+        "previousBrokerEpoch": f.number("previousBrokerEpoch", -1, INT64),
         "previousEpochMatches": f.flag("previousEpochMatches"),
         "kind": f.text("kind"),
     }
