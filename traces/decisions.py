@@ -17,14 +17,21 @@ from highwater.model.language.values import StructValue
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,
+    directories,
     election_tasks,
     elections,
     eligible_leader_replicas,
+    elr_index,
+    features,
     partition_change,
     reassignment,
     sessions,
 )
+from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES
 from highwater.model.replication.controller.types import MAX_INT, MAX_LONG, BrokerState, ElectionType, Terms
+
+Rule = Callable[..., Any]
+"""A rule about a partition, as a function of plain values."""
 
 
 class Decisions:
@@ -47,27 +54,45 @@ class Decisions:
             "timeout_ms": self.time,
         }
 
-    def _change(self, partition: StructValue, record: StructValue) -> dict[str, Any]:
+    def without_elr(self) -> Decisions:
+        """What it decides while eligible.leader.replicas.version is 0."""
+        return decisions(self.t.broker.size, self.t.rules - ELR_FEATURE)
+
+    def with_elr(self) -> Decisions:
+        """What it decides while the level is above 0, also where these rules were those of level 0."""
+        elr = frozenset() if self.t.rules & ELR_FEATURE else PROFILES["kafka_4_2"].rules & ELR_FEATURE
+        return decisions(self.t.broker.size, self.t.rules | elr)
+
+    def _change(
+        self, partition: StructValue, record: StructValue, onto: StructValue | None = None
+    ) -> dict[str, Any]:
+        """A record and what comes of it; ``onto``: the partition as earlier records of the batch have left it."""
         return {
             "record": record,
+            "fails": record.fails,
             # A leader that is written as none and one that is not written both decode to None.
-            "written": {name: getattr(record, name).is_some for name in self.t.record.fields},
+            "written": {name: getattr(record, name).is_some for name in self.t.written_fields},
             "nothing": partition_change.is_empty_record(self.t, record),
-            "after": partition_change.merge(self.t, partition, record),
+            "after": partition_change.merge(self.t, partition if onto is None else onto, record),
         }
 
-    def _about_broker(self, rule: Callable[..., StructValue], **more: Type) -> Function:
-        """A rule that changes a partition because of a broker."""
+    def _about_broker(self, rule: Callable[..., StructValue], **more: Type) -> Rule:
+        """A rule that changes a partition because of a broker; ``onto`` is the partition where not given."""
 
         def function(
-            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, **rest: Any
+            partition: Any, onto: Any, registrations: Any, min_isr: Any, unclean_election: Any, **rest: Any
         ) -> Any:
             record = rule(
                 self.t, partition, registrations, min_isr=min_isr, unclean_election=unclean_election, **rest
             )
-            return self._change(partition, record)
+            return self._change(partition, record, onto)
 
-        return Function(function, **self._partition, broker=self.t.broker, **more)
+        traced = Function(function, **self._partition, onto=self.t.partition, broker=self.t.broker, **more)
+
+        def about_broker(partition: Any, onto: Any = None, **arguments: Any) -> Any:
+            return traced(partition=partition, onto=partition if onto is None else onto, **arguments)
+
+        return about_broker
 
     @cached_property
     def no_partition(self) -> dict[str, Any]:
@@ -87,6 +112,19 @@ class Decisions:
         )
 
     @cached_property
+    def level_change(self) -> Function:
+        """A partition when eligible.leader.replicas.version changes."""
+        t = self.t
+        empties = t.on("level_change_empties_elr")
+        return Function(
+            lambda partition: self._change(
+                partition,
+                eligible_leader_replicas.cleared(t, partition) if empties else t.record.zero(),
+            ),
+            partition=t.partition,
+        )
+
+    @cached_property
     def new_partition(self) -> Function:
         """The partition as created."""
         return Function(
@@ -95,22 +133,68 @@ class Decisions:
             registrations=self.t.registrations,
         )
 
+    @cached_property
+    def new_partition_checks(self) -> Function:
+        """Whether a partition can be created."""
+        return Function(
+            lambda replicas, registrations, factor: {
+                "checks": reassignment.new_partition_checks(self.t, replicas, registrations, factor)
+            },
+            replicas=self.t.replicas,
+            registrations=self.t.registrations,
+            factor=Int(0, MAX_INT),
+        )
+
+    @property
+    def clears_elr(self) -> bool:
+        """966.8: whether a change of min.insync.replicas empties every ELR, by a record of its own."""
+        return self.t.on("min_isr_change_clears_elr")
+
     # --- brokers ----------------------------------------------------------------------------------
 
     @cached_property
-    def fencing(self) -> Function:
+    def fencing(self) -> Rule:
         """966.5: a partition when a broker is fenced."""
         return self._about_broker(brokers.on_fencing)
 
     @cached_property
-    def registration(self) -> Function:
+    def registration(self) -> Rule:
         """966.5: a partition when a broker registers."""
         return self._about_broker(brokers.on_registration, clean=Bool, same_incarnation=Bool)
 
+    @property
+    def registers_as_fenced(self) -> bool:
+        """Whether a new incarnation counts as fenced even after an unclean shutdown."""
+        return brokers.treats_as_fenced(self.t)
+
     @cached_property
-    def heartbeat_change(self) -> Function:
+    def heartbeat_change(self) -> Rule:
         """841.5, 966.5: a partition when a heartbeat takes a broker from a state to another."""
         return self._about_broker(brokers.on_heartbeat, current=BrokerState, next=BrokerState)
+
+    @cached_property
+    def removal(self) -> Rule:
+        """B8, KIP-858: a partition when a broker is removed, or loses the directory that its replica is in."""
+        return self._about_broker(brokers.without_broker)
+
+    @cached_property
+    def entries_after(self) -> Function:
+        """The controller's index from a broker to the partitions whose ELR it is in."""
+
+        def entries_after(entries: Any, was_member: Any, is_member: Any) -> Any:
+            own, astray = elr_index.entries_after(entries, was_member, is_member)
+            return {"own": own, "astray": astray}
+
+        return Function(entries_after, entries=Int(0, MAX_INT), was_member=Bool, is_member=Bool)
+
+    @cached_property
+    def visits(self) -> Function:
+        """How often a partition is changed because of a broker in its ELR."""
+        return Function(
+            lambda entries, is_member: elr_index.visits(self.t, entries, is_member),
+            entries=Int(0, MAX_INT),
+            is_member=Bool,
+        )
 
     @cached_property
     def register(self) -> Function:
@@ -119,16 +203,17 @@ class Decisions:
 
         def register(
             registrations: Any, sessions: Any, now_ms: Any, timeout_ms: Any, broker: Any, same_incarnation: Any,
-            previous_broker_epoch: Any, new_epoch: Any,
+            previous_broker_epoch: Any, request_version: Any, features_supported: Any, new_epoch: Any,
         ) -> Any:  # fmt: skip
             registration, session = registrations[broker], sessions[broker]
             names_epoch = registration.registered & (previous_broker_epoch == registration.epoch)
             return {
                 "checks": _sessions.registration_checks(
-                    t, registration, session, same_incarnation, now_ms, timeout_ms
+                    t, registration, session, same_incarnation, now_ms, timeout_ms, features_supported
                 ),
+                "has_session": _sessions.has_live_session(t, registration, session, now_ms, timeout_ms),
                 "clean": brokers.is_clean_registration(
-                    t, registration, previous_broker_epoch, same_incarnation
+                    t, registration, previous_broker_epoch, same_incarnation, request_version
                 ),
                 "names_registered_epoch": names_epoch,
                 "registration": _sessions.register(t, registration, same_incarnation, new_epoch),
@@ -140,6 +225,8 @@ class Decisions:
             broker=t.broker,
             same_incarnation=Bool,
             previous_broker_epoch=Int(-1, MAX_LONG),
+            request_version=Int(0, MAX_INT),
+            features_supported=Bool,
             new_epoch=t.broker_epoch,
         )
 
@@ -165,6 +252,33 @@ class Decisions:
         )
 
     @cached_property
+    def session_after_failover(self) -> Function:
+        """The session in the eyes of a controller that has just become active."""
+        t = self.t
+        return Function(
+            lambda registration, session, now_ms: sessions.session_after_failover(
+                t, registration, session, now_ms
+            ),
+            registration=t.registration,
+            session=t.session,
+            now_ms=self.time,
+        )
+
+    @cached_property
+    def session_of_fencing(self) -> Function:
+        """The session after the periodic check fenced a broker."""
+        return Function(
+            lambda session, now_ms: sessions.session_of_fencing(self.t, session, now_ms),
+            session=self.t.session,
+            now_ms=self.time,
+        )
+
+    @cached_property
+    def is_over(self) -> Function:
+        """Whether a session is over."""
+        return Function(sessions.is_over, contact_ms=self.time, now_ms=self.time, timeout_ms=self.time)
+
+    @cached_property
     def stale_broker(self) -> Function:
         """Whether this broker, or any, is fenced by the periodic check."""
         t = self.t
@@ -174,8 +288,6 @@ class Decisions:
             return {
                 "this": _sessions.session_expired(*arguments, broker, now_ms, timeout_ms),
                 "any": _sessions.any_session_expired(*arguments, now_ms, timeout_ms),
-                "registration": registrations[broker].replace(fenced=True),
-                "session": _sessions.session_of_fencing(sessions[broker], now_ms),
             }
 
         return Function(stale_broker, **self._session, broker=t.broker)
@@ -217,6 +329,7 @@ class Decisions:
             next=BrokerState,
             now_ms=self.time,
             last_offset=self.t.offset,
+            loses_directory=Bool,
         )
 
     # --- requests about a partition -----------------------------------------------------------------
@@ -228,10 +341,10 @@ class Decisions:
 
         def alter(
             partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, request: Any, topic_known: Any,
-            partition_known: Any,
+            partition_known: Any, reorders: Any,
         ) -> Any:  # fmt: skip
             record = alter_partition.alter_partition(
-                t, request, partition, registrations, min_isr, unclean_election
+                t, request, partition, registrations, min_isr, unclean_election, reorders
             )
             return {
                 "checks": alter_partition.alter_partition_checks(
@@ -242,7 +355,12 @@ class Decisions:
             }
 
         return Function(
-            alter, **self._partition, request=t.alter_partition, topic_known=Bool, partition_known=Bool
+            alter,
+            **self._partition,
+            request=t.alter_partition,
+            topic_known=Bool,
+            partition_known=Bool,
+            reorders=Bool,
         )
 
     @cached_property
@@ -299,15 +417,20 @@ class Decisions:
             unclean_election: Any,
             target: Any,
             partition_known: Any,
+            factor_may_change: Any,
         ) -> Any:
             return {
-                "checks": reassignment.reassignment_checks(t, target, registrations, partition_known),
+                "checks": reassignment.reassignment_checks(
+                    t, target, registrations, partition_known, partition, factor_may_change
+                ),
                 **self._change(
                     partition, reassignment.reassign(t, partition, target, registrations, min_isr)
                 ),
             }
 
-        return Function(reassign, **self._partition, target=t.replicas, partition_known=Bool)
+        return Function(
+            reassign, **self._partition, target=t.replicas, partition_known=Bool, factor_may_change=Bool
+        )
 
     @cached_property
     def cancel(self) -> Function:
@@ -329,6 +452,73 @@ class Decisions:
 
         return Function(cancel, **self._partition, partition_known=Bool)
 
+    # --- log directories ----------------------------------------------------------------------------
+
+    @cached_property
+    def assign(self) -> Function:
+        """KIP-858: checks and record of the assignment of a replica to a directory."""
+        t = self.t
+
+        def assign(
+            partition: Any, registrations: Any, min_isr: Any, unclean_election: Any, broker: Any, broker_epoch: Any,
+            topic_known: Any, partition_known: Any, changes: Any,
+        ) -> Any:  # fmt: skip
+            return {
+                "checks": directories.assignment_checks(
+                    registrations,
+                    broker,
+                    broker_epoch,
+                    topic_known,
+                    partition_known,
+                    partition.replicas.has(broker),
+                ),
+                **self._change(
+                    partition, directories.assign_directory(t, partition, registrations, min_isr, changes)
+                ),
+            }
+
+        more = {"topic_known": Bool, "partition_known": Bool, "changes": Bool}
+        return Function(assign, **self._partition, broker=t.broker, broker_epoch=Int(-1, MAX_LONG), **more)
+
+    # --- features and configuration -----------------------------------------------------------------
+
+    @cached_property
+    def feature(self) -> Function:
+        """KIP-584: the checks of a feature's change, and what it does to min.insync.replicas."""
+        t = self.t
+
+        def feature(
+            current: Any,
+            level: Any,
+            upgrade: Any,
+            supported: Any,
+            cluster_has_min_isr: Any,
+            broker_has_min_isr: Any,
+        ) -> Any:
+            return {
+                "checks": features.feature_checks(t, current, level, upgrade, supported),
+                "writes_cluster": features.writes_cluster_min_isr(t, level, cluster_has_min_isr),
+                "removes_broker": features.removes_broker_min_isr(t, level, broker_has_min_isr),
+            }
+
+        more = {"cluster_has_min_isr": Bool, "broker_has_min_isr": Bool}
+        level = Int(0, MAX_INT)
+        return Function(
+            feature, current=level, level=level, upgrade=features.UpgradeType, supported=Bool, **more
+        )
+
+    @cached_property
+    def min_isr_checks(self) -> Function:
+        """KIP-966: whether min.insync.replicas can be set."""
+        return Function(
+            lambda resource, removes, valid: {
+                "checks": features.min_isr_checks(self.t, resource, removes, valid)
+            },
+            resource=features.Resource,
+            removes=Bool,
+            valid=Bool,
+        )
+
 
 @cache
 def _effective_min_isr() -> Function:
@@ -344,6 +534,26 @@ def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
     return found
 
 
+@cache
+def _is_online() -> Function:
+    return Function(directories.is_online, directory=directories.Directory, listed=Bool, lists_any=Bool)
+
+
+def is_online(directory: str, listed: bool, lists_any: bool) -> bool:
+    """KIP-858. Whether a replica's directory is online."""
+    return bool(_is_online()(directory=directory, listed=listed, lists_any=lists_any))
+
+
+@cache
+def _names_default() -> Function:
+    return Function(directories.names_default, listed=Int(0, MAX_INT))
+
+
+def names_default(listed: int) -> bool:
+    """KIP-858. Whether a new replica's directory is known from the start."""
+    return bool(_names_default()(listed=listed))
+
+
 _sessions = sessions
 
 
@@ -353,4 +563,4 @@ def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
     return Decisions(brokers, rules)
 
 
-__all__ = ["Decisions", "decisions", "effective_min_isr"]
+__all__ = ["Decisions", "decisions", "effective_min_isr", "is_online", "names_default"]

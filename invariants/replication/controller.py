@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from highwater.invariants import statements
 from highwater.invariants.replication.controller_liveness import LIVENESS
-from highwater.model.language import State, implies, invariant, size
+from highwater.model.language import State, all_of, implies, invariant, size
 from highwater.model.language.values import Truth
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.elections import electable
@@ -109,6 +109,25 @@ def recovering_leader_is_alone(m: Controller, s: State) -> Truth:
     return implies(recovering, size(s.partition.isr) <= 1)
 
 
+@invariant("966.6", rule="leftover_elr_elects")
+def leader_is_complete_with_elr(m: Controller, s: State) -> Truth:
+    """While ELR is on, the leader holds every committed record, however often ELR was off before.
+
+    A leader that was elected uncleanly starts anew: what it holds is what is committed.
+    """
+    leads = m.elr_is_on(s) & s.partition.leader.is_some
+    return implies(leads, s.complete.has(s.partition.leader))
+
+
+@invariant("B8", rule="unassigned_candidate_fails")
+def every_broker_comes_back(m: Controller, s: State) -> Truth:
+    """Every broker can be fenced, register and be unfenced: no partition makes the controller fail at that.
+
+    Else the controller resigns whenever it tries, and so does the next one.
+    """
+    return all_of(implies(s.registrations[b].registered, m.comes_back(s, b)) for b in m.t.broker)
+
+
 INVARIANTS = (
     isr_within_replicas,
     leader_in_isr,
@@ -125,6 +144,8 @@ INVARIANTS = (
     reassignment_within_replicas,
     leader_epoch_behind_partition_epoch,
     recovering_leader_is_alone,
+    leader_is_complete_with_elr,
+    every_broker_comes_back,
 )
 
 __all__ = ["INVARIANTS", "LIVENESS"]

@@ -92,7 +92,7 @@ def partition_change_is_counted(m: Controller, before: State, after: State) -> T
     By that an AlterPartition that was decided on an older state is found out.
     """
     old, new = before.partition, after.partition
-    changed = any_of(getattr(old, name) != getattr(new, name) for name in m.t.record.fields)
+    changed = any_of(getattr(old, name) != getattr(new, name) for name in m.t.written_fields)
     stays, counted = (
         new.partition_epoch == old.partition_epoch,
         new.partition_epoch == old.partition_epoch + 1,

@@ -193,16 +193,14 @@ class IntType(_Number):
     limit: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.bound and _widening.get():
-            object.__setattr__(self, "limit", self.high)
-            object.__setattr__(self, "high", self.high + 1)
-
-    def __post_init__(self) -> None:
         for number in (self.low, self.high):
             if not isinstance(number, int) or isinstance(number, bool):
                 raise fail(f"the limits of an Int are whole numbers, not {number!r}")
         if self.low > self.high:
             raise fail(f"{self} has no value")
+        if self.bound and _widening.get():
+            object.__setattr__(self, "limit", self.high)
+            object.__setattr__(self, "high", self.high + 1)
 
     def __str__(self) -> str:
         return f"Int({self.low}..{self.high})"
@@ -621,14 +619,12 @@ class Seq(Type):
     limit: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.bound and _widening.get():
-            object.__setattr__(self, "limit", self.maximum)
-            object.__setattr__(self, "maximum", self.maximum + 1)
-
-    def __post_init__(self) -> None:
         _is_type(self.element, "Seq")
         if not isinstance(self.maximum, int) or isinstance(self.maximum, bool) or self.maximum < 0:
             raise fail(f"the maximum of a Seq is a whole number, not {self.maximum!r}")
+        if self.bound and _widening.get():
+            object.__setattr__(self, "limit", self.maximum)
+            object.__setattr__(self, "maximum", self.maximum + 1)
 
     def __str__(self) -> str:
         return f"Seq({self.element}, {self.maximum})"

@@ -95,6 +95,7 @@ def alter(d: Decisions, p: dict[str, Any], isr: list[tuple[int, int | None]], **
         request=request,
         topic_known=True,
         partition_known=True,
+        reorders=False,
     )
 
 
@@ -150,6 +151,8 @@ def test_966_12_clean_is_who_names_its_registered_epoch(previous: int, same: boo
         broker=0,
         same_incarnation=same,
         previous_broker_epoch=previous,
+        request_version=4,
+        features_supported=True,
         new_epoch=50,
     )
     assert found["clean"] is clean
@@ -331,6 +334,7 @@ def reassign(d: Decisions, p: dict[str, Any], target: list[int], min_isr: int = 
         unclean_election=False,
         target=target,
         partition_known=True,
+        factor_may_change=True,
     )
 
 

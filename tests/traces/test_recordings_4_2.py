@@ -1,8 +1,8 @@
-"""Recordings of a controller of 4.2.1 are read whole; what no profile has is named, counted, and marked."""
+"""Recordings of a controller of 4.2.1: read whole, every operation explained, every change and every rule shows."""
 
 from __future__ import annotations
 
-import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,84 +11,133 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
-from highwater.traces.operations.format import NOT_YET, OUTSIDE
-from highwater.traces.operations.read_arguments import OPERATIONS
+from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES
 from highwater.traces.operations.read_recording import read_controller_trace
-from highwater.traces.operations.recording import rules_in_force
-from highwater.traces.operations.replay import ControllerReplay
 from highwater.traces.replay import replay
 from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.recorded import lines_of, made, write
+from tests.traces.test_real_recordings import fate
 
 RECORDED = CLUSTERS_4_2.parent / "controller"
 COUNTS = {"elr-on": 60, "elr-off": 30, "elr-on-extras": 40}
-OPERATIONS_OF_4_2 = {"updateFeatures", "unregisterBroker", "assignReplicasToDirs"}
-"""Operations that the rules do not have."""
+PROFILE_OF = {"elr-on": "kafka_4_2", "elr-off": "kafka_4_2_elr_off", "elr-on-extras": "kafka_4_2"}
 
 needs_recordings_4_2 = pytest.mark.skipif(
     not RECORDED.is_dir(), reason="shared/traces/kafka-4.2/controller is not beside the repository"
 )
 
 
+def files(mode: str) -> list[Path]:
+    return sorted((RECORDED / mode).glob("*.ndjson.gz"))
+
+
 @needs_recordings_4_2
 @pytest.mark.parametrize("mode", COUNTS)
 def test_every_recording_is_read(mode: str) -> None:
     """Each line, with nothing lost: what was read is what the file has."""
-    paths = sorted((RECORDED / mode).glob("*.ndjson.gz"))
+    paths = files(mode)
     assert len(paths) == COUNTS[mode]
-    unknown: Counter[str] = Counter()
     for path in paths:
         meta, *lines = lines_of(path)
         trace = read_controller_trace(path)
         assert trace.meta.kafka_version == "4.2.1"
         assert trace.meta.elr_enabled == meta["meta"]["elrEnabled"]
-        assert trace.meta.newer is not None
+        assert trace.meta.newer is None
         found = list(trace.operations)
         assert len(found) == len(lines)
         for op, line in zip(found, lines, strict=True):
+            assert op.is_known
             assert (op.name, op.step, op.error) == (line["op"]["name"], line["i"], line["error"])
             assert [kind for kind, _, _ in op.records] == [r["type"] for r in line["records"]]
             assert len(op.partitions) == len(line["partitions"])
             assert {b: s["lastContactMs"] for b, s in op.brokers.items()} == {
                 b["id"]: b["lastContactMs"] for b in line["brokers"]
             }
-            assert op.is_known == (op.name in OPERATIONS)
-            if op.is_known:
-                assert op.arguments.get("renewed") == line["op"].get("renewed")
-            else:
-                unknown[op.name] += 1
-    assert set(unknown) == (OPERATIONS_OF_4_2 if mode == "elr-on-extras" else set())
+            assert op.arguments.get("renewed") == line["op"].get("renewed")
+            assert op.elr_version == line["elrVersion"]
+            assert op.elr_index == sorted(map(tuple, line.get("elrIndexExtra", [])))
 
 
 @needs_recordings_4_2
 @pytest.mark.parametrize("mode", COUNTS)
-def test_nothing_of_a_newer_version_is_sure(mode: str) -> None:
-    for path in sorted((RECORDED / mode).glob("*.ndjson.gz"))[:6]:
+def test_every_recorded_operation_is_explained(mode: str) -> None:
+    operations = 0
+    for path in files(mode):
         report = replay(path)
-        newer, *others = report.doubts
-        assert newer.kind == "newer version"
-        assert newer.summary.startswith("Kafka 4.2.1, metadata.version 4.2-IV1 is newer than any profile")
-        assert {doubt.kind for doubt in others} <= {"unknown operation"}
-        assert len(others) == len(report.skipped)
-        assert not any(line.reliable for line in report.unexplained)
-        assert report.operations == len(lines_of(path)) - 1
-        assert report.unexplained_count < report.operations / 3, "most of it is as it was"
-        names = {op["op"]["name"] for op in lines_of(path)[1:]} & OPERATIONS_OF_4_2
-        assert names <= report.skipped.keys(), "what the rules do not have is named and counted"
+        assert report.profile == PROFILE_OF[mode]
+        assert report.explained, (path.name, report.unexplained[0].lines())
+        assert not report.doubts
+        assert not report.skipped
+        operations += report.operations
+    assert operations > 100 * COUNTS[mode]
 
 
 @needs_recordings_4_2
-def test_the_command_says_that_it_is_not_sure() -> None:
-    path = sorted((RECORDED / "elr-on-extras").glob("*.ndjson.gz"))[0]
-    result = CliRunner().invoke(cli, ["replay", str(path), "--json", "-"])
-    assert result.exit_code == 3
-    (report,) = json.loads(result.stdout)
-    assert report["skipped"]["updateFeatures"] >= 1
+def test_a_change_of_one_field_shows(tmp_path: Path) -> None:
+    rng, found = random.Random(1), Counter[tuple[str, str]]()
+    recordings = [lines_of(path) for mode in COUNTS for path in rng.sample(files(mode), 3)]
+    while found.total() < 120:
+        what, name = fate(tmp_path / "changed.ndjson", rng.choice(recordings), rng)
+        if what != "the same value":
+            found[what, name] += 1
+    assert not [name for what, name in found if what == "UNNOTICED"]
+    assert sum(n for (what, _), n in found.items() if what == "reported") > 70
+
+
+# --- every rule matters ---------------------------------------------------------------------------------
+
+NOT_RECORDED = {
+    "last_known_leader_first": "in no recording an unclean election could take another than the last known leader",
+    "registration_may_be_split": "the recorded controller does not fail between the records of one decision",
+    "min_isr_by_first_partition": "the recordings' own field effectiveMinIsr is what the controller reckons with",
+}
+"""Rules of Kafka 4.2 that no recorded operation can tell, with the reason."""
+
+RULES_4_2 = sorted(PROFILES["kafka_4_2"].rules - NOT_RECORDED.keys())
+
+
+def matters(rule: str, on: bool) -> bool:
+    """Whether some recorded operation is not explained with the rule switched."""
+    modes = ("elr-on", "elr-on-extras", "elr-off")
+    for path in [p for at in range(60) for mode in modes for p in files(mode)[at : at + 1]]:
+        if not replay(path, rules={rule: on}).explained:
+            return True
+    return False
+
+
+@needs_recordings_4_2
+@pytest.mark.parametrize("rule", RULES_4_2)
+def test_with_a_rule_off_some_decision_is_not_explained(rule: str) -> None:
+    assert matters(rule, False), f"no recorded decision depends on {rule}"
+
+
+@needs_recordings_4_2
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "elr_follows_election", "elr_within_replicas", "reassignment_needs_min_isr", "shrink_bumps_leader_epoch",
+        "level_change_empties_elr",
+    ],
+)  # fmt: skip
+def test_with_a_rule_on_that_4_2_lacks_some_decision_is_not_explained(rule: str) -> None:
+    assert matters(rule, True), f"no recorded decision tells that {rule} is not there"
+
+
+@needs_recordings_4_2
+def test_an_older_profile_does_not_explain_it() -> None:
+    reports = [replay(path, "kafka_trunk_2024_10") for path in files("elr-on")[:10]]
+    assert sum(report.unexplained_count for report in reports) > 100
+
+
+def test_the_level_decides_about_rules_of_the_profile_alone() -> None:
+    on, off = PROFILES["kafka_4_2"].rules, PROFILES["kafka_4_2_elr_off"].rules
+    assert on - ELR_FEATURE == off
+    assert off < on
 
 
 def newer(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A made recording as 4.2.1 would write it."""
-    more = {"kafkaVersion": "4.2.1", "metadataVersion": "4.2-IV1", "minIsrAt": "topic", "staticMinIsr": 1,
+    """A made recording as a release behind 4.2 would write it."""
+    more = {"kafkaVersion": "4.9.1", "metadataVersion": "4.9-IV1", "minIsrAt": "topic", "staticMinIsr": 1,
             "controllerId": 3000, "bootstrapRecords": []}  # fmt: skip
     return [{"meta": {**lines[0]["meta"], **more}}, *({**line, "elrVersion": 1} for line in lines[1:])]
 
@@ -98,7 +147,10 @@ def test_a_made_recording_of_a_newer_version(tmp_path: Path) -> None:
     assert replay(write(tmp_path / "old.ndjson", lines)).doubts == []
     report = replay(write(tmp_path / "new.ndjson", newer(lines)))
     assert [doubt.kind for doubt in report.doubts] == ["newer version"]
-    assert report.unexplained_count == 0
+    assert report.doubts[0].summary.startswith(
+        "Kafka 4.9.1, metadata.version 4.9-IV1 is newer than any profile"
+    )
+    assert not any(line.reliable for line in report.unexplained)
     assert not report.explained
 
 
@@ -140,23 +192,3 @@ def test_the_state_behind_an_operation_that_is_not_known_is_the_recorded_one(tmp
     assert not any(
         "effectiveMinIsr" in path or path.startswith("brokers") for wrong in told for path in wrong
     )
-
-
-def test_brokers_that_were_heard_of_before_an_operation_have_a_session(tmp_path: Path) -> None:
-    lines = made().lines
-    lines[-1]["op"] = {"name": "maybeBalancePartitionLeaders", "renewed": [1]}
-    lines[-1]["timeMs"] += 5000
-    trace = read_controller_trace(write(tmp_path / "renewed.ndjson", lines))
-    replayed = ControllerReplay(trace, rules_in_force(trace.meta).rules)
-    for op in trace.operations:
-        replayed.take(op)
-    contacts = [session["last_contact_ms"] for session in replayed.state.sessions]
-    assert contacts[1] == lines[-1]["timeMs"]
-    assert max(contacts[0], contacts[2]) < contacts[1]
-
-
-def test_fields_that_are_not_compared_yet_are_no_others() -> None:
-    assert not NOT_YET.keys() & OUTSIDE.keys()
-    page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text()
-    for name, meaning in NOT_YET.items():
-        assert f"| `{name}` | {meaning} |" in page

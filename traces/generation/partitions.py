@@ -177,7 +177,9 @@ class Rules:
             case "balance":
                 found = rules.balance_task(**inputs)
             case "reassign":
-                found = rules.reassign(**inputs, target=list(asked.members), partition_known=True)
+                found = rules.reassign(
+                    **inputs, target=list(asked.members), partition_known=True, factor_may_change=True
+                )
             case "cancel":
                 found = rules.cancel(**inputs, partition_known=True)
             case "alter":
@@ -191,7 +193,7 @@ class Rules:
                     "leader_recovery_state": "RECOVERED",
                 }
                 found = rules.alter_partition(
-                    **inputs, request=request, topic_known=True, partition_known=True
+                    **inputs, request=request, topic_known=True, partition_known=True, reorders=False
                 )
             case _:
                 raise ValueError(f"no decision is called {asked.decision!r}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from highwater.traces.operations.format import Operation, Record
 from highwater.traces.operations.outcome import Outcome
-from highwater.traces.operations.recorded_form import recorded_form
+from highwater.traces.operations.recorded_form import recorded_form, whole_state
 from highwater.traces.operations.state import ControllerState
 
 Difference = tuple[str, tuple[Any, Any]]
@@ -33,6 +33,10 @@ def differences(state: ControllerState, op: Operation, outcome: Outcome) -> Iter
     partitions = {f"{topic}-{number}": p for (topic, number), p in op.partitions.items()}
     yield from _in_state("partitions", after["partitions"], partitions)
     yield from _in_state("brokers", after["brokers"], op.brokers)
+    if op.elr_version is not None:
+        more = whole_state(state)
+        yield from _unequal("elrVersion", more["elrVersion"], op.elr_version)
+        yield from _unequal("elrIndexExtra", more["elrIndexExtra"], sorted(op.elr_index))
 
 
 def _unequal(path: str, model: Any, recorded: Any) -> Iterator[Difference]:
@@ -46,7 +50,7 @@ def _in_state(what: str, model: dict[Any, Any], recorded: dict[Any, Any]) -> Ite
         if ours is None or theirs is None:
             yield from _unequal(f"{what}[{key}]", ours, theirs)
             continue
-        for name in ours:
+        for name in [name for name in ours if name in theirs]:
             yield from _unequal(f"{what}[{key}].{name}", ours[name], theirs[name])
 
 

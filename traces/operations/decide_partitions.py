@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.traces.operations.change_partitions import change_partitions, store_change
+from highwater.traces.operations.change_partitions import (
+    BrokerDecision,
+    as_seen,
+    change_partitions,
+    store_change,
+)
 from highwater.traces.operations.format import ANY_TEXT, Key, Operation
-from highwater.traces.operations.outcome import NotKnown, Outcome, exception
+from highwater.traces.operations.outcome import Outcome, exception
 from highwater.traces.operations.state import ControllerState
 
 
@@ -15,22 +20,22 @@ def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, 
     key = (topic, number)
     known = key in state.partitions
     settings = state.settings(topic) if known else {"min_isr": 0, "unclean_election": False}
-    partition = state.partitions[key] if known else state.model.no_partition
+    partition = as_seen(state, key, state.partitions[key]) if known else state.model.no_partition
     return key, known, {"partition": partition, "registrations": state.registrations, **settings}
 
 
 def alter_partition(state: ControllerState, op: Operation) -> Outcome:
-    """A leader proposes an ISR. Raises NotKnown for an epoch below 0, which the rules do not have."""
+    """A leader proposes an ISR."""
     args, outcome = op.arguments, Outcome()
-    if min(args["leaderEpoch"], args["partitionEpoch"], args["brokerEpoch"]) < 0:
-        raise NotKnown(f"{op.name} with an epoch below 0")
     key, known, inputs = _about(state, args["topic"], args["partition"])
     # A list longer than there are brokers has somebody twice, and so has its beginning.
     members = args["newIsr"][: state.model.t.proposed_isr.maximum]
+    order = [state.slot(m["id"]) for m in members]
     found = state.model.alter_partition(
         **inputs,
         topic_known=args["topic"] in state.topic_ids,
         partition_known=known,
+        reorders=known and state.reorders(key, order),
         request={
             "version": args["requestVersion"],
             "broker": state.slot(args["broker"]),
@@ -48,7 +53,7 @@ def alter_partition(state: ControllerState, op: Operation) -> Outcome:
         if outcome.error == "STALE_BROKER_EPOCH":
             outcome.response = exception(outcome.error)
         return outcome
-    outcome.records = [store_change(state, key, found)]
+    outcome.records = [store_change(state, key, found, order=order)]
     outcome.error = found["error"]
     if outcome.error == "NONE":
         after = state.partitions[key]
@@ -105,16 +110,46 @@ def alter_partition_reassignments(state: ControllerState, op: Operation) -> Outc
     else:
         # As with a proposed ISR, a list longer than there are brokers has somebody twice.
         target = [state.slot(b) for b in args["replicas"]][: state.model.t.replicas.maximum]
-        found = state.model.reassign(**inputs, target=target, partition_known=known)
+        may_change = args.get("allowReplicationFactorChange", True)
+        found = state.model.reassign(
+            **inputs, target=target, partition_known=known, factor_may_change=may_change
+        )
     if outcome.refuse(found["checks"]):
-        if outcome.error == "INVALID_REPLICA_ASSIGNMENT":
+        # A text that is the error's own is not sent.
+        if outcome.error != "NO_REASSIGNMENT_IN_PROGRESS":
             outcome.response = {"message": ANY_TEXT}
         return outcome
     outcome.records = [store_change(state, key, found)]
     return outcome
 
 
+def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Outcome:
+    """KIP-858. A broker says in which log directory its replica is; one that is offline takes it out of the ISR."""
+    args, outcome = op.arguments, Outcome()
+    broker, directory = state.slot(args["broker"]), args["dir"]
+    key, known, inputs = _about(state, args["topic"], args["partition"])
+    outcome.annotations["dirOnline"] = directory in state.directories.listed.get(broker, [])
+    found = state.model.assign(
+        **inputs,
+        broker=broker,
+        broker_epoch=args["brokerEpoch"],
+        topic_known=args["topic"] in state.topic_ids,
+        partition_known=known,
+        changes=state.directories.replicas.get(key, {}).get(broker) != directory,
+    )
+    if outcome.refuse(found["checks"]):
+        if outcome.error == "STALE_BROKER_EPOCH":
+            outcome.response = exception(outcome.error)
+        return outcome
+    decision = BrokerDecision(state, broker)
+    records = store_change(state, key, found, directory=(broker, directory))
+    if not outcome.annotations["dirOnline"]:
+        records += decision.change([key], state.model.removal)
+    outcome.records = [records]
+    return outcome
+
+
 __all__ = [
-    "alter_partition", "alter_partition_reassignments", "elect_leaders", "maybe_balance_partition_leaders",
-    "maybe_elect_unclean_leaders",
+    "alter_partition", "alter_partition_reassignments", "assign_replicas_to_dirs", "elect_leaders",
+    "maybe_balance_partition_leaders", "maybe_elect_unclean_leaders",
 ]  # fmt: skip

@@ -1,70 +1,162 @@
-"""Operations about topics: their creation, and the dynamic configuration of topics and brokers."""
+"""Operations about topics: their creation, the dynamic configuration of topics and brokers, and features."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 
 from highwater.traces.operations.change_partitions import store_change
-from highwater.traces.operations.format import MIN_ISR, Operation, Record
-from highwater.traces.operations.model_records import config_record, partition_record, topic_record
+from highwater.traces.operations.format import ANY_TEXT, ELR_FEATURE, MIN_ISR, Key, Operation, Record
+from highwater.traces.operations.model_records import (
+    clear_elr_record,
+    config_record,
+    feature_record,
+    partition_record,
+    topic_record,
+)
 from highwater.traces.operations.outcome import NotKnown, Outcome
-from highwater.traces.operations.state import ControllerState, can_be
+from highwater.traces.operations.state import CLUSTER, ControllerState, can_be
 
-
-def _refuse_values(op: Operation, configs: Mapping[str, str | None]) -> None:
-    """Raise NotKnown where a configuration has a value that none can have; the rules do not refuse any."""
-    for key, value in configs.items():
-        if not can_be(key, value):
-            raise NotKnown(f"{op.name} with a value that {key} cannot have")
+_REFUSED = {"message": ANY_TEXT}
 
 
 def incremental_alter_configs(state: ControllerState, op: Operation) -> Outcome:
-    """One configuration is set or removed. Raises NotKnown for a topic that does not exist, and for a single broker."""
-    args = op.arguments
+    """One configuration is set or removed. Raises NotKnown for what the older versions' rules do not have."""
+    args, outcome = op.arguments, Outcome()
+    name, key, value = args["resource"], args["key"], args["value"]
     of_topic = args["resourceType"] == "TOPIC"
-    if of_topic and args["resource"] not in state.topic_ids:
-        raise NotKnown(f"{op.name} of a topic that does not exist")
-    _refuse_values(op, {args["key"]: args["value"]})
-    if not of_topic and args["resource"]:
-        raise NotKnown(f"{op.name} of a single broker")
-    configs = dict(state.topic_configs[args["resource"]] if of_topic else state.broker_configs)
+    if not state.meta.knows_elr_feature and (not can_be(key, value) or (not of_topic and name)):
+        raise NotKnown(f"{op.name} of a single broker, or with a value that {key} cannot have")
+    before = (state.topic_configs if of_topic else state.broker_configs).get(name, {})
     # A value that is there already is not written again, except for brokers, which reload by the record.
-    if of_topic and configs.get(args["key"]) == args["value"]:
-        return Outcome()
-    if args["value"] is None:
-        configs.pop(args["key"], None)
-    else:
-        configs[args["key"]] = args["value"]
-    if of_topic:
-        state.topic_configs[args["resource"]] = configs
-    else:
-        state.broker_configs = configs
-    record = config_record(args["resourceType"], args["resource"], args["key"], args["value"])
+    same = of_topic and before.get(key) == value
+    if key == MIN_ISR and not same:
+        found = state.model.min_isr_checks(
+            resource="TOPIC" if of_topic else "CLUSTER" if name == CLUSTER else "BROKER",
+            removes=value is None,
+            valid=value is None or _is_min_isr(value),
+        )
+        if outcome.refuse(found["checks"]):
+            outcome.response = _REFUSED
+            return outcome
+    if of_topic and name not in state.topic_ids:
+        if not state.meta.knows_elr_feature:
+            raise NotKnown(f"{op.name} of a topic that does not exist")
+        return Outcome("UNKNOWN_TOPIC_OR_PARTITION", _REFUSED)
+    if not of_topic and not _exists(state, name):
+        return Outcome("BROKER_ID_NOT_REGISTERED", _REFUSED)
+    if same:
+        return outcome
+    state.set_config(of_topic, name, key, value)
+    outcome.records = [[config_record(args["resourceType"], name, key, value)]]
+    if key == MIN_ISR:
+        concerned = [k for k in state.partitions if not of_topic or k[0] == name]
+        outcome.records += min_isr_changes(state, concerned, name if of_topic else "")
+    return outcome
+
+
+def _is_min_isr(value: str) -> bool:
+    return bool(re.fullmatch(r"[0-9]{1,9}", value)) and int(value) >= 1
+
+
+def _exists(state: ControllerState, broker: str) -> bool:
+    if broker in (CLUSTER, str(state.meta.controller_id)):
+        return True
+    return broker.isdecimal() and state.registrations[state.slot(int(broker))]["registered"]
+
+
+def min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -> list[list[Record]]:
+    """966.8. The records that follow a change of min.insync.replicas; ``topic`` is empty where it is for all."""
     changes: list[Record] = []
-    if args["key"] == MIN_ISR:
-        for key in list(state.partitions):
-            if not of_topic or key[0] == args["resource"]:
-                change = state.model.min_isr_change(
-                    partition=state.partitions[key], min_isr=state.min_isr(key[0])
-                )
-                changes += store_change(state, key, change)
-    return Outcome(records=[[record], changes])
+    if not state.model.clears_elr:
+        for key in concerned:
+            change = state.model.min_isr_change(
+                partition=state.partitions[key], min_isr=state.min_isr(key[0])
+            )
+            changes += store_change(state, key, change)
+        return [changes]
+    for key in concerned:
+        change = state.model.min_isr_change(partition=state.partitions[key], min_isr=state.min_isr(key[0]))
+        if not change["nothing"]:
+            state.store(key, change["after"], indexed=not state.model.t.on("cleared_elr_stays_indexed"))
+    return [[clear_elr_record(topic)]]
+
+
+def update_features(state: ControllerState, op: Operation) -> Outcome:
+    """KIP-584. A feature gets another level; what makes ELR safe is written before."""
+    args, outcome = op.arguments, Outcome()
+    name, level = args["feature"], args["level"]
+    if name != ELR_FEATURE:
+        # Of other features it is known only that these are refused: an unknown one, and an older metadata version.
+        return Outcome("INVALID_UPDATE_VERSION", _REFUSED)
+    brokers = [b for b in range(state.count) if state.registrations[b]["registered"]]
+    knows_level = level <= 1 and (level == 0 or not any(state.without_feature.get(b) for b in brokers))
+    has_own = [b for b, configs in state.broker_configs.items() if b != CLUSTER and MIN_ISR in configs]
+    # What is written besides is written by the rules of the level that is asked for.
+    rules = state.rules.with_elr() if level else state.rules.without_elr()
+    found = rules.feature(
+        current=state.elr_version,
+        level=level,
+        upgrade=args["upgradeType"],
+        supported=knows_level,
+        cluster_has_min_isr=MIN_ISR in state.broker_configs.get(CLUSTER, {}),
+        broker_has_min_isr=bool(has_own),
+    )
+    if outcome.refuse(found["checks"]):
+        outcome.response = _REFUSED
+        return outcome
+    if args["validateOnly"]:
+        return outcome
+    cluster: list[Record] = []
+    if found["writes_cluster"]:
+        value = str(state.meta.static_min_isr)
+        state.set_config(False, CLUSTER, MIN_ISR, value)
+        cluster.append(config_record("BROKER", CLUSTER, MIN_ISR, value))
+    removed: list[Record] = []
+    for broker in has_own if found["removes_broker"] else ():
+        state.set_config(False, broker, MIN_ISR, None)
+        removed.append(config_record("BROKER", broker, MIN_ISR, None))
+    for key in list(state.partitions):
+        store_change(state, key, state.model.level_change(partition=state.partitions[key]))
+    state.elr_version = level
+    outcome.records = [cluster, removed, [feature_record(name, level)]]
+    return outcome
 
 
 def create_topic(state: ControllerState, op: Operation) -> Outcome:
     """A topic is created with its partitions; the recording says which identifier it was given.
 
-    Raises NotKnown for a topic that exists already, TraceError for more replicas than there are brokers.
+    Raises NotKnown, in an older recording, for a topic that exists already, TraceError for more replicas than brokers.
     """
     args, outcome = op.arguments, Outcome()
     topic, identity = args["topic"], (op.response or {}).get("topicId")
     if topic in state.topic_ids:
-        raise NotKnown(f"{op.name} of a topic that exists already")
-    _refuse_values(op, args["configs"])
+        if not state.meta.knows_elr_feature:
+            raise NotKnown(f"{op.name} of a topic that exists already")
+        return Outcome("TOPIC_ALREADY_EXISTS", _REFUSED)
+    configs = args["configs"]
+    if MIN_ISR in configs:
+        valid = _is_min_isr(configs[MIN_ISR])
+        found = state.model.min_isr_checks(resource="TOPIC", removes=False, valid=valid)
+        if outcome.refuse(found["checks"]) and state.meta.knows_elr_feature:
+            outcome.response = _REFUSED
+            return outcome
+    if state.meta.knows_elr_feature:
+        for replicas in args["assignments"]:
+            # A list longer than there are brokers has somebody twice, and so has its beginning.
+            found = state.model.new_partition_checks(
+                replicas=[state.slot(b) for b in replicas][: state.model.t.replicas.maximum],
+                registrations=state.registrations,
+                factor=len(args["assignments"][0]),
+            )
+            if outcome.refuse(found["checks"]):
+                outcome.response = _REFUSED
+                return outcome
     state.topic_ids[topic] = identity or ""
-    state.topic_configs[topic] = dict(args["configs"])
+    state.topic_configs[topic] = dict(configs)
     outcome.response = {"topicId": identity or "an identifier"}
-    configs = [config_record("TOPIC", topic, key, value) for key, value in args["configs"].items()]
+    config_records = [config_record("TOPIC", topic, key, value) for key, value in configs.items()]
+    # The topic has no partition yet, so there is nothing to clear.
+    cleared = [clear_elr_record(topic)] if MIN_ISR in configs and state.model.clears_elr else []
     created: list[Record] = []
     for number, replicas in enumerate(args["assignments"]):
         if len(replicas) > state.model.t.replicas.maximum:
@@ -72,10 +164,11 @@ def create_topic(state: ControllerState, op: Operation) -> Outcome:
         partition = state.model.new_partition(
             replicas=[state.slot(b) for b in replicas], registrations=state.registrations
         )
-        state.partitions[(topic, number)] = partition
+        state.store((topic, number), partition)
+        state.directories.place((topic, number), partition["replicas"])
         created.append(partition_record(state, number, identity, partition))
-    outcome.records = [[topic_record(topic, identity)], configs, created]
+    outcome.records = [[topic_record(topic, identity)], config_records, cleared, created]
     return outcome
 
 
-__all__ = ["create_topic", "incremental_alter_configs"]
+__all__ = ["create_topic", "incremental_alter_configs", "min_isr_changes", "update_features"]

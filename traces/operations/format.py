@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from highwater.traces.fields import Place
-from highwater.traces.metadata.profiles import METADATA_VERSION, NEWEST, RELEASES
 
 _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-IV([0-9]{1,3})")
 
@@ -31,7 +30,7 @@ FORMAT = "controller-oracle-1"
 MAX_BROKERS = 12
 """More brokers than this in one trace are refused: the rules are traced for each number of brokers."""
 
-NEWEST_VERSION = metadata_version(RELEASES[NEWEST[METADATA_VERSION]])
+NEWEST_VERSION = metadata_version("4.2-IV1")
 """The newest metadata version that a profile is of."""
 
 RECOVERY_STATES = ("RECOVERED", "RECOVERING")
@@ -45,6 +44,9 @@ ANY_TEXT = "a text"
 
 MIN_ISR, UNCLEAN = CONFIGS = ("min.insync.replicas", "unclean.leader.election.enable")
 """The configurations that are known."""
+
+ELR_FEATURE = "eligible.leader.replicas.version"
+"""The feature whose level says whether ELR is on."""
 
 OUTSIDE = {
     "op.kind": "why the recorder chose the operation",
@@ -64,30 +66,13 @@ OUTSIDE = {
     "meta.partitionsPerTopic": "how many partitions the recorder meant to create",
     "meta.replicationFactor": "how many replicas the recorder meant to assign",
     "meta.minIsr": "the min.insync.replicas that the recorder meant to set",
-    "meta.randomOps": "how many operations the recorder meant to choose",
-}
-"""Fields that the replay reads and does not compare, with the reason. The first five texts name whole subtrees."""
-
-NOT_YET = {
-    "elrVersion": "the finalized level of eligible.leader.replicas.version",
-    "elrIndexExtra": "what the controller's index from brokers to the ELRs they are in has beside the partitions' ELRs",
-    "op.renewed": "brokers that were heard of just before: is supposed, as a heartbeat",
-    "op.sessionValid": "whether the session of a broker that registers lives",
-    "op.elrFeatureSupported": "whether a broker that registers supports the ELR",
-    "op.offlineLogDirs": "log directories that a broker has lost",
-    "op.allowReplicationFactorChange": "whether a reassignment may change the number of replicas",
-    "op.meant": "the broker that the recorder meant to fence",
-    "response.removed": "the broker whose session was removed",
-    "response.what": "what became of that broker",
-    "response.again": "whether more sessions have ended",
-    "response.causesFailover": "whether the controller resigns",
-    "brokers[].lastContactMs": "when a broker's session was renewed last",
-    "brokers[].onlineDirs": "log directories of the broker that work",
-    "partitions[].directories": "log directories of the replicas",
     "meta.kafkaVersion": "which release was recorded",
     "meta.minIsrAt": "where the recorder meant to set min.insync.replicas",
+    "op.meant": "the broker that the recorder meant to fence; it is another one where that was found first",
+    "meta.bootstrapRecords": "what the controller wrote at first; of it the configurations of all brokers count",
+    "meta.randomOps": "how many operations the recorder meant to choose",
 }
-"""Fields of newer recordings that are read and not compared yet: no profile has rules for them."""
+"""Fields that the replay reads and does not compare, with the reason. The first texts name whole subtrees."""
 
 Key = tuple[str, int]
 """A partition: its topic and its number."""
@@ -97,7 +82,10 @@ Record = tuple[str, int, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Meta:
-    """What the meta line says of the recording, as far as it decides which rules were in force."""
+    """What the meta line says of the recording, as far as it decides what the controller does.
+
+    ``elr_enabled`` is at the start.
+    """
 
     elr_enabled: bool
     metadata_version: tuple[int, int, int]
@@ -106,10 +94,15 @@ class Meta:
     session_timeout_ms: int
     kafka_version: str | None = None
     controller_id: int | None = None
-    static_configs: Mapping[str, str] = field(default_factory=dict)
-    """What the controller's own file says, where nothing else does."""
     broker_configs: Mapping[str, str] = field(default_factory=dict)
     """The configuration of all brokers that the controller wrote when it became active."""
+    static_min_isr: int = 1
+    """The controller's own min.insync.replicas."""
+
+    @property
+    def knows_elr_feature(self) -> bool:
+        """Whether ELR is the feature eligible.leader.replicas.version: metadata version 4.1 and later."""
+        return self.metadata_version >= (4, 1, 0)
 
     @property
     def elr_supported(self) -> bool:
@@ -130,6 +123,8 @@ class Meta:
         """The profile of the rules in force, or of the nearest ones, without clean registrations."""
         if not self.elr_supported:
             return "before_kip_966"
+        if self.knows_elr_feature:
+            return "kafka_4_2" if self.elr_enabled else "kafka_4_2_elr_off"
         return "kafka_trunk_2024_10" if self.elr_enabled else "kafka_trunk_2024_10_elr_off"
 
 
@@ -138,8 +133,11 @@ class Operation:
     """One line: the arguments of an operation, and what the controller did.
 
     ``line`` counts from 1 with the meta line, ``step`` from 0 without it. ``next_offset`` is the offset of the
-    next record before the operation. ``partitions`` and ``brokers`` are the whole state after it. Of an operation that
-    is not known (``is_known``) the arguments and the response were not read.
+    next record before the operation. ``partitions`` and ``brokers`` are the whole state after it, and so are, where
+    the recording has them, ``elr_version``, the level of eligible.leader.replicas.version, and ``elr_index``, the
+    entries (broker, topic, partition) of the controller's index of ELR members that no partition has.
+
+    Of an operation that is not known (``is_known``) the arguments and the response were not read.
     """
 
     line: int
@@ -155,6 +153,8 @@ class Operation:
     partitions: dict[Key, dict[str, Any]]
     brokers: dict[int, dict[str, Any]]
     is_known: bool = True
+    elr_version: int | None = None
+    elr_index: list[tuple[int, str, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -167,7 +167,7 @@ class ControllerTrace:
 
 
 __all__ = [
-    "ANY_TEXT", "CONFIGS", "FORMAT", "MAX_BROKERS", "MIN_ISR", "NEWEST_VERSION", "NOT_YET", "OUTSIDE",
+    "ANY_TEXT", "CONFIGS", "ELR_FEATURE", "FORMAT", "MAX_BROKERS", "MIN_ISR", "NEWEST_VERSION", "OUTSIDE",
     "RECOVERY_STATES", "RESOURCES", "UNCLEAN", "ControllerTrace", "Key", "Meta", "Operation", "Record",
     "metadata_version",
 ]  # fmt: skip

@@ -78,6 +78,28 @@ def register_broker_record(broker: int, incarnation: str, registration: dict[str
     return ("REGISTER_BROKER_RECORD", 3, data)
 
 
+def unregister_broker_record(state: ControllerState, broker: int) -> Record:
+    """A broker is removed from the cluster."""
+    data = {"brokerId": broker, "brokerEpoch": state.registrations[broker]["epoch"]}
+    return ("UNREGISTER_BROKER_RECORD", 0, data)
+
+
+def feature_record(name: str, level: int) -> Record:
+    """A feature has another level."""
+    return ("FEATURE_LEVEL_RECORD", 0, {"name": name, "featureLevel": level})
+
+
+def clear_elr_record(topic: str) -> Record:
+    """What is known of the ELR of a topic's partitions is emptied; with an empty name, that of all topics."""
+    return ("CLEAR_ELR_RECORD", 0, {"topicName": topic})
+
+
+def log_dirs_record(state: ControllerState, broker: int) -> Record:
+    """A registered broker has lost log directories; which it has left is not compared here."""
+    data = {"brokerId": broker, "brokerEpoch": state.registrations[broker]["epoch"]}
+    return ("BROKER_REGISTRATION_CHANGE_RECORD", 2, data)
+
+
 def fencing_record(state: ControllerState, broker: int, fenced: bool) -> Record:
     """A registered broker is fenced, or is no longer."""
     return _registration_change(state, broker, 0, "fenced", 1 if fenced else -1)
@@ -94,6 +116,7 @@ def _registration_change(state: ControllerState, broker: int, version: int, name
 
 
 __all__ = [
-    "config_record", "controlled_shutdown_record", "fencing_record", "partition_change_record", "partition_record",
-    "register_broker_record", "topic_record",
+    "clear_elr_record", "config_record", "controlled_shutdown_record", "feature_record", "fencing_record",
+    "log_dirs_record", "partition_change_record", "partition_record", "register_broker_record", "topic_record",
+    "unregister_broker_record",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from highwater.traces.fields import INT32, INT64, Fields
 from highwater.traces.operations.format import CONFIGS, RECOVERY_STATES, RESOURCES
+from highwater.traces.operations.read_state import texts
 
 Reader = Callable[[Fields], dict[str, Any]]
 
@@ -101,8 +102,28 @@ def _create_topic(f: Fields) -> dict[str, Any]:
     return {"topic": f.text("topic"), "assignments": assignments, "configs": found}
 
 
-def _texts(f: Fields, name: str) -> list[str]:
-    return [Fields(place, {name: item}, (name,)).text(name) for place, item in f.items(name)]
+def _unregister(f: Fields) -> dict[str, Any]:
+    return {"broker": _id(f, "broker")}
+
+
+def _assign(f: Fields) -> dict[str, Any]:
+    return {
+        "broker": _id(f, "broker"),
+        "brokerEpoch": f.number("brokerEpoch", -1, INT64),
+        "dir": f.text("dir"),
+        "dirOnline": f.flag("dirOnline"),
+        "topic": f.text("topic"),
+        "partition": f.number("partition"),
+    }
+
+
+def _update_features(f: Fields) -> dict[str, Any]:
+    return {
+        "feature": f.text("feature"),
+        "level": f.number("level"),
+        "upgradeType": f.choice("upgradeType", ("UPGRADE", "SAFE_DOWNGRADE", "UNSAFE_DOWNGRADE")),
+        "validateOnly": f.flag("validateOnly"),
+    }
 
 
 def _nothing(f: Fields) -> dict[str, Any]:
@@ -129,6 +150,11 @@ OPERATIONS: dict[str, tuple[tuple[str, ...], Reader]] = {
     "maybeElectUncleanLeaders": ((), _nothing),
     "maybeBalancePartitionLeaders": ((), _nothing),
     "createTopic": (("topic", "assignments", "configs"), _create_topic),
+    "unregisterBroker": (("broker",), _unregister),
+    "assignReplicasToDirs": (
+        ("broker", "brokerEpoch", "dir", "dirOnline", "topic", "partition"), _assign
+    ),
+    "updateFeatures": (("feature", "level", "upgradeType", "validateOnly"), _update_features),
 }  # fmt: skip
 """By the name of an operation: the fields of its arguments, and what reads them."""
 
@@ -139,7 +165,7 @@ NEWER: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
         "renewed": Fields.numbers,
         "elrFeatureSupported": Fields.flag,
     },
-    "brokerHeartbeat": {"offlineLogDirs": _texts, "renewed": Fields.numbers},
+    "brokerHeartbeat": {"offlineLogDirs": texts, "renewed": Fields.numbers},
     "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number, "renewed": Fields.numbers},
     "alterPartition": {"renewed": Fields.numbers},
     "electLeaders": {"renewed": Fields.numbers},
@@ -148,6 +174,9 @@ NEWER: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     "maybeElectUncleanLeaders": {"renewed": Fields.numbers},
     "maybeBalancePartitionLeaders": {"renewed": Fields.numbers},
     "createTopic": {"renewed": Fields.numbers},
+    "unregisterBroker": {"renewed": Fields.numbers},
+    "assignReplicasToDirs": {"renewed": Fields.numbers},
+    "updateFeatures": {"renewed": Fields.numbers},
 }
 """Arguments that newer recordings have in addition, and what reads each."""
 

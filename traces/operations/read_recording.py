@@ -10,7 +10,6 @@ from highwater.traces.lines import read_lines
 from highwater.traces.operations.format import (
     FORMAT,
     MAX_BROKERS,
-    MIN_ISR,
     RESOURCES,
     ControllerTrace,
     Meta,
@@ -20,7 +19,7 @@ from highwater.traces.operations.format import (
 from highwater.traces.operations.read_arguments import NEWER, OPERATIONS
 from highwater.traces.operations.read_records import read_record
 from highwater.traces.operations.read_response import read_response
-from highwater.traces.operations.read_state import read_brokers, read_partitions
+from highwater.traces.operations.read_state import read_brokers, read_partitions, read_stale_entries
 from highwater.traces.operations.state import can_be
 
 
@@ -62,8 +61,8 @@ def _meta(line: Fields) -> Meta:
         meta.number("sessionTimeoutMs", 0, INT64),
         meta.text("kafkaVersion") if "kafkaVersion" in meta else None,
         meta.number("controllerId") if "controllerId" in meta else None,
-        {MIN_ISR: str(meta.number("staticMinIsr", 1))} if "staticMinIsr" in meta else {},
         _broker_configs(meta),
+        meta.number("staticMinIsr", 1) if "staticMinIsr" in meta else 1,
     )
 
 
@@ -110,6 +109,8 @@ def _operation(place: Place, value: dict[str, Any]) -> Operation:
         read_partitions(line),
         read_brokers(line),
         is_known,
+        line.number("elrVersion") if "elrVersion" in line else None,
+        read_stale_entries(line) if "elrIndexExtra" in line else [],
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.traces.fields import INT64, Fields, Place
-from highwater.traces.operations.format import ANY_TEXT, NOT_YET
+from highwater.traces.operations.format import ANY_TEXT
 
 
-def read_response(place: Place, value: Any) -> dict[str, Any] | None:
+def read_response(place: Place, value: Any) -> dict[str, Any]:
     """A response, of whatever kind, with its types checked. Raises TraceError.
 
     The members of an ISR are sorted, and results are by the name of the partition: their order says nothing.
@@ -21,9 +21,16 @@ def read_response(place: Place, value: Any) -> dict[str, Any] | None:
     f = Fields(place, value, (), known)
     found: dict[str, Any] = {}
     for name in value:
-        if f"response.{name}" in NOT_YET:
-            continue
-        if name in ("isCaughtUp", "isFenced", "inControlledShutdown", "shouldShutDown"):
+        if name == "removed":
+            found[name] = _removed(place.at(name), f.raw(name))
+        elif name in (
+            "again",
+            "causesFailover",
+            "isCaughtUp",
+            "isFenced",
+            "inControlledShutdown",
+            "shouldShutDown",
+        ):
             found[name] = f.flag(name)
         elif name in ("brokerEpoch", "leaderId", "leaderEpoch", "partitionEpoch"):
             found[name] = f.number(name, -1, INT64)
@@ -36,8 +43,14 @@ def read_response(place: Place, value: Any) -> dict[str, Any] | None:
             found[name] = ANY_TEXT
         else:
             found[name] = f.text(name)
-    # Where nothing is left that is compared, there might as well be no response.
-    return found if found or not value else None
+    return found
+
+
+def _removed(place: Place, value: Any) -> dict[str, int] | None:
+    if value is None:
+        return None
+    f = Fields(place, value, ("id", "epoch"))
+    return {"id": f.number("id"), "epoch": f.number("epoch", -INT64, INT64)}
 
 
 def _results(f: Fields) -> dict[str, str]:

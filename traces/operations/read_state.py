@@ -37,6 +37,8 @@ def read_partitions(line: Fields) -> dict[Key, dict[str, Any]]:
             "effectiveMinIsr": f.number("effectiveMinIsr"),
             "unclean": f.flag("unclean"),
         }
+        if "directories" in f:
+            found[key]["directories"] = texts(f, "directories")
     return found
 
 
@@ -55,13 +57,30 @@ def read_brokers(line: Fields) -> dict[int, dict[str, Any]]:
             "incarnation": f.text("incarnation"),
             "fenced": f.flag("fenced"),
             "inControlledShutdown": f.flag("inControlledShutdown"),
-            "lastContactMs": f.number("lastContactMs", 0, INT64) if _is_given(f, "lastContactMs") else None,
         }
+        if "lastContactMs" in f:
+            is_none = f.raw("lastContactMs") is None
+            found[broker]["lastContactMs"] = None if is_none else f.number("lastContactMs", 0, INT64)
+        if "onlineDirs" in f:
+            found[broker]["onlineDirs"] = sorted(texts(f, "onlineDirs"))
     return found
 
 
-def _is_given(f: Fields, name: str) -> bool:
-    return name in f and f.raw(name) is not None
+def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
+    """The entries (broker, topic, partition) of the index of ELR members that no partition has. Raises TraceError."""
+    found = []
+    for place, item in line.items("elrIndexExtra"):
+        if not isinstance(item, list) or len(item) != 3:
+            raise place.wrong("expected a broker, a topic and a partition")
+        names = ("broker", "topic", "partition")
+        f = Fields(place, dict(zip(names, item, strict=True)), names)
+        found.append((f.number("broker"), f.text("topic"), f.number("partition")))
+    return sorted(found)
 
 
-__all__ = ["read_brokers", "read_partitions"]
+def texts(f: Fields, name: str) -> list[str]:
+    """A list of strings. Raises TraceError."""
+    return [Fields(place, {name: item}, (name,)).text(name) for place, item in f.items(name)]
+
+
+__all__ = ["read_brokers", "read_partitions", "read_stale_entries", "texts"]

@@ -26,6 +26,7 @@ def recorded_form(state: ControllerState) -> dict[str, Any]:
             "removing": state.ids(p["removing"]),
             "effectiveMinIsr": state.min_isr(topic),
             "unclean": state.unclean_election(topic),
+            "directories": state.directories.of((topic, number), p["replicas"]),
         }
     brokers = {
         broker: {
@@ -33,11 +34,18 @@ def recorded_form(state: ControllerState) -> dict[str, Any]:
             "incarnation": state.incarnations.get(broker, ""),
             "fenced": r["fenced"],
             "inControlledShutdown": r["in_controlled_shutdown"],
+            "lastContactMs": state.contacts.get((broker, r["epoch"])),
+            "onlineDirs": sorted(state.directories.listed.get(broker, [])),
         }
         for broker, r in enumerate(state.registrations[: state.count])
         if r["registered"]
     }
     return {"partitions": partitions, "brokers": brokers}
+
+
+def whole_state(state: ControllerState) -> dict[str, Any]:
+    """What a recording may have besides: the level of the feature, and the entries of the index that are stale."""
+    return {"elrVersion": state.elr_version, "elrIndexExtra": state.stale_entries()}
 
 
 def adopt(state: ControllerState, before: ControllerState, op: Operation) -> None:
@@ -51,6 +59,13 @@ def adopt(state: ControllerState, before: ControllerState, op: Operation) -> Non
     state.now_ms = max(state.now_ms, op.time_ms)
     state.follow_records(before, op)
     state.partitions = {key: _partition(state, op, key, p) for key, p in op.partitions.items()}
+    if op.elr_version is not None:
+        state.elr_version = op.elr_version
+        _adopt_index(state, op)
+    for key, p in op.partitions.items():
+        if "directories" in p:
+            state.directories.replicas[key] = dict(zip(p["replicas"], p["directories"], strict=False))
+    state.orders = {key: p["isr"] for key, p in state.partitions.items()}
     for topic, _ in state.partitions:
         state.topic_configs.setdefault(topic, {})
         state.topic_ids.setdefault(topic, "")
@@ -68,9 +83,17 @@ def adopt(state: ControllerState, before: ControllerState, op: Operation) -> Non
                 "in_controlled_shutdown": b["inControlledShutdown"],
             }
             state.incarnations[broker] = b["incarnation"]
-            if b["lastContactMs"] is not None:
-                session = state.sessions[broker]
-                state.sessions[broker] = {**session, "last_contact_ms": b["lastContactMs"]}
+            if b.get("onlineDirs"):
+                state.directories.listed[broker] = b["onlineDirs"]
+            if b.get("lastContactMs") is not None:
+                state.contacts[(broker, max(0, b["epoch"]))] = b["lastContactMs"]
+
+
+def _adopt_index(state: ControllerState, op: Operation) -> None:
+    state.entries = {}
+    members = [(b, topic, number) for (topic, number), p in state.partitions.items() for b in p["elr"]]
+    for entry in [*members, *op.elr_index]:
+        state.entries[entry] = state.entries.get(entry, 0) + 1
 
 
 def _partition(state: ControllerState, op: Operation, key: Key, p: dict[str, Any]) -> dict[str, Any]:
@@ -91,6 +114,7 @@ def _partition(state: ControllerState, op: Operation, key: Key, p: dict[str, Any
         "leader_epoch": max(0, p["leaderEpoch"]),
         "partition_epoch": max(0, p["partitionEpoch"]),
         "leader_recovery_state": p["leaderRecoveryState"],
+        **({"offline": []} if state.rules.t.on("offline_directory_check") else {}),
     }
 
 
@@ -104,4 +128,4 @@ def _known(count: int, op: Operation, key: Key, name: str, ids: list[int], low: 
     return ids
 
 
-__all__ = ["adopt", "recorded_form"]
+__all__ = ["adopt", "recorded_form", "whole_state"]

@@ -35,7 +35,6 @@ class ControllerReplay:
         Where something that the recording does not hold can decide, each possibility is tried. Raises NotKnown where
         the rules say nothing about the operation; the replay goes on from what was recorded.
         """
-        self.state.heard_of(op.arguments.get("renewed", ()), op.time_ms)
         kept, before = self.state, self._recorded_form()
         candidates: list[Candidate] = []
         for suppose in (_as_recorded, *suppositions(kept, op)):

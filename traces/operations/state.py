@@ -7,48 +7,53 @@ that nobody has; nothing ever registers there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.decisions import Decisions, decisions, effective_min_isr
 from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Meta, Operation
+from highwater.traces.operations.log_directories import Directories
 
-DEFAULTS = {MIN_ISR: "1", UNCLEAN: "false"}
-"""What holds where neither the topic nor the brokers are configured."""
 UNKNOWN = "unknown broker"
 """Stands for the id in the slot of all ids that nobody has."""
 
+CLUSTER = ""
+"""The name of the configuration of all brokers."""
 
-def can_be(key: str, value: str | None) -> bool:
-    """Whether a configuration can have a value; None removes it."""
-    if value is None:
-        return True
-    return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
+Contact = tuple[int, int]
+"""A broker and its epoch, as its heartbeats give them."""
 
 
 @dataclass
 class ControllerState:
     """What the controller knows; partitions, registrations and sessions are values of the rules.
 
-    ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic. ``next_offset`` and ``step``
-    are None until the first operation. What is in a mapping or a list is never changed, only replaced.
+    ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic, ``broker_configs`` by the name of the
+    resource. ``next_offset`` and ``step`` are None until the first operation. ``orders`` are the orders of the ISRs, of
+    which only a request with the same members in another order knows. ``contacts`` are the sessions of the
+    heartbeat tracker, ``entries`` the index of ELR members, ``without_feature`` the brokers that do not know
+    eligible.leader.replicas.version. What is in a mapping or a list is never changed, only replaced.
     """
 
     meta: Meta
-    model: Decisions
+    rules: Decisions
+    elr_version: int
     last_known_is_elr: bool
     """Whether the field lastKnownElr holds a last known ELR, and not the last known leader."""
     registrations: list[dict[str, Any]]
     sessions: list[dict[str, Any]]
+    directories: Directories
     incarnations: dict[int, str] = field(default_factory=dict)
     partitions: dict[Key, dict[str, Any]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
-    broker_configs: dict[str, str] = field(default_factory=dict)
-    own_configs: dict[str, str] = field(default_factory=dict)
-    """The configuration of the controller itself, which goes before that of all brokers."""
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    orders: dict[Key, list[int]] = field(default_factory=dict)
+    contacts: dict[Contact, int] = field(default_factory=dict)
+    entries: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    without_feature: dict[int, bool] = field(default_factory=dict)
     next_offset: int | None = None
     step: int | None = None
     now_ms: int = 0
@@ -61,16 +66,20 @@ class ControllerState:
         return cls(
             meta,
             model,
+            int(meta.elr_enabled),
             "last_known_elr" in rules and "last_known_leader" not in rules,
             registrations=[zero(model.t.registration)] * slots,
             sessions=[zero(model.t.session)] * slots,
-            broker_configs=dict(meta.broker_configs),
+            directories=Directories(),
+            broker_configs={CLUSTER: dict(meta.broker_configs)},
         )
 
     def copy(self) -> ControllerState:
         """A copy, which goes its own way."""
         own: dict[str, Any] = {
-            name: value.copy() for name, value in vars(self).items() if isinstance(value, (dict, list))
+            name: value.copy()
+            for name, value in vars(self).items()
+            if isinstance(value, (dict, list, Directories))
         }
         return replace(self, **own)
 
@@ -81,29 +90,94 @@ class ControllerState:
     def follow_records(self, before: ControllerState, op: Operation) -> None:
         """Topics and configurations are those of a state before an operation, and what its records make of them."""
         self.topic_ids, self.topic_configs = dict(before.topic_ids), dict(before.topic_configs)
-        self.broker_configs, self.own_configs = dict(before.broker_configs), dict(before.own_configs)
-        own = {"": self.broker_configs, str(self.meta.controller_id): self.own_configs}
+        self.broker_configs = dict(before.broker_configs)
         for kind, _, data in op.records:
             if kind == "TOPIC_RECORD":
                 self.topic_ids[data["name"]] = data["topicId"]
             elif kind == "CONFIG_RECORD" and can_be(data["name"], data["value"]):
-                name = data["resourceName"]
-                if data["resourceType"] == RESOURCES["TOPIC"]:
-                    configs = self.topic_configs[name] = dict(self.topic_configs.get(name, {}))
-                else:
-                    configs = own.get(name, {})
-                if data["value"] is None:
-                    configs.pop(data["name"], None)
-                else:
-                    configs[data["name"]] = data["value"]
+                of_topic = data["resourceType"] == RESOURCES["TOPIC"]
+                self.set_config(of_topic, data["resourceName"], data["name"], data["value"])
 
-    def heard_of(self, brokers: Iterable[int], time_ms: int) -> None:
-        """Brokers were heard of at a time, or later."""
-        for broker in brokers:
-            if broker < self.count:
-                session = self.sessions[broker]
-                last = max(session["last_contact_ms"], time_ms)
-                self.sessions[broker] = {**session, "last_contact_ms": last}
+    @property
+    def model(self) -> Decisions:
+        """What is decided now: without ELR where a feature of that name is at level 0."""
+        if not self.meta.knows_elr_feature:
+            return self.rules
+        return self.rules.with_elr() if self.elr_version else self.rules.without_elr()
+
+    @property
+    def nobody(self) -> dict[str, Any]:
+        """The registration and the session of a broker that is not registered."""
+        t = self.rules.t
+        return {"registration": zero(t.registration), "session": zero(t.session)}
+
+    # --- partitions -------------------------------------------------------------------------------
+
+    def store(
+        self, key: Key, partition: dict[str, Any], indexed: bool = True, order: Sequence[int] | None = None
+    ) -> None:
+        """Store a partition; the index of ELR members follows, unless the change passes it by.
+
+        ``order`` is that of the ISR that was asked for; else the members stay in their order, new ones behind.
+        """
+        before = self.partitions.get(key, self.model.no_partition)
+        self.partitions[key] = partition
+        known = order if order is not None else self.orders.get(key, partition["replicas"])
+        self.orders[key] = [b for b in dict.fromkeys([*known, *partition["isr"]]) if b in partition["isr"]]
+        if not indexed:
+            return
+        topic, number = key
+        for broker in {*before["elr"], *partition["elr"]}:
+            found = self.model.entries_after(
+                entries=self.entries.get((broker, topic, number), 0),
+                was_member=broker in before["elr"],
+                is_member=broker in partition["elr"],
+            )
+            self.entries[(broker, topic, number)] = found["own"]
+            if found["astray"]:
+                first = (broker, topic, 0)
+                self.entries[first] = self.entries.get(first, 0) + found["astray"]
+
+    def reorders(self, key: Key, members: Sequence[int]) -> bool:
+        """Whether a list has the members of a partition's ISR in another order."""
+        return sorted(members) == sorted(self.orders[key]) and list(members) != self.orders[key]
+
+    def visits(self, broker: int, key: Key) -> int:
+        """How often a partition is changed because of a broker in its ELR."""
+        topic, number = key
+        found: int = self.model.visits(
+            entries=self.entries.get((broker, topic, number), 0),
+            is_member=broker in self.partitions[key]["elr"],
+        )
+        return found
+
+    def stale_entries(self) -> list[tuple[int, str, int]]:
+        """The entries of the index of ELR members that no partition has, one for each that is too many."""
+        found = []
+        for (broker, topic, number), entries in self.entries.items():
+            partition = self.partitions.get((topic, number))
+            member = partition is not None and broker in partition["elr"]
+            found += [(broker, topic, number)] * (entries - member)
+        return sorted(found)
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def heard_of(self, broker: int, epoch: int) -> None:
+        """A heartbeat arrives, whatever the controller makes of it."""
+        self.contacts[(broker, epoch)] = self.now_ms
+
+    def session(self, broker: int) -> dict[str, Any]:
+        """A broker's session, with the last contact of its registered epoch."""
+        session = self.sessions[broker]
+        if not self.tracks_contacts:
+            return session
+        contact = self.contacts.get((broker, self.registrations[broker]["epoch"]))
+        return {**session, "last_contact_ms": contact}
+
+    @property
+    def tracks_contacts(self) -> bool:
+        """Whether sessions are those of the heartbeat tracker, by broker and epoch."""
+        return self.rules.t.on("fenced_broker_has_session")
 
     # --- slots and ids ----------------------------------------------------------------------------
 
@@ -132,13 +206,21 @@ class ControllerState:
 
     # --- configuration ----------------------------------------------------------------------------
 
+    def set_config(self, of_topic: bool, name: str, key: str, value: str | None) -> None:
+        """A configuration of a topic, or of a broker or the cluster, is set, or removed by None."""
+        of = self.topic_configs if of_topic else self.broker_configs
+        configs = {k: v for k, v in of.get(name, {}).items() if k != key}
+        of[name] = configs if value is None else {**configs, key: value}
+
     def config(self, topic: str, name: str) -> str:
-        """The value in force for a topic."""
-        dynamic = (self.topic_configs.get(topic, {}), self.own_configs, self.broker_configs)
-        for configs in (*dynamic, self.meta.static_configs, DEFAULTS):
+        """The value in force for a topic: its own, the controller's, that of all brokers, else the static one."""
+        own = self.broker_configs.get(str(self.meta.controller_id), {})
+        cluster = self.broker_configs.get(CLUSTER, {})
+        static = {MIN_ISR: str(self.meta.static_min_isr), UNCLEAN: "false"}
+        for configs in (self.topic_configs.get(topic, {}), own, cluster, static):
             if name in configs:
                 return configs[name]
-        raise AssertionError(f"{name} has no default")
+        raise KeyError(name)
 
     def min_isr(self, topic: str) -> int:
         """966.2, with the replication factor of the topic's first partition, which is what this Kafka takes."""
@@ -154,9 +236,16 @@ class ControllerState:
         return {"min_isr": self.min_isr(topic), "unclean_election": self.unclean_election(topic)}
 
 
+def can_be(key: str, value: str | None) -> bool:
+    """Whether a configuration can have a value; None removes it."""
+    if value is None:
+        return True
+    return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
+
+
 def zero(type_: Any) -> Any:
     """The least value of a type."""
     return type_.decode([n.value for n in type_.zero().nodes])
 
 
-__all__ = ["DEFAULTS", "UNKNOWN", "ControllerState", "can_be", "zero"]
+__all__ = ["CLUSTER", "UNKNOWN", "ControllerState", "can_be", "zero"]

@@ -20,6 +20,9 @@ def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:
     """
     broker, every = op.arguments.get("broker", -1), range(state.count)
     others = [b for b in every if b != broker]
+    if state.tracks_contacts:
+        # Every heartbeat is recorded.
+        return []
     if op.name == "registerBroker" and broker in every:
         return [partial(_heard_of, brokers=[broker], now_ms=op.time_ms)]
     if op.name == "fenceStaleBroker":
@@ -32,7 +35,14 @@ def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:
 
 
 def _heard_of(state: ControllerState, brokers: Iterable[int], now_ms: int) -> None:
-    state.heard_of(brokers, max(0, now_ms - state.meta.session_timeout_ms))
+    earliest = max(0, now_ms - state.meta.session_timeout_ms)
+    for broker in brokers:
+        session = state.sessions[broker]
+        heard = session["last_contact_ms"]
+        state.sessions[broker] = {
+            **session,
+            "last_contact_ms": earliest if heard is None else max(heard, earliest),
+        }
 
 
 def _have_replayed(state: ControllerState, brokers: Iterable[int], offset: int) -> None:

@@ -123,16 +123,21 @@ def alter_partition(
     registrations: ArrayValue,
     min_isr: Number,
     unclean_election: Truth,
+    reorders: Truth | bool = False,
 ) -> StructValue:
-    """B8. The record for a request that passed the checks: the proposed ISR and recovery state are the target."""
+    """B8. The record for a request that passed the checks: the proposed ISR and recovery state are the target.
+
+    ``reorders``: it has the members of the ISR in another order.
+    """
     return partition_change(
         t,
         partition,
         min_isr,
-        t.active(registrations),
+        t.acceptable(partition, registrations),
         controller_election(unclean_election),
         isr=proposed_isr(t, request),
         leader_recovery_state=request.leader_recovery_state,
+        reorders=reorders,
     )
 
 

@@ -23,7 +23,15 @@ CONTROLLED_SHUTDOWN = (BROKER, IN_ISR)
 """841.5. Controlled shutdown: the broker first, then the partitions that it leaves."""
 
 REGISTRATION = (IN_ISR, IN_ELR, BROKER)
-"""966.5. Registration: the partitions with it in the ISR, then those with it in the ELR, then the broker."""
+"""966.5. Registration after an unclean shutdown: the partitions with the broker in the ISR, those with it in the ELR,
+then the broker. After a clean one it is as with fencing."""
+
+REMOVAL = (IN_ISR, IN_ELR, BROKER)
+"""B8. Removal from the cluster: the partitions with it in the ISR, those with it in the ELR, then the broker."""
+
+FAILURE_IS_ANSWERED = frozenset({"alterPartitionReassignments"})
+"""Kafka 4.2. Requests whose failure is an answer, UNKNOWN_SERVER_ERROR. Any other decision that throws makes the
+controller resign, and another one that knows nothing but the log goes on."""
 
 HEARTBEAT = {
     "FENCED": FENCING,
@@ -34,6 +42,6 @@ HEARTBEAT = {
 """841.5. A heartbeat, by the state that it takes the broker to."""
 
 __all__ = [
-    "BROKER", "CONTROLLED_SHUTDOWN", "FENCING", "HEARTBEAT", "IN_ELR", "IN_ISR", "LEADERLESS", "REGISTRATION",
-    "UNFENCING",
+    "BROKER", "CONTROLLED_SHUTDOWN", "FAILURE_IS_ANSWERED", "FENCING", "HEARTBEAT", "IN_ELR", "IN_ISR", "LEADERLESS",
+    "REGISTRATION", "REMOVAL", "UNFENCING",
 ]  # fmt: skip

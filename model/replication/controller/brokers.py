@@ -13,15 +13,21 @@ def controller_election(unclean_election: Truth) -> Number:
 
 
 def is_clean_registration(
-    t: Terms, registration: StructValue, previous_broker_epoch: Number, same_incarnation: Truth
+    t: Terms,
+    registration: StructValue,
+    previous_broker_epoch: Number,
+    same_incarnation: Truth,
+    request_version: Number | int = 4,
 ) -> Truth:
     """966.12. Whether a broker registers after a clean shutdown: it names its registered epoch as its previous one.
 
-    The same incarnation again is no restart at all. Without the rule every new incarnation counts as unclean.
+    The same incarnation again is no restart at all. Without the rule every new incarnation counts as unclean, and
+    so does one whose request cannot name an epoch, below version 3.
     """
     if not t.on("clean_registration"):
         return same_incarnation
-    return same_incarnation | (registration.registered & (previous_broker_epoch == registration.epoch))
+    names_epoch = registration.registered & (previous_broker_epoch == registration.epoch)
+    return same_incarnation | ((request_version >= 3) & names_epoch)
 
 
 def on_unclean_registration(
@@ -32,8 +38,13 @@ def on_unclean_registration(
     min_isr: Number,
     unclean_election: Truth,
 ) -> StructValue:
-    """966.5. A broker registers after an unclean shutdown: it leaves both ISR and ELR, as it may lack records."""
-    concerned = (partition.isr | partition.elr).has(broker)
+    """966.5. A broker registers after an unclean shutdown: it leaves both ISR and ELR, as it may lack records.
+
+    A partition that has it in neither is changed too where it is visited: an index can be stale (``elr_index``).
+    """
+    concerned: Truth | bool = (partition.isr | partition.elr).has(broker)
+    if t.on("cleared_elr_stays_indexed"):
+        concerned = True
     if not t.on("unclean_registration"):
         concerned = concerned & False
     lost = t.brokers.zero().with_(broker)
@@ -57,9 +68,24 @@ def on_fencing(
     return _leaves(t, concerned, partition, registrations, broker, min_isr, unclean_election, nobody)
 
 
+def without_broker(
+    t: Terms,
+    partition: StructValue,
+    registrations: ArrayValue,
+    broker: Number,
+    min_isr: Number,
+    unclean_election: Truth,
+) -> StructValue:
+    """B8, KIP-858. A broker is removed from the cluster, or loses the directory that its replica is in.
+
+    It leaves the ISR as if it were fenced, and stays in the ELR. Partitions are visited that it is not in the ISR of.
+    """
+    return _leaves(t, True, partition, registrations, broker, min_isr, unclean_election, t.brokers.zero())
+
+
 def _leaves(
     t: Terms,
-    concerned: Truth,
+    concerned: Truth | bool,
     partition: StructValue,
     registrations: ArrayValue,
     broker: Number,
@@ -71,7 +97,7 @@ def _leaves(
         t,
         partition,
         min_isr,
-        t.active(registrations).without(broker),
+        t.acceptable(partition, registrations).without(broker),
         controller_election(unclean_election),
         isr=partition.isr.without(broker),
         unclean_shutdown=unclean_shutdown,
@@ -91,9 +117,14 @@ def on_unfencing(
     concerned = partition.leader.is_none
     if not t.on("election_on_unfencing"):
         concerned = concerned & False
-    acceptable = t.active(registrations).with_(broker)
+    acceptable = t.acceptable(partition, registrations, coming=broker)
     record = partition_change(t, partition, min_isr, acceptable, controller_election(unclean_election))
     return where(concerned, record, t.record.zero())
+
+
+def treats_as_fenced(t: Terms) -> bool:
+    """Whether a new incarnation counts as fenced even after an unclean shutdown: where there is no ELR."""
+    return t.on("registration_leaves_isr") and not t.on("unclean_registration")
 
 
 def on_registration(
@@ -111,7 +142,8 @@ def on_registration(
     A restart after a clean shutdown is a fencing that went unseen; the same incarnation again changes nothing.
     """
     arguments = (t, partition, registrations, broker, min_isr, unclean_election)
-    cleanly, uncleanly = on_fencing(*arguments), on_unclean_registration(*arguments)
+    cleanly = on_fencing(*arguments)
+    uncleanly = cleanly if treats_as_fenced(t) else on_unclean_registration(*arguments)
     return where(same_incarnation, t.record.zero(), where(clean, cleanly, uncleanly))
 
 
@@ -137,6 +169,5 @@ def on_heartbeat(
 
 __all__ = [
     "controller_election", "is_clean_registration", "on_fencing", "on_heartbeat", "on_registration",
-    "on_unclean_registration",
-    "on_unfencing",
+    "on_unclean_registration", "on_unfencing", "treats_as_fenced", "without_broker",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ def elect_leader(
     t: Terms, partition: StructValue, registrations: ArrayValue, election: Number, min_isr: Number
 ) -> StructValue:
     """966.17. The record of an election on request, PREFERRED or UNCLEAN, that passed the checks."""
-    return partition_change(t, partition, min_isr, t.active(registrations), election)
+    return partition_change(t, partition, min_isr, t.acceptable(partition, registrations), election)
 
 
 def maybe_elect_unclean_leader(

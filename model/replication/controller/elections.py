@@ -104,7 +104,9 @@ def can_elect_last_known_leader(
     if not t.on("last_known_leader"):
         return possible & False
     if t.on("last_known_leader_unfenced"):
-        return possible & acceptable.has(last.value) & replicas.has(last.value)
+        # That it is no replica is seen only where its directory is looked for, which fails the election.
+        assigned = t.on("unassigned_candidate_fails") | replicas.has(last.value)
+        return possible & acceptable.has(last.value) & assigned
     return possible
 
 

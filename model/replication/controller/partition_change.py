@@ -39,12 +39,16 @@ def partition_change(
     removing: SetValue | None = None,
     unclean_shutdown: SetValue | None = None,
     leader_recovery_state: Number | None = None,
+    assigns: Truth | bool = False,
+    reorders: Truth | bool = False,
 ) -> StructValue:
     """B8, 966.5. The PartitionChangeRecord that takes a partition to a target; empty where nothing changes.
 
     The target is the partition as it is, with what the caller gives in its place: ISR, replicas, adding and
     removing replicas, leader recovery state. ``min_isr`` is the effective one (966.2), ``acceptable`` the brokers
-    that may lead now, ``election`` ONLINE where not given, ``unclean_shutdown`` who lost its log.
+    that may lead now, ``election`` ONLINE where not given, ``unclean_shutdown`` who lost its log, ``assigns``
+    whether a replica gets another log directory, ``reorders`` whether the ISR is to have its members in another order,
+    which no rule looks at but which is written. Whether building the record throws is its field ``fails``.
     """
     replicas = partition.replicas if replicas is None else replicas
     adding = partition.adding if adding is None else adding
@@ -74,18 +78,21 @@ def partition_change(
     # 3. Who leads. A leader from outside the ISR starts with an ISR of its own; what is not in the log of a
     # leader that was elected uncleanly is lost, so nobody else is eligible.
     elected = elect(t, election, partition, replicas, isr, elr, acceptable)
+    fails = elected.leader.is_some & ~members_of(partition.replicas, t.brokers).has(elected.leader)
     changes_leader = elected.leader != partition.leader
     uncleanly = changes_leader & elected.unclean
     from_elr = changes_leader & elr.has(elected.leader)
     alone = t.brokers.zero().with_(elected.leader.value)
     isr = where(uncleanly | from_elr, alone, isr)
     elr = where(uncleanly, t.brokers.zero(), where(from_elr, elr.without(elected.leader.value), elr))
+    if not t.on("eligible_leader_replicas"):
+        elr = t.brokers.zero()
     if t.on("elr_follows_election"):
         reached = size(isr) >= min_isr
         elr, known_elr = (where(reached, t.brokers.zero(), s) for s in (elr, known_elr))
 
     # 4. What is written of the ISR: an empty one only where it may become empty.
-    isr_changes = uncleanly | (isr != partition.isr)
+    isr_changes = uncleanly | (isr != partition.isr) | reorders
     if not t.on("isr_may_become_empty"):
         isr_changes = isr_changes & ~isr.is_empty
     new_isr = where(isr_changes, isr, partition.isr)
@@ -103,7 +110,7 @@ def partition_change(
         requested_state,
         where(recovers, LeaderRecoveryState.RECOVERING, partition.leader_recovery_state),
     )
-    known_leader = last_known_leader(t, partition, isr_changes & isr.is_empty, elected.leader)
+    known_leader = last_known_leader(t, partition, isr_changes & isr.is_empty, elected.leader, writes_leader)
     return t.record(
         replicas=written(t, "replicas", replicas != partition.replicas, replicas),
         adding=written(t, "adding", adding != partition.adding, adding),
@@ -118,6 +125,8 @@ def partition_change(
         leader_recovery_state=written(
             t, "leader_recovery_state", state != partition.leader_recovery_state, state
         ),
+        assigns=assigns,
+        fails=fails & t.on("unassigned_candidate_fails"),
     )
 
 
@@ -139,19 +148,21 @@ def reassignment_completes(
 
 def is_empty_record(t: Terms, record: StructValue) -> Truth:
     """Whether a record changes nothing, so that it is not appended."""
-    return all_of(getattr(record, name).is_none for name in t.record.fields)
+    return all_of(getattr(record, name).is_none for name in t.written_fields) & ~record.assigns
 
 
 def merge(t: Terms, partition: StructValue, record: StructValue) -> StructValue:
     """B8, 966.7. The partition after a record: partitionEpoch +1; leaderEpoch +1 exactly where the leader field is.
 
-    An empty record leaves the partition as it is.
+    An empty record leaves the partition as it is. A replica that leaves is in no directory any more.
     """
     fields: dict[str, Any] = {}
-    for name in t.record.fields:
+    for name in t.written_fields:
         written: OptionValue = getattr(record, name)
         fields[name] = where(written.is_some, written.value, getattr(partition, name))
     appended = ~is_empty_record(t, record)
+    if t.on("offline_directory_check"):
+        fields["offline"] = partition.offline & members_of(fields["replicas"], t.brokers)
     return partition.replace(
         **fields,
         leader_epoch=where(record.leader.is_some, partition.leader_epoch + 1, partition.leader_epoch),

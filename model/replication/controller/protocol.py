@@ -9,8 +9,9 @@ the set of replicas that hold every record that can have been committed.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from highwater.model.language import (
     Array,
@@ -28,17 +29,21 @@ from highwater.model.language import (
     StructValue,
     Truth,
     action,
+    any_of,
     require,
     size,
     where,
 )
 from highwater.model.language.sequences import ascending
+from highwater.model.language.types import Type
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,
+    directories,
     election_tasks,
     elections,
     eligible_leader_replicas,
+    elr_index,
     partition_change,
     reassignment,
     sessions,
@@ -81,6 +86,16 @@ class Controller(Protocol):
             12,
             "the most replicas that another partition has by which min ISR goes; 0: it goes by this one's",
         ),
+        "first_partition_changes": Parameter(
+            0, 0, 1, "whether that other partition is reassigned to more or fewer replicas"
+        ),
+        "elr_changes": Parameter(
+            0, 0, 1, "whether eligible.leader.replicas.version goes down and up; it is 1 at the start"
+        ),
+        "removals": Parameter(0, 0, 1, "whether brokers are removed from the cluster"),
+        "directories": Parameter(0, 0, 1, "whether log directories fail and replicas are assigned to others"),
+        "failovers": Parameter(0, 0, 1, "whether the controller fails in the middle of a registration"),
+        "max_elr_entries": Parameter(2, 1, 5, "the most entries of a broker in the index of ELR members"),
         "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
         "max_leader_epoch": Parameter(3, 0, 50, "the last leader epoch"),
         "max_partition_epoch": Parameter(4, 0, 50, "the last partition epoch"),
@@ -106,7 +121,15 @@ class Controller(Protocol):
             not self.on("unclean_recovery")
         )
         self.factor = min(p.replication_factor, p.brokers)
+        most = p.first_partition_replicas if p.first_partition_changes else 0
+        self.first_partition_choice = range(1, most + 1)
         self.min_isr_choice = range(1, p.max_min_isr + 1)
+        more: dict[str, Type] = {}
+        if self.has_index:
+            entries = Int(0, p.max_elr_entries, bound="max_elr_entries")
+            more["elr_entries"] = Array(t.broker, entries)
+        if p.elr_changes:
+            more["elr_on"] = Bool
         return Struct(
             "State",
             registrations=Array(t.broker, t.registration),
@@ -119,7 +142,14 @@ class Controller(Protocol):
             # min ISR because a member of ISR or ELR lost its log, or an operator chose so.
             complete=t.brokers,
             diminished=Bool,
+            # Known to the controller beside the partition: its index of ELR members, and whether ELR is on.
+            **more,
         )
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the controller's index of ELR members can differ from the ELR, so that it is part of the state."""
+        return self.on("cleared_elr_stays_indexed")
 
     @cached_property
     def target_choice(self) -> list[SeqValue]:
@@ -141,6 +171,8 @@ class Controller(Protocol):
                 "first_partition_replicas": 0,
                 "complete": replicas,
                 "diminished": self.p.min_isr > self.factor,
+                **({"elr_entries": [0] * self.p.brokers} if self.has_index else {}),
+                **({"elr_on": True} if self.p.elr_changes else {}),
             }
         ]
 
@@ -164,6 +196,11 @@ class Controller(Protocol):
         """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
 
+    def by_level(self, s: State, rule: Callable[[Terms], Any]) -> Any:
+        """What a rule says under the level that eligible.leader.replicas.version has now."""
+        on = rule(self.t)
+        return where(s.elr_on, on, rule(self.t.without_elr())) if self.p.elr_changes else on
+
     def commits(self, partition: StructValue, min_insync_replicas: Number) -> Truth:
         """966.1. Whether the HWM may advance: there is a leader, and the ISR has min ISR members."""
         needed = eligible_leader_replicas.effective_min_isr(min_insync_replicas, partition.replicas.length)
@@ -177,15 +214,33 @@ class Controller(Protocol):
         lost: SetValue | None = None,
         min_insync_replicas: Number | None = None,
         chosen: Truth | bool = False,
+        again: Number | None = None,
+        indexed: bool = True,
+        offline: SetValue | None = None,
+        online: SetValue | None = None,
     ) -> None:
         """Append a record, and see what becomes of the logs.
 
         Who joins the ISR has fetched what the leader has. ``lost`` are brokers that lost their log. A leader from
         outside ISR and ELR starts a new history, in which only it holds everything. While the HWM may advance,
         only the ISR holds everything. ``chosen`` is an operator's choice to have fewer than min ISR.
+
+        The record is written ``again`` so many times more; one that is not ``indexed`` passes the index of ELR
+        members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on.
         """
+        if self.on("unassigned_candidate_fails"):
+            require("no candidate for leader is a broker that is no replica", ~record.fails)
         old, nobody = s.partition, self.t.brokers.zero()
         new = partition_change.merge(self.t, old, record)
+        for repetition in range(self.p.max_elr_entries if again is not None else 0):
+            assert again is not None
+            new = where(again > repetition, partition_change.merge(self.t, new, record), new)
+        if self.has_index and indexed:
+            self.index(s, new)
+        if self.on("offline_directory_check"):
+            lost_directory = nobody if offline is None else offline
+            found_directory = nobody if online is None else online
+            new = new.replace(offline=(new.offline | lost_directory) - found_directory)
         joining = nobody if joining is None else joining & (new.isr - old.isr)
         lost = nobody if lost is None else lost
         setting = s.min_insync_replicas if min_insync_replicas is None else min_insync_replicas
@@ -201,6 +256,12 @@ class Controller(Protocol):
         hit = ~(elections.electable(old) & lost).is_empty
         enough = size(new.isr) >= eligible_leader_replicas.effective_min_isr(setting, new.replicas.length)
         s.next.diminished = ~enough & (s.diminished | hit | outside | chosen)
+
+    def index(self, s: State, new: StructValue) -> None:
+        """The index of ELR members after a change of the partition, which is the topic's first."""
+        for b in self.t.broker:
+            own, astray = elr_index.entries_after(s.elr_entries[b], s.partition.elr.has(b), new.elr.has(b))
+            s.next.elr_entries[b] = own + astray
 
     # --- the leader -----------------------------------------------------------------------------------
 
@@ -239,35 +300,45 @@ class Controller(Protocol):
         )
         require("there is a leader", partition.leader.is_some)
         require("everyone in the ISR is a replica", isr <= self.assigned(partition))
+        if self.on("offline_directory_check"):
+            require("nobody joins from an offline directory", (isr & partition.offline) <= partition.isr)
         alter_partition.alter_partition_checks(t, request, partition, s.registrations).require()
-        record = alter_partition.alter_partition(
-            t, request, partition, s.registrations, self.controllers_min_isr(s), self.unclean_election(s)
+        settings = (self.controllers_min_isr(s), self.unclean_election(s))
+        record = self.by_level(
+            s,
+            lambda terms: alter_partition.alter_partition(
+                terms, request, partition, s.registrations, *settings
+            ),
         )
         require("something changes", ~partition_change.is_empty_record(t, record))
         self.decide(s, record, joining=where(stale.is_some, isr.without(stale.value), isr))
 
     # --- brokers --------------------------------------------------------------------------------------
 
-    def _about(self, s: State, broker: Number) -> tuple[Any, ...]:
-        """What a rule about a broker is asked with."""
+    def _about(self, s: State, broker: Number, rule: Callable[..., StructValue]) -> StructValue:
+        """The record of a rule about a broker."""
         settings = (self.controllers_min_isr(s), self.unclean_election(s))
-        return (self.t, s.partition, s.registrations, broker, *settings)
+        return cast(
+            StructValue, self.by_level(s, lambda t: rule(t, s.partition, s.registrations, broker, *settings))
+        )
 
     @action("966.5", says="broker {broker} is fenced", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
         """A session ends, or a broker that leads nothing shuts down."""
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
-        self.decide(s, brokers.on_fencing(*self._about(s, broker)))
+        self._require_registered(s, broker)
+        self.decide(s, self._about(s, broker, brokers.on_fencing))
         s.next.registrations[broker].fenced = True
 
     @action("966.5", says="broker {broker} is unfenced", broker="broker")
     def unfence(self, s: State, broker: Number) -> None:
         """A fenced broker has replayed its own registration. One that was shutting down has to restart first."""
         require("the broker is fenced", s.registrations[broker].fenced)
+        self._require_registered(s, broker)
         if not self.p.resumed_shutdowns:
             require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
-        self.decide(s, brokers.on_unfencing(*self._about(s, broker)))
+        self.decide(s, self._about(s, broker, brokers.on_unfencing))
         s.next.registrations[broker].fenced = False
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
@@ -275,8 +346,9 @@ class Controller(Protocol):
         """A broker that leads asks to shut down; one that leads nothing is fenced at once."""
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
+        self._require_registered(s, broker)
         require("the broker leads", s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere))
-        self.decide(s, brokers.on_fencing(*self._about(s, broker)))
+        self.decide(s, self._about(s, broker, brokers.on_fencing))
         s.next.registrations[broker].in_controlled_shutdown = True
 
     @action(
@@ -287,26 +359,134 @@ class Controller(Protocol):
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
         """A broker restarts. After a clean shutdown it knows its broker epoch; else its log lost records."""
+        record, again, seen_clean = self._registration(s, broker, clean)
+        self._restart(s, broker, clean, seen_clean, record, again)
+        s.next.registrations[broker] = sessions.register(
+            self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
+        )
+
+    def _registration(
+        self, s: State, broker: Number, clean: Truth
+    ) -> tuple[StructValue, Number | None, Truth]:
+        """The record of a registration, how often it is written again, and whether the restart counts as clean."""
         t, registration = self.t, s.registrations[broker]
         previous = where(clean, registration.epoch, -1)
-        seen_clean = brokers.is_clean_registration(t, registration, previous, Bool.lift(False))
-        record = brokers.on_registration(
-            t,
-            s.partition,
-            s.registrations,
-            broker,
-            seen_clean,
-            Bool.lift(False),
-            self.controllers_min_isr(s),
-            self.unclean_election(s),
+        never = Bool.lift(False)
+        seen_clean = brokers.is_clean_registration(t, registration, previous, never)
+        settings = (self.controllers_min_isr(s), self.unclean_election(s))
+        record = self.by_level(
+            s,
+            lambda terms: brokers.on_registration(
+                terms, s.partition, s.registrations, broker, seen_clean, never, *settings
+            ),
         )
-        lost = t.brokers.zero().with_(broker)
+        if not self.has_index:
+            return record, None, seen_clean
+        as_fenced = seen_clean | self.by_level(s, lambda terms: Bool.lift(brokers.treats_as_fenced(terms)))
+        by_index = elr_index.visits(t, s.elr_entries[broker], s.partition.elr.has(broker))
+        visits = where(s.partition.isr.has(broker), 1, 0) + where(as_fenced, 0, by_index)
+        return where(visits > 0, record, t.record.zero()), where(visits > 0, visits - 1, 0), seen_clean
+
+    def _restart(
+        self,
+        s: State,
+        broker: Number,
+        clean: Truth,
+        seen_clean: Truth,
+        record: StructValue,
+        again: Number | None,
+    ) -> None:
+        lost = self.t.brokers.zero().with_(broker)
         # A clean restart that counts as unclean takes a member out of ISR and ELR all the same.
         taken_out = ~seen_clean & (s.partition.isr | s.partition.elr).has(broker)
-        self.decide(s, record, lost=where(clean, t.brokers.zero(), lost), chosen=taken_out)
-        s.next.registrations[broker] = sessions.register(
-            t, registration, Bool.lift(False), registration.epoch + 1
+        lost = where(clean, self.t.brokers.zero(), lost)
+        # A registration lists the directories that are there again.
+        online = self.t.brokers.zero().with_(broker)
+        self.decide(s, record, lost=lost, chosen=taken_out, again=again, online=online)
+
+    @action(
+        "Kafka 4.2",
+        rule="registration_may_be_split",
+        says="broker {broker} registers (clean: {clean}), and the controller fails before the registration is written",
+        broker="broker",
+        clean="clean_choice",
+    )
+    def register_in_part(self, s: State, broker: Number, clean: Truth) -> None:
+        """What belongs to a registration is written, and the registration is not: the broker will try again."""
+        require("the controller fails", bool(self.p.failovers))
+        record, again, seen_clean = self._registration(s, broker, clean)
+        require("something changes", ~partition_change.is_empty_record(self.t, record))
+        self._restart(s, broker, clean, seen_clean, record, again)
+
+    @action(
+        "Kafka 4.2",
+        rule="fenced_broker_has_session",
+        says="the session of fenced broker {broker} ends",
+        broker="broker",
+    )
+    def fence_again(self, s: State, broker: Number) -> None:
+        """A fenced broker that had sent heartbeats is fenced once more, as any other whose session ends."""
+        self._require_registered(s, broker)
+        require("the broker is fenced", s.registrations[broker].fenced)
+        self.decide(s, self._about(s, broker, brokers.on_fencing))
+
+    def _require_registered(self, s: State, broker: Number) -> None:
+        if self.p.removals:
+            require("the broker is registered", s.registrations[broker].registered)
+
+    @action(
+        "B8",
+        rule="registration_leaves_isr",
+        says="broker {broker} is removed from the cluster",
+        broker="broker",
+    )
+    def unregister(self, s: State, broker: Number) -> None:
+        """An operator removes a broker. It leaves the ISR; in the ELR it stays until it registers again."""
+        require("brokers are removed", bool(self.p.removals))
+        self._require_registered(s, broker)
+        record = self._about(s, broker, brokers.without_broker)
+        by_index = elr_index.visits(self.t, s.elr_entries[broker], s.partition.elr.has(broker))
+        visits = where(s.partition.isr.has(broker), 1, 0) + by_index
+        record = where(visits > 0, record, self.t.record.zero())
+        self.decide(s, record, chosen=True, again=where(visits > 0, visits - 1, 0))
+        s.next.registrations[broker].registered = False
+        s.next.registrations[broker].fenced = True
+        s.next.registrations[broker].in_controlled_shutdown = False
+
+    # --- log directories ------------------------------------------------------------------------------
+
+    @action(
+        "KIP-858",
+        rule="offline_directory_check",
+        says="the log directory with broker {broker}'s replica fails",
+        broker="broker",
+    )
+    def lose_directory(self, s: State, broker: Number) -> None:
+        """A broker reports that the directory with its replica is offline."""
+        require("directories fail", bool(self.p.directories))
+        self._require_registered(s, broker)
+        has_replica = self.assigned(s.partition).has(broker) & ~s.partition.offline.has(broker)
+        require("the broker has a replica in a directory that is online", has_replica)
+        offline = self.t.brokers.zero().with_(broker)
+        self.decide(s, self._about(s, broker, brokers.without_broker), offline=offline)
+
+    @action(
+        "KIP-858",
+        rule="offline_directory_check",
+        says="broker {broker} says that its replica is in another log directory",
+        broker="broker",
+    )
+    def assign_directory(self, s: State, broker: Number) -> None:
+        """A broker has chosen, or changed, the directory of its replica; it is online."""
+        require("replicas are assigned to directories", bool(self.p.directories))
+        self._require_registered(s, broker)
+        require("the broker has a replica", self.assigned(s.partition).has(broker))
+        require("its directory is online", ~s.partition.offline.has(broker))
+        min_isr, assigned = self.controllers_min_isr(s), Bool.lift(True)
+        record = self.by_level(
+            s, lambda t: directories.assign_directory(t, s.partition, s.registrations, min_isr, assigned)
         )
+        self.decide(s, record)
 
     # --- elections ------------------------------------------------------------------------------------
 
@@ -314,8 +494,9 @@ class Controller(Protocol):
     def elect_leader(self, s: State, election: Number) -> None:
         """An operator asks for an election."""
         elections.election_checks(s.partition, election).require()
-        record = election_tasks.elect_leader(
-            self.t, s.partition, s.registrations, election, self.controllers_min_isr(s)
+        min_isr = self.controllers_min_isr(s)
+        record = self.by_level(
+            s, lambda t: election_tasks.elect_leader(t, s.partition, s.registrations, election, min_isr)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
@@ -323,8 +504,9 @@ class Controller(Protocol):
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
         """The periodic task, where the topic allows unclean election."""
-        record = election_tasks.maybe_elect_unclean_leader(
-            self.t, s.partition, s.registrations, self.controllers_min_isr(s), self.unclean_election(s)
+        settings = (self.controllers_min_isr(s), self.unclean_election(s))
+        record = self.by_level(
+            s, lambda t: election_tasks.maybe_elect_unclean_leader(t, s.partition, s.registrations, *settings)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
@@ -332,8 +514,9 @@ class Controller(Protocol):
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
         """The periodic task that makes preferred replicas leaders."""
-        record = election_tasks.maybe_balance_leader(
-            self.t, s.partition, s.registrations, self.controllers_min_isr(s)
+        min_isr = self.controllers_min_isr(s)
+        record = self.by_level(
+            s, lambda t: election_tasks.maybe_balance_leader(t, s.partition, s.registrations, min_isr)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record)
@@ -363,8 +546,9 @@ class Controller(Protocol):
         """An operator asks for other replicas."""
         require("replicas are reassigned", bool(self.p.reassignments))
         reassignment.reassignment_checks(self.t, target, s.registrations).require()
-        record = reassignment.reassign(
-            self.t, s.partition, target, s.registrations, self.controllers_min_isr(s)
+        min_isr = self.controllers_min_isr(s)
+        record = self.by_level(
+            s, lambda t: reassignment.reassign(t, s.partition, target, s.registrations, min_isr)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self.decide(s, record, chosen=True)
@@ -375,20 +559,23 @@ class Controller(Protocol):
         require("replicas are reassigned", bool(self.p.reassignments))
         arguments = (self.controllers_min_isr(s), self.unclean_election(s))
         reassignment.cancellation_checks(self.t, s.partition, *arguments).require()
-        self.decide(
-            s,
-            reassignment.cancel_reassignment(self.t, s.partition, s.registrations, *arguments),
-            chosen=True,
+        record = self.by_level(
+            s, lambda t: reassignment.cancel_reassignment(t, s.partition, s.registrations, *arguments)
         )
+        self.decide(s, record, chosen=True)
 
     @action("966.8", says="min.insync.replicas becomes {value}", value="min_isr_choice")
     def change_min_isr(self, s: State, value: int) -> None:
         """An operator changes min.insync.replicas."""
-        require("the value is another one", s.min_insync_replicas != value)
+        if not self.on("min_isr_change_clears_elr"):
+            require("the value is another one", s.min_insync_replicas != value)
         setting = s.min_insync_replicas.type.lift(value)
         needed = eligible_leader_replicas.effective_min_isr(setting, s.partition.replicas.length)
-        record = eligible_leader_replicas.after_min_isr_change(self.t, s.partition, needed)
-        self.decide(s, record, min_insync_replicas=setting, chosen=True)
+        record = self.by_level(
+            s, lambda t: eligible_leader_replicas.after_min_isr_change(t, s.partition, needed)
+        )
+        indexed = not self.has_index
+        self.decide(s, record, min_insync_replicas=setting, chosen=True, indexed=indexed)
         s.next.min_insync_replicas = value
 
     @action("966.16", says="unclean.leader.election.enable becomes true")
@@ -397,6 +584,26 @@ class Controller(Protocol):
         require("an operator may", self.p.unclean_election == 2)
         require("it is not enabled", ~s.unclean_election)
         s.next.unclean_election = True
+
+    @action("KIP-584", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes down or up")
+    def change_elr_level(self, s: State) -> None:
+        """An operator turns ELR off, or on again. No partition changes by that."""
+        require("the level changes", bool(self.p.elr_changes))
+        if self.p.elr_changes:
+            if self.on("level_change_empties_elr"):
+                self.decide(s, eligible_leader_replicas.cleared(self.t, s.partition), chosen=True)
+            s.next.elr_on = ~s.elr_on
+
+    @action(
+        "966.2",
+        rule="min_isr_by_first_partition",
+        says="the topic's first partition, which is another one, has {count} replicas",
+        count="first_partition_choice",
+    )
+    def change_first_partition(self, s: State, count: int) -> None:
+        """The topic's first partition is reassigned to more or fewer replicas; 0 makes this the first one."""
+        require("another number", s.first_partition_replicas != count)
+        s.next.first_partition_replicas = count
 
     # --- for properties -------------------------------------------------------------------------------
 
@@ -407,3 +614,18 @@ class Controller(Protocol):
     def active(self, s: State) -> SetValue:
         """The brokers that are neither fenced nor shutting down."""
         return self.t.active(s.registrations)
+
+    def elr_is_on(self, s: State) -> Truth:
+        """Whether eligible.leader.replicas.version is above 0 now, under rules with ELR."""
+        on = Bool.lift(self.on("eligible_leader_replicas"))
+        return on & s.elr_on if self.p.elr_changes else on
+
+    def comes_back(self, s: State, broker: Number) -> Truth:
+        """Whether a broker can be fenced, register after a crash, and be unfenced: no decision of these fails."""
+        unclean = Bool.lift(False)
+        decisions = (
+            self._about(s, broker, brokers.on_fencing),
+            self._about(s, broker, brokers.on_unfencing),
+            self._registration(s, broker, unclean)[0],
+        )
+        return ~any_of(record.fails for record in decisions)

@@ -34,10 +34,29 @@ def new_partition(t: Terms, replicas: SeqValue, registrations: ArrayValue) -> St
     return t.partition.zero().replace(replicas=replicas, isr=isr, leader=first_of(replicas, isr.has))
 
 
+def new_partition_checks(t: Terms, replicas: SeqValue, registrations: ArrayValue, factor: Number) -> Checks:
+    """B8. Whether a partition can be created with these replicas; ``factor``: as many as the topic's first has."""
+    checks, wrong = Checks(Error.NONE), Error.INVALID_REPLICA_ASSIGNMENT
+    checks.check("there is a replica", ~replicas.is_empty, wrong)
+    checks.check(
+        "every replica is registered", every_element(replicas, lambda r: registrations[r].registered), wrong
+    )
+    checks.check("every replica is there once", is_distinct(replicas), wrong)
+    checks.check("all partitions have as many replicas", replicas.length == factor, wrong)
+    alive = members_of(replicas, t.brokers) & t.active(registrations)
+    checks.check("a replica is neither fenced nor shutting down", ~alive.is_empty, wrong)
+    return checks
+
+
 def reassignment_checks(
-    t: Terms, target: SeqValue, registrations: ArrayValue, partition_known: Truth | bool = True
+    t: Terms,
+    target: SeqValue,
+    registrations: ArrayValue,
+    partition_known: Truth | bool = True,
+    partition: StructValue | None = None,
+    factor_may_change: Truth | bool = True,
 ) -> Checks:
-    """B8. Whether a list of replicas can be asked for."""
+    """B8, KIP-860. Whether a list of replicas can be asked for; ``partition`` is asked for its replication factor."""
     checks = Checks(Error.NONE)
     checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
     wrong = Error.INVALID_REPLICA_ASSIGNMENT
@@ -48,6 +67,15 @@ def reassignment_checks(
         wrong,
     )
     checks.check("the target has every replica once", is_distinct(target), wrong)
+    if partition is not None and t.on("replication_factor_check"):
+        replicas = members_of(partition.replicas, t.brokers)
+        going_on = ~partition.adding.is_empty | ~partition.removing.is_empty
+        wanted = where(going_on, (replicas | partition.adding) - partition.removing, replicas)
+        checks.check(
+            "the replication factor stays, or may change",
+            factor_may_change | (size(wanted) == target.length),
+            Error.INVALID_REPLICATION_FACTOR,
+        )
     return checks
 
 
@@ -65,7 +93,7 @@ def reassign(
         t,
         partition,
         min_isr,
-        t.active(registrations),
+        t.acceptable(partition, registrations),
         replicas=concatenated(target, ascending(removing, t.replicas)),
         removing=where(removing.is_empty, partition.removing, removing),
         adding=where(adding.is_empty, partition.adding, adding),
@@ -124,7 +152,7 @@ def cancel_reassignment(
         t,
         partition,
         min_isr,
-        t.active(registrations),
+        t.acceptable(partition, registrations),
         controller_election(unclean_election),
         isr=where(left.is_empty, first, left),
         replicas=original,
@@ -133,4 +161,7 @@ def cancel_reassignment(
     )
 
 
-__all__ = ["cancel_reassignment", "cancellation_checks", "new_partition", "reassign", "reassignment_checks"]
+__all__ = [
+    "cancel_reassignment", "cancellation_checks", "new_partition", "new_partition_checks", "reassign",
+    "reassignment_checks",
+]  # fmt: skip

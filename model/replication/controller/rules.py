@@ -94,7 +94,76 @@ RULES = {
     "last_known_leader_first": Rule(
         "K1", "The last known leader is tried before any other unclean election."
     ),
+    "last_known_leader_by_leader": Rule(
+        "Kafka 4.2",
+        "The leader is remembered when the leader is written as none and nobody is remembered, whatever the ISR is; "
+        "it is forgotten when a leader is written.",
+    ),
+    "min_isr_change_clears_elr": Rule(
+        "Kafka 4.2",
+        "Every accepted change of min.insync.replicas empties ELR and last known leader, whatever the value, the ISR "
+        "and the leader are.",
+    ),
+    "cleared_elr_stays_indexed": Rule(
+        "Kafka 4.2",
+        "Who is in an ELR that a change of min.insync.replicas empties stays in the controller's index: when that "
+        "broker registers uncleanly, or is removed, the partition is changed once for each entry.",
+    ),
+    "leftover_elr_elects": Rule(
+        "Kafka 4.2",
+        "An ELR from before ELR was turned off stays until the partition's next change, whose election can still "
+        "choose from it.",
+    ),
+    "level_change_empties_elr": Rule(
+        "966.6",
+        "A change of eligible.leader.replicas.version empties ELR and last known leader. No version does so.",
+    ),
+    "min_isr_by_first_partition": Rule(
+        "Kafka 4.2",
+        "The controller reckons min ISR with the replicas of the topic's first partition, the leader with its own.",
+    ),
+    "unassigned_candidate_fails": Rule(
+        "Kafka 4.2",
+        "A decision that comes upon a live candidate for leader that is no replica of the partition fails, with all "
+        "that belongs to it.",
+    ),
+    # Brokers and features, beyond the proposals.
+    "registration_leaves_isr": Rule(
+        "Kafka 4.2",
+        "A new incarnation of a broker leaves the ISR as if it had been fenced, where ELR is off too.",
+    ),
+    "fenced_broker_has_session": Rule(
+        "Kafka 4.2",
+        "A fenced broker that sends heartbeats has a session: while it lives no other incarnation is registered, and "
+        "its end fences the broker once more.",
+    ),
+    "registration_may_be_split": Rule(
+        "Kafka 4.2",
+        "A controller that fails can leave the changes of partitions that belong to a registration without it.",
+    ),
+    "finalized_features_check": Rule(
+        "KIP-584",
+        "A broker is registered, and a feature gets another level, only where every broker supports the level.",
+    ),
+    "min_isr_is_the_clusters": Rule(
+        "Kafka 4.2",
+        "With ELR on min.insync.replicas is set for the cluster and for topics, not for a broker, and the cluster's is "
+        "not removed; the change that turns ELR on sees to that.",
+    ),
+    # Log directories.
+    "offline_directory_check": Rule(
+        "KIP-858",
+        "A replica in a log directory that its broker does not have any more leaves the ISR and cannot lead.",
+    ),
+    "assignment_empties_elr": Rule(
+        "Kafka 4.2",
+        "The assignment of a replica to a log directory is decided as if ELR were off, so it empties the ELR.",
+    ),
     # Reassignment.
+    "replication_factor_check": Rule(
+        "KIP-860",
+        "A reassignment that is not to change the replication factor is refused where it would.",
+    ),
     "reassignment_needs_min_isr": Rule(
         "966.9",
         "A reassignment completes with all adding replicas in the ISR and min ISR members left, and is cancelled "
@@ -121,7 +190,32 @@ _KIP_966_FIRST_PHASE = (
     "last_known_leader_kept", "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
 )  # fmt: skip
 
+ELR_FEATURE = frozenset({
+    "unclean_registration", "eligible_leader_replicas", "elr_follows_election", "isr_may_become_empty",
+    "min_isr_change_empties_elr", "last_known_elr", "last_known_leader", "last_known_leader_kept",
+    "last_known_leader_unfenced", "last_known_leader_first", "last_known_leader_by_leader",
+    "min_isr_change_clears_elr", "min_isr_is_the_clusters",
+})  # fmt: skip
+"""What eligible.leader.replicas.version decides about: off while its level is 0, whatever the profile has."""
+
+_KAFKA_4_2_ELR_OFF = (
+    *_BEFORE_KIP_966, "clean_registration", "registration_leaves_isr", "fenced_broker_has_session",
+    "registration_may_be_split", "finalized_features_check", "offline_directory_check", "assignment_empties_elr",
+    "replication_factor_check", "unassigned_candidate_fails", "cleared_elr_stays_indexed",
+    "leftover_elr_elects", "min_isr_by_first_partition",
+)  # fmt: skip
+_KAFKA_4_2_ELR = (
+    "unclean_registration", "eligible_leader_replicas", "isr_may_become_empty", "last_known_leader",
+    "last_known_leader_unfenced", "last_known_leader_first", "last_known_leader_by_leader",
+    "min_isr_change_clears_elr", "min_isr_is_the_clusters",
+)  # fmt: skip
+
 PROFILES = {
+    "kafka_4_2": Profile.of(
+        "Apache Kafka 4.2.1 (18d5ecd939), metadata.version 29, eligible.leader.replicas.version 1",
+        *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR,
+    ),
+    "kafka_4_2_elr_off": Profile.of("the same with eligible.leader.replicas.version 0", *_KAFKA_4_2_ELR_OFF),
     "kip_966": Profile.of(
         "KIP-966 as proposed, with unclean recovery", *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE, "unclean_recovery"
     ),
@@ -143,4 +237,4 @@ PROFILES = {
     ),
 }  # fmt: skip
 
-__all__ = ["BASE", "KIP_841", "KIP_903", "PROFILES", "RULES"]
+__all__ = ["BASE", "ELR_FEATURE", "KIP_841", "KIP_903", "PROFILES", "RULES"]

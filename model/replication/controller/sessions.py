@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.model.language import ArrayValue, Checks, Number, StructValue, Truth, any_of, least, where
+from highwater.model.language import (
+    ArrayValue,
+    Checks,
+    Number,
+    Option,
+    StructValue,
+    Truth,
+    any_of,
+    least,
+    where,
+)  # fmt: skip
 from highwater.model.replication.controller.types import MAX_LONG, BrokerState, Error, Terms
 
 
+def is_over(contact_ms: Number, now_ms: Number, timeout_ms: Number) -> Truth:
+    """Whether a session is over whose broker was last heard of then."""
+    return contact_ms + timeout_ms < now_ms
+
+
 def has_live_session(
-    registration: StructValue, session: StructValue, now_ms: Number, timeout_ms: Number
+    t: Terms, registration: StructValue, session: StructValue, now_ms: Number, timeout_ms: Number
 ) -> Truth:
-    """Whether a broker is registered, unfenced, and was heard of within the session timeout."""
-    heard = session.last_contact_ms + timeout_ms >= now_ms
-    return registration.registered & ~registration.fenced & heard
+    """Whether a broker is registered and was heard of within the session timeout.
+
+    Only an unfenced one has a session, unless ``fenced_broker_has_session``.
+    """
+    heard = session.last_contact_ms.is_some & ~is_over(session.last_contact_ms.value, now_ms, timeout_ms)
+    registered = registration.registered & heard
+    return registered if t.on("fenced_broker_has_session") else registered & ~registration.fenced
 
 
 def registration_checks(
@@ -23,14 +42,22 @@ def registration_checks(
     same_incarnation: Truth,
     now_ms: Number,
     timeout_ms: Number,
+    features_supported: Truth | bool = True,
 ) -> Checks:
-    """B8. A second incarnation is refused while the session of the first one lives."""
+    """B8, KIP-584. A second incarnation is refused while the session of the first one lives.
+
+    ``features_supported``: the broker knows the finalized level of every feature.
+    """
     checks = Checks(Error.NONE)
     if t.on("live_session_check"):
         checks.check(
             "no other incarnation has a live session",
-            same_incarnation | ~has_live_session(registration, session, now_ms, timeout_ms),
+            same_incarnation | ~has_live_session(t, registration, session, now_ms, timeout_ms),
             Error.DUPLICATE_BROKER_REGISTRATION,
+        )
+    if t.on("finalized_features_check"):
+        checks.check(
+            "the broker supports the finalized features", features_supported, Error.UNSUPPORTED_VERSION
         )
     return checks
 
@@ -46,12 +73,33 @@ def register(t: Terms, registration: StructValue, same_incarnation: Truth, new_e
 
 
 def session_of_registration(t: Terms, now_ms: Number, record_offset: Number) -> StructValue:
-    """The session after a registration: nothing is known of the broker but the offset of its record."""
+    """The session after a registration: nothing is known of the broker but the offset of its record.
+
+    With ``fenced_broker_has_session`` its session begins with its first heartbeat, of which the caller knows.
+    """
+    contact = t.session.fields["last_contact_ms"]
+    assert isinstance(contact, Option)
+    begins = not t.on("fenced_broker_has_session")
     return t.session(
-        last_contact_ms=now_ms,
+        last_contact_ms=contact.some(now_ms) if begins else contact.none(),
         metadata_offset=None,
         controlled_shutdown_offset=None,
         registration_offset=record_offset,
+    )
+
+
+def session_after_failover(
+    t: Terms, registration: StructValue, session: StructValue, now_ms: Number
+) -> StructValue:
+    """The session in the eyes of a controller that has just become active: it knows the log, and no heartbeat.
+
+    An unfenced broker has the whole session timeout to be heard of; a fenced one has no session.
+    """
+    contact = session.last_contact_ms.type
+    return session.replace(
+        last_contact_ms=where(registration.fenced, contact.none(), contact.some(now_ms)),
+        metadata_offset=None,
+        controlled_shutdown_offset=None,
     )
 
 
@@ -63,14 +111,23 @@ def session_expired(
     now_ms: Number,
     timeout_ms: Number,
 ) -> Truth:
-    """Whether a broker is fenced by the periodic check: its session is over, and nobody's ended before."""
+    """Whether a broker is fenced by the periodic check because its session is over.
+
+    Where only unfenced brokers have sessions it is the one whose session ended first. With
+    ``fenced_broker_has_session`` they are looked at in no particular order.
+    """
 
     def over(b: Any) -> Truth:
-        registered = registrations[b].registered & ~registrations[b].fenced
-        return registered & ~has_live_session(registrations[b], sessions[b], now_ms, timeout_ms)
+        contact = sessions[b].last_contact_ms
+        late = contact.is_some & is_over(contact.value, now_ms, timeout_ms)
+        if t.on("fenced_broker_has_session"):
+            return registrations[b].registered & late
+        return registrations[b].registered & ~registrations[b].fenced & late
 
-    mine = sessions[broker].last_contact_ms
-    longer = any_of(over(b) & (sessions[b].last_contact_ms < mine) for b in t.broker)
+    if t.on("fenced_broker_has_session"):
+        return over(broker)
+    mine = sessions[broker].last_contact_ms.value
+    longer = any_of(over(b) & (sessions[b].last_contact_ms.value < mine) for b in t.broker)
     return over(broker) & ~longer
 
 
@@ -81,9 +138,15 @@ def any_session_expired(
     return any_of(session_expired(t, registrations, sessions, b, now_ms, timeout_ms) for b in t.broker)
 
 
-def session_of_fencing(session: StructValue, now_ms: Number) -> StructValue:
-    """The session after the periodic check fenced a broker."""
-    return session.replace(last_contact_ms=now_ms, metadata_offset=None, controlled_shutdown_offset=None)
+def session_of_fencing(t: Terms, session: StructValue, now_ms: Number) -> StructValue:
+    """The session after the periodic check fenced a broker: it is over."""
+    contact = session.last_contact_ms.type
+    over = t.on("fenced_broker_has_session")
+    return session.replace(
+        last_contact_ms=contact.none() if over else contact.some(now_ms),
+        metadata_offset=None,
+        controlled_shutdown_offset=None,
+    )
 
 
 # --- heartbeats -------------------------------------------------------------------------------------
@@ -190,19 +253,21 @@ def session_after_heartbeat(
     next: Number,
     now_ms: Number,
     last_offset: Number,
+    loses_directory: Truth | bool = False,
 ) -> StructValue:
     """The session after a heartbeat; ``last_offset`` is the end of the metadata log then.
 
-    A change of the registration makes the controller forget how far the broker has replayed.
+    A change of the registration makes the controller forget how far the broker has replayed; that it
+    ``loses_directory`` is one.
     """
     current = current_broker_state(registration, session)
     option = session.metadata_offset.type
     shutdown = session.controlled_shutdown_offset
     enters = (next == BrokerState.CONTROLLED_SHUTDOWN) & shutdown.is_none
     return session.replace(
-        last_contact_ms=now_ms,
+        last_contact_ms=session.last_contact_ms.type.some(now_ms),
         metadata_offset=where(
-            changes_registration(registration, current, next),
+            changes_registration(registration, current, next) | loses_directory,
             option.none(),
             option.some(request.current_metadata_offset),
         ),
@@ -224,7 +289,7 @@ def heartbeat_reply(session: StructValue, request: StructValue, next: Number) ->
 
 __all__ = [
     "any_session_expired", "changes_registration", "current_broker_state", "has_live_session", "heartbeat_checks",
-    "heartbeat_reply", "is_caught_up", "is_fenced_state", "lowest_active_offset", "next_broker_state", "register",
-    "registration_after_heartbeat", "registration_checks", "session_after_heartbeat", "session_expired",
-    "session_of_fencing", "session_of_registration",
+    "heartbeat_reply", "is_caught_up", "is_fenced_state", "is_over", "lowest_active_offset", "next_broker_state",
+    "register", "registration_after_heartbeat", "registration_checks", "session_after_failover",
+    "session_after_heartbeat", "session_expired", "session_of_fencing", "session_of_registration",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -13,17 +14,19 @@ from highwater.model.language import (
     Index,
     Int,
     LanguageError,
+    Number,
     Option,
     OptionValue,
     Seq,
     Set,
     SetValue,
     Struct,
+    StructValue,
     Truth,
     where,
 )
 from highwater.model.language.values import Value
-from highwater.model.replication.controller.rules import RULES
+from highwater.model.replication.controller.rules import ELR_FEATURE, RULES
 
 NO_LEADER = -1
 """The node id that stands for "no leader" where a node id is written."""
@@ -40,7 +43,9 @@ Error = Enum(
     "NONE STALE_BROKER_EPOCH UNKNOWN_TOPIC_ID UNKNOWN_TOPIC_OR_PARTITION NOT_CONTROLLER FENCED_LEADER_EPOCH "
     "INVALID_REQUEST INVALID_UPDATE_VERSION INELIGIBLE_REPLICA OPERATION_NOT_ATTEMPTED NEW_LEADER_ELECTED "
     "DUPLICATE_BROKER_REGISTRATION ELECTION_NOT_NEEDED PREFERRED_LEADER_NOT_AVAILABLE "
-    "ELIGIBLE_LEADERS_NOT_AVAILABLE INVALID_REPLICA_ASSIGNMENT NO_REASSIGNMENT_IN_PROGRESS",
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE INVALID_REPLICA_ASSIGNMENT NO_REASSIGNMENT_IN_PROGRESS "
+    "INVALID_REPLICATION_FACTOR INVALID_CONFIG UNSUPPORTED_VERSION "
+    "BROKER_ID_NOT_REGISTERED NOT_LEADER_OR_FOLLOWER TOPIC_ALREADY_EXISTS UNKNOWN_SERVER_ERROR",
 )
 """Kafka's error codes, by their names."""
 
@@ -84,6 +89,8 @@ class Terms:
             in_controlled_shutdown=Bool,
         )
         self.registrations = Array(self.broker, self.registration)
+        # Replicas in a log directory that their broker does not have any more.
+        offline = {"offline": self.brokers} if self.on("offline_directory_check") else {}
         self.partition = Struct(
             "Partition",
             replicas=self.replicas,
@@ -97,9 +104,11 @@ class Terms:
             leader_epoch=epoch("leader_epoch", max_leader_epoch),
             partition_epoch=epoch("partition_epoch", max_partition_epoch),
             leader_recovery_state=LeaderRecoveryState,
+            **offline,
         )
         # A PartitionChangeRecord holds what changes, and nothing else. A leader that is written as it was
-        # ends the leader epoch all the same.
+        # ends the leader epoch all the same. ``assigns``: it says in which directories the replicas are, which the
+        # partition here does not hold. ``fails``: building it throws, so that there is none.
         self.record = Struct(
             "PartitionChangeRecord",
             replicas=Option(self.replicas),
@@ -111,25 +120,30 @@ class Terms:
             last_known_leader=Option(Option(self.node)),
             leader=Option(Option(self.broker)),
             leader_recovery_state=Option(LeaderRecoveryState),
+            assigns=Bool,
+            fails=Bool,
         )
+        self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
         # A member of a proposed ISR; no epoch (−1 in the request) skips the check of it.
         self.isr_member = Struct("IsrMember", broker=self.broker, epoch=Option(self.offset))
+        # What a request says can be out of every range, but for an exploration's own requests.
+        least = 0 if bounded else -MAX_INT
         # One more than there are brokers: a list that long has some broker twice.
         self.proposed_isr = Seq(self.isr_member, brokers + 1)
         self.alter_partition = Struct(
             "AlterPartitionRequest",
             version=Int(0, 3),
             broker=self.broker,
-            broker_epoch=self.offset,
-            leader_epoch=Int(0, max_leader_epoch),
-            partition_epoch=Int(0, max_partition_epoch),
+            broker_epoch=self.offset if bounded else Int(least, MAX_LONG),
+            leader_epoch=Int(least, max_leader_epoch),
+            partition_epoch=Int(least, max_partition_epoch),
             new_isr=self.proposed_isr,
             leader_recovery_state=LeaderRecoveryState,
         )
         # What the active controller remembers of a broker's heartbeats; it is not in the metadata log.
         self.session = Struct(
             "BrokerSession",
-            last_contact_ms=self.offset,
+            last_contact_ms=Option(self.offset),
             metadata_offset=Option(self.offset),
             controlled_shutdown_offset=Option(self.offset),
             registration_offset=self.offset,
@@ -150,6 +164,16 @@ class Terms:
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
         return rule in self.rules
 
+    def under(self, rules: AbstractSet[str]) -> Terms:
+        """The same types under other rules; the two sets agree about what a partition consists of."""
+        other = copy.copy(self)
+        other.rules = frozenset(rules)
+        return other
+
+    def without_elr(self) -> Terms:
+        """The same types under the rules that hold while eligible.leader.replicas.version is 0."""
+        return self.under(self.rules - ELR_FEATURE)
+
     def initial_partition(self, replicas: list[int], isr: list[int]) -> dict[str, Any]:
         """A partition as it begins, as plain values: the first replica leads."""
         return {
@@ -164,7 +188,19 @@ class Terms:
             "leader_epoch": 0,
             "partition_epoch": 0,
             "leader_recovery_state": "RECOVERED",
+            **({"offline": []} if self.on("offline_directory_check") else {}),
         }
+
+    def acceptable(
+        self, partition: StructValue, registrations: ArrayValue, coming: Number | None = None
+    ) -> SetValue:
+        """The brokers that may lead a partition: the active ones (841.1), but for replicas in an offline directory.
+
+        ``coming`` is a broker that is just being unfenced.
+        """
+        active = self.active(registrations)
+        active = active if coming is None else active.with_(coming)
+        return active - partition.offline if self.on("offline_directory_check") else active
 
     def active(self, registrations: ArrayValue) -> SetValue:
         """The brokers that may lead and be in an ISR: registered, not fenced, not in controlled shutdown (841.1)."""

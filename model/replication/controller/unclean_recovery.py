@@ -49,6 +49,8 @@ def recover(
         leader_recovery_state=written(
             t, "leader_recovery_state", partition.leader_recovery_state != recovering, recovering
         ),
+        assigns=False,
+        fails=False,
     )
     return where(possible.has(winner), record, t.record.zero())
 
