@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from highwater.checker import counterexample, engines
-from highwater.checker.progress import Reporter
 from highwater.checker.request import Request
 from highwater.checker.results import Outcome
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.model.language.model import Model
 
 
 def explore(
-    request: Request, engine: str, search: engines.Search, options: SearchOptions, *, quiet: bool
+    request: Request,
+    engine: str,
+    search: engines.Search,
+    options: SearchOptions,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Model | None, Outcome]:
     """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
     model: Model | None = None
     result = SearchResult(stopped_by="interrupted")
     try:
         model = request.model()
-        with Reporter(request.scenario.name, quiet=quiet) as progress:
-            result = search(model, options, progress)
-            if model.liveness:
-                from highwater.checker.liveness import decide
+        result = search(model, options, progress)
+        if model.liveness:
+            from highwater.checker.liveness import decide
 
-                decide(model, engines.explore(engine), options, result, progress)
+            decide(model, engines.explore(engine), options, result, progress)
     except KeyboardInterrupt:
         pass
     examples = () if model is None else counterexample.follow_all(model, result.violations)

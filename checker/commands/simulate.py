@@ -6,6 +6,7 @@ import click
 
 from highwater.checker import counterexample, engines, report, scenarios
 from highwater.checker.options import (
+    cache_option,
     engine_option,
     json_option,
     limit_seconds_option,
@@ -38,6 +39,7 @@ from highwater.checker.trace_output import TraceOutput, trace_option
 @engine_option
 @workers_option
 @limit_seconds_option
+@cache_option
 @json_option
 @verbose_option
 @quiet_option("the verdict table")
