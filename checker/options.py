@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from highwater.checker import code_cache, engines
+from highwater.checker import engines
 from highwater.checker.engines import Engine
 from highwater.checker.request import Overrides
 from highwater.checker.search import SearchOptions
@@ -87,6 +87,8 @@ verbose_option = click.option(
 @contextmanager
 def _without_cache() -> Iterator[None]:
     """No cache of machine code, in this process and in those that it starts."""
+    from highwater.checker import code_cache
+
     before = os.environ.get(code_cache.VARIABLE)
     os.environ[code_cache.VARIABLE] = code_cache.OFF
     try:

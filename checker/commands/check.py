@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import click
 
-from highwater.checker import report, scenarios, side_by_side
+from highwater.checker import report, scenarios
 from highwater.checker.engines import Engine
 from highwater.checker.exploration import explore
 from highwater.checker.options import (
@@ -76,6 +76,8 @@ def check(
     try:
         processes = _processes(requests, engine, options)
         if processes > 1:
+            from highwater.checker import side_by_side
+
             every = side_by_side.Asked(
                 names or tuple(scenario.name for scenario in chosen),
                 overrides,
