@@ -6,7 +6,12 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 
 VENV  := .venv
 BIN   := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# What running needs is installed, and what linting and testing need besides.
+RUN   := $(VENV)/.installed
+ALL   := $(VENV)/.installed-all
+# pytest's workers, one a core. What has to run in one of them says so by its group: tests/conftest.py.
+EXTRAS := spark,test,lint
+XDIST := -n auto --maxprocesses 8 --dist loadgroup
 
 # The first name pins what pip installs, and the second what it builds with; before pip 25.3 the
 # first does both. The path is relative, so the tree may lie in a folder with a space in its name.
@@ -17,6 +22,7 @@ export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 .PHONY: help setup check lint test test-all bench docs clean
 
 help: ## print this list
@@ -24,21 +30,31 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 		while IFS='|' read -r name text; do printf '  %-9s %s\n' "$$name" "$$text"; done
 
-setup: $(STAMP) ## create .venv and install the project with its pinned dependencies
+setup: $(ALL) ## create .venv and install the project, all pinned dependencies and the tools for tests
 	@:
 
-$(STAMP): pyproject.toml .constraints.txt
-	@rm -f $@
+# The environment with the project and what the extras of the first argument need.
+define install
 	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 		if [ -z "$(PYTHON)" ]; then echo "make: no Python 3.11 or newer found; name one with PYTHON=" >&2; exit 1; fi; \
 		echo "setup: creating $(VENV) with $(PYTHON)"; \
 		$(PYTHON) -m venv --clear $(VENV); \
 	fi
-	@echo "setup: installing the pinned dependencies"
-	@$(BIN)/python -m pip install --quiet -c .constraints.txt -e '.[spark,test,lint]'
+	@echo "setup: installing the pinned dependencies$(if $(1), and the tools for tests)"
+	@$(BIN)/python -m pip install --quiet -c .constraints.txt -e '.$(1)'
+endef
+
+$(RUN): pyproject.toml .constraints.txt
+	@rm -f $@
+	$(call install)
 	@touch $@
 
-check: setup ## check the protocol: run `highwater check`
+$(ALL): pyproject.toml .constraints.txt
+	@rm -f $@
+	$(call install,[$(EXTRAS)])
+	@touch $(RUN) $@
+
+check: $(RUN) ## check the protocol: run `highwater check`
 	@$(BIN)/highwater check
 
 lint: setup ## ruff check, ruff format --check, mypy
@@ -51,11 +67,11 @@ lint: setup ## ruff check, ruff format --check, mypy
 
 test: lint ## lint, then the tests, without those marked slow
 	@echo "test: pytest"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(XDIST)
 
 test-all: lint ## lint, then every test
 	@echo "test: pytest, slow tests included"
-	@$(BIN)/python -m pytest -m ""
+	@$(BIN)/python -m pytest $(XDIST) -m ""
 
 bench: setup ## run the benchmarks
 	@$(BIN)/python -m highwater.checker.bench

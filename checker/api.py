@@ -10,6 +10,7 @@ from highwater.checker import scenarios as scenario_files
 from highwater.checker.api_results import Result
 from highwater.checker.engines import Engine
 from highwater.checker.problems import InputError
+from highwater.checker.progress import Reporter
 from highwater.checker.request import Request
 from highwater.checker.search import SearchOptions
 from highwater.checker.simulation import SimulationOptions
@@ -104,7 +105,8 @@ def check(
         deadlock=request.deadlock,
         stop_at_first=first,
     )
-    model, outcome = exploration.explore(request, engine, search, options, quiet=not progress)
+    with Reporter(request.scenario.name, quiet=not progress) as reporter:
+        model, outcome = exploration.explore(request, engine, search, options, reporter)
     return Result(outcome, model)
 
 

@@ -8,7 +8,7 @@ from highwater.checker import counterexample, engines
 from highwater.checker.progress import Reporter
 from highwater.checker.request import Request
 from highwater.checker.results import Outcome
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.checker.simulation import Simulate, SimulationOptions, SimulationResult
 from highwater.checker.vacuity import constant_properties, vacuous
 from highwater.model.language import graph
@@ -18,7 +18,11 @@ from highwater.model.language.protocol import Invariant
 
 
 def explore(
-    request: Request, engine: str, search: engines.Search, options: SearchOptions, *, quiet: bool
+    request: Request,
+    engine: str,
+    search: engines.Search,
+    options: SearchOptions,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Model | None, Outcome]:
     """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
     model: Model | None = None
@@ -26,15 +30,14 @@ def explore(
     outside: int | None = None
     try:
         model = request.model()
-        with Reporter(request.scenario.name, quiet=quiet) as progress:
-            if request.outside:
-                result, outside = _search_outside(model, search, options, progress)
-            else:
-                result = search(model, options, progress)
-            if model.liveness:
-                from highwater.checker.liveness import decide
+        if request.outside:
+            result, outside = _search_outside(model, search, options, progress)
+        else:
+            result = search(model, options, progress)
+        if model.liveness:
+            from highwater.checker.liveness import decide
 
-                decide(model, engines.explore(engine), options, result, progress)
+            decide(model, engines.explore(engine), options, result, progress)
     except KeyboardInterrupt:
         pass
     outcome = outcome_of(request, engine, model, result, stop_at_first=options.stop_at_first)
@@ -42,7 +45,7 @@ def explore(
 
 
 def _search_outside(
-    model: Model, search: engines.Search, options: SearchOptions, progress: Reporter
+    model: Model, search: engines.Search, options: SearchOptions, progress: ProgressCallback | None
 ) -> tuple[SearchResult, int]:
     """The search of a widened model, and how many states outside the bounds it saw: those that a property is about."""
     seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -82,6 +84,31 @@ verbose_option = click.option(
 )
 
 
+@contextmanager
+def _without_cache() -> Iterator[None]:
+    """No cache of machine code, in this process and in those that it starts."""
+    from highwater.checker import code_cache
+
+    before = os.environ.get(code_cache.VARIABLE)
+    os.environ[code_cache.VARIABLE] = code_cache.OFF
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[code_cache.VARIABLE]
+        else:
+            os.environ[code_cache.VARIABLE] = before
+
+
+cache_option = click.option(
+    "--no-cache",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, option, off: context.with_resource(_without_cache()) if off else None,
+    help="Compile anew: take no machine code that is kept, and keep none.",
+)
+
+
 def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
     """``--limit-states``; ``default`` None is no limit."""
     return click.option(
@@ -146,6 +173,7 @@ def search_options(function: Function) -> Function:
         help="Where states go that memory has no room for.",
     )
     options = [workers_option, limit_states_option(), limit_seconds_option, memory_option, spill]
+    function = cache_option(function)
     names = ["workers", "limit_states", "limit_seconds", "memory_bytes", "spill_directory"]
 
     def bounds(workers: int | None, **others: Any) -> SearchOptions:
@@ -197,6 +225,7 @@ def _as_one(
 
 __all__ = [
     "Positive",
+    "cache_option",
     "engine_option",
     "first_option",
     "json_option",

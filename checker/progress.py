@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from highwater.checker.search import Progress
+from highwater.checker.search import Progress, ProgressCallback
 
 _FIRST_SECONDS = 0.4
 """A search that ends sooner says nothing in a terminal."""
 
 _PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
 """When plain lines are said: first, and from then on."""
+
+_LIVE_SECONDS = 0.1
+"""How often a live line is written anew."""
 
 
 class Reporter:
@@ -77,6 +85,67 @@ class Reporter:
     ) -> None:
         if self._status is not None:
             self._status.stop()
+
+
+class Together:
+    """Says how far several searches are that run side by side, on one line: those done, and each under way."""
+
+    def __init__(self, total: int, *, quiet: bool = False) -> None:
+        self._total, self._done, self._quiet = total, 0, quiet
+        self._terminal = sys.stderr.isatty()
+        self._running: dict[object, tuple[str, Progress | None]] = {}
+        self._lock = threading.Lock()
+        self._started = time.perf_counter()
+        self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[ProgressCallback | None]:
+        """What a search is to call, while it runs; None where nothing is to be said."""
+        if self._quiet:
+            yield None
+            return
+
+        one = object()  # two may have one name
+
+        def note(progress: Progress) -> None:
+            with self._lock:
+                self._running[one] = name, progress
+                self._say()
+
+        with self._lock:
+            self._running[one] = name, None
+        try:
+            yield note
+        finally:
+            with self._lock:
+                del self._running[one]
+
+    def done(self) -> None:
+        """One more is done."""
+        with self._lock:
+            self._done += 1
+            self._say()
+
+    def end(self) -> None:
+        """Take the live line away."""
+        if self._terminal and not self._quiet:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def _say(self) -> None:
+        seconds = time.perf_counter() - self._started
+        if self._quiet or seconds < self._next:
+            return
+        self._next = seconds + (_LIVE_SECONDS if self._terminal else _PLAIN_SECONDS)
+        under_way = [
+            name if p is None else f"{name} ({p.distinct_states:,} states, depth {p.depth})"
+            for name, p in self._running.values()
+        ]
+        line = f"{self._done} of {self._total} scenarios, {seconds:.0f} s: {', '.join(under_way)}"
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
 
 def size(number: int) -> str:

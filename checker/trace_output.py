@@ -14,7 +14,6 @@ from highwater.checker.problems import InputError
 from highwater.checker.request import Request
 from highwater.checker.search import Violation
 from highwater.model.language.model import Model, Scalars
-from highwater.traces.runs.writing import random_walk, write_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -41,6 +40,8 @@ class TraceOutput:
 
     def write_walk(self, request: Request, model: Model, depth: int, seed: int) -> str:
         """Write a walk of the reference engine: no engine keeps a walk that violates nothing."""
+        from highwater.traces.runs.writing import random_walk
+
         walk = random_walk(model, depth, seed)
         return self._write(request, model, walk.initial, walk.path, walk.violated, {"seed": seed})
 
@@ -53,6 +54,8 @@ class TraceOutput:
         violated: Sequence[str],
         about: Mapping[str, Any],
     ) -> str:
+        from highwater.traces.runs.writing import write_run
+
         assert self.target is not None
         try:
             steps = write_run(

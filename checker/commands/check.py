@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from highwater.checker.options import (
 )
 from highwater.checker.output import JsonOutput
 from highwater.checker.problems import InputError
+from highwater.checker.progress import Reporter
 from highwater.checker.request import Overrides, Request
 from highwater.checker.results import Outcome
 from highwater.checker.search import SearchOptions
@@ -70,28 +72,60 @@ def check(
             _for_spark(requests, named=bool(names), say=(lambda _: None) if quiet else output.say)
         )
     outcomes: list[Outcome] = []
+    asked = replace(options, stop_at_first=first)
     try:
-        for request in requests:
-            asked = replace(
-                options, symmetry=request.symmetry, deadlock=request.deadlock, stop_at_first=first
+        processes = _processes(requests, engine, options)
+        if processes > 1:
+            from highwater.checker import side_by_side
+
+            every = side_by_side.Asked(
+                names or tuple(scenario.name for scenario in chosen),
+                overrides,
+                engine.name,
+                asked,
+                verbose=verbose,
+                quiet=quiet,
             )
-            model, outcome = explore(request, engine.name, search, asked, quiet=quiet)
-            outcomes.append(outcome)
-            if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):
-                report.runs(model, outcome, output.say, full=verbose)
-            if model is not None and trace_out is not None:
-                said = f"--trace-out {trace_out}: not written, as no violation was found"
-                if outcome.examples:
-                    violations = outcome.result.violations
-                    said = trace.write_violation(request, model, violations, outcome.examples[0])
-                if not quiet:
-                    output.say(said)
-            if outcome.status is Status.INTERRUPTED:
-                break
+            for explored in side_by_side.explore_all(every, requests, processes):
+                outcomes.append(explored.outcome)
+                for line in () if quiet else explored.lines:
+                    output.say(line)
+        else:
+            for request in requests:
+                with Reporter(request.scenario.name, quiet=quiet) as progress:
+                    model, outcome = explore(
+                        request,
+                        engine.name,
+                        search,
+                        replace(asked, symmetry=request.symmetry, deadlock=request.deadlock),
+                        progress,
+                    )
+                outcomes.append(outcome)
+                if model is not None and not quiet and (verbose or outcome.broken or len(requests) == 1):
+                    report.runs(model, outcome, output.say, full=verbose)
+                if model is not None and trace_out is not None:
+                    said = f"--trace-out {trace_out}: not written, as no violation was found"
+                    if outcome.examples:
+                        violations = outcome.result.violations
+                        said = trace.write_violation(request, model, violations, outcome.examples[0])
+                    if not quiet:
+                        output.say(said)
+                if outcome.status is Status.INTERRUPTED:
+                    break
     finally:
         if outcomes:
             report.finish(outcomes, output, quiet=quiet)
     return worst(outcome.status for outcome in outcomes)
+
+
+def _processes(requests: Sequence[Request], engine: Engine, options: SearchOptions) -> int:
+    """How many scenarios are explored at a time.
+
+    One, where each is to end after some seconds: what it gets done in them is not to depend on the others.
+    """
+    if engine.name == "spark" or options.limit_seconds is not None:
+        return 1
+    return min(len(requests), options.workers or len(os.sched_getaffinity(0)))
 
 
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:

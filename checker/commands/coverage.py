@@ -12,6 +12,7 @@ from highwater.checker.coverage import report
 from highwater.checker.coverage.gathering import Coverage, add_scenario, add_trace
 from highwater.checker.coverage.page import page
 from highwater.checker.options import (
+    cache_option,
     json_option,
     limit_states_option,
     model_options,
@@ -33,6 +34,7 @@ from highwater.traces.inputs import RUN, kind_of
 @limit_states_option(300_000)
 @click.option("--rules/--no-rules", "with_rules", default=True, help="Whether to ask what each rule decides.")
 @workers_option
+@cache_option
 @click.option("--html", metavar="FILE", help="Write the source with counts beside its lines.")
 @json_option
 @click.option("--verbose", is_flag=True, help="Every guard, branch and rule with its counts.")

@@ -12,7 +12,7 @@ from highwater.checker.gate import report
 from highwater.checker.gate.baseline import Baseline, Selection
 from highwater.checker.gate.comparison import State
 from highwater.checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from highwater.checker.options import Positive, json_option, quiet_option, workers_option
+from highwater.checker.options import Positive, cache_option, json_option, quiet_option, workers_option
 from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
 from highwater.checker.problems import InputError
 from highwater.checker.status import Status
@@ -49,6 +49,7 @@ from highwater.checker.status import Status
     help="Explain so many of the scenarios that differ, the smallest ones.",
 )
 @workers_option
+@cache_option
 @click.option("--markdown", metavar="FILE", help="Write a summary as Markdown.")
 @click.option("--junit", metavar="FILE", help="Write a test suite as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations for a workflow of GitHub.")

@@ -7,6 +7,7 @@ import click
 from highwater.checker import engines, report, scenarios
 from highwater.checker.exploration import walk
 from highwater.checker.options import (
+    cache_option,
     engine_option,
     json_option,
     limit_seconds_option,
@@ -37,6 +38,7 @@ from highwater.checker.trace_output import TraceOutput, trace_option
 @engine_option
 @workers_option
 @limit_seconds_option
+@cache_option
 @json_option
 @verbose_option
 @quiet_option("the verdict table")

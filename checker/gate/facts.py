@@ -114,7 +114,7 @@ def _scenario(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes:
         symmetry=request.symmetry,
         deadlock=request.deadlock,
     )
-    model, outcome = exploration.explore(request, "native", engines.search("native"), options, quiet=True)
+    model, outcome = exploration.explore(request, "native", engines.search("native"), options)
     if model is not None and outcome.result.stopped_by in (None, "violation"):
         ran.broken = (*outcome.broken, *(warning.text for warning in outcome.warnings))
         ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.examples}

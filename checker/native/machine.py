@@ -12,7 +12,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from highwater.checker.native import cache
+from highwater.checker import code_cache
 from highwater.checker.native.ir import INTRINSICS
 
 
@@ -96,7 +96,7 @@ _TUNING = {"loop_vectorization": False, "slp_vectorization": False}
 
 def _kept(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
     """The best code of a text in the cache that was made with so much effort, and with how much it was."""
-    place = cache.chosen()
+    place = code_cache.chosen()
     if place is not None:
         for better in effort.at_least():
             code = place.get(key(text, processor, better))
@@ -115,7 +115,7 @@ def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, byte
     builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
     code: bytes = target.emit_object(module)
-    place = cache.chosen()
+    place = code_cache.chosen()
     if place is not None:
         place.put(key(text, processor, effort), code)
     return effort, code

@@ -54,7 +54,7 @@ def search(
         symmetry=request.symmetry,
         deadlock=request.deadlock,
     )
-    model, outcome = explore(request, engine, engines.search(engine), options, quiet=True)
+    model, outcome = explore(request, engine, engines.search(engine), options)
     if model is None or outcome.result.stopped_by == "interrupted":
         raise KeyboardInterrupt
     return model, outcome

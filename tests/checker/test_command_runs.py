@@ -86,7 +86,7 @@ def test_interrupt_after_a_violation(tmp_path):
 
 
 def test_interrupt_leaves_out_the_scenarios_that_follow():
-    process = start("check", "truncation/kip-320", "truncation/kip-101", *LONG, "--json", "-")
+    process = start("check", "truncation/kip-320", "truncation/kip-101", *LONG, "--workers", 1, "--json", "-")
     _, out, _ = interrupted(process)
     assert [r["scenario"] for r in json.loads(out)] == ["truncation/kip-320"]
 

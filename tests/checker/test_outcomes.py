@@ -69,6 +69,6 @@ def test_an_interrupt_outside_the_search_is_an_outcome_too(monkeypatch, where):
 
     if where == "tracing":
         monkeypatch.setattr(Request, "model", interrupt)
-    _, ended = exploration.explore(request, "native", interrupt, SearchOptions(), quiet=True)
+    _, ended = exploration.explore(request, "native", interrupt, SearchOptions())
     assert (ended.verdict, ended.status) == ("inconclusive", Status.INTERRUPTED)
     assert ended.as_json()["distinct_states"] == 0

@@ -81,6 +81,7 @@ def test_engines_agree_on_every_scenario(name: str) -> None:
     assert disagreements(model, Program(model), 2000) == []
 
 
+@pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize(("nodes", "effort"), [(2, Effort.QUICK), (3, Effort.USUAL), (5, Effort.FULL)])
 def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -> None:
     model = models.everything(nodes=nodes)
@@ -182,6 +183,7 @@ def _bool(draw, s, depth):  # type: ignore[no-untyped-def]
     return a & b if kind == "and" else a | b
 
 
+@pytest.mark.usefixtures("compiled_anew")
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_engines_agree_on_random_expressions(data: st.DataObject) -> None:

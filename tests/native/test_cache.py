@@ -11,9 +11,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from highwater.checker.native import cache, machine, search
-from highwater.checker.native.cache import Cache
+from highwater.checker import code_cache
+from highwater.checker.cli import cli
+from highwater.checker.code_cache import Cache
+from highwater.checker.native import machine, search
 from highwater.checker.native.machine import Effort, Machine, Processor
 from highwater.checker.search import SearchOptions
 from highwater.model.language import Model
@@ -27,7 +30,7 @@ CONTENT = b"what was compiled" * 10
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where code is kept: nothing yet."""
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "code"))
+    monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "code"))
     return tmp_path / "code"
 
 
@@ -100,7 +103,7 @@ def test_a_directory_that_others_can_write_is_refused(
     said = capfd.readouterr().err
     assert said.count("\n") == 1
     assert f"{folder}: not used as a cache" in said
-    assert cache.chosen() is None, "nor do the processes that this one starts ask again"
+    assert code_cache.chosen() is None, "nor do the processes that this one starts ask again"
 
 
 def test_a_directory_of_somebody_else_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,15 +137,15 @@ def test_what_cannot_be_written_is_not_kept(
     tmp_path: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("no directory")
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file"))
+    monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "file"))
     assert [answer(1), answer(1)] == [1, 1]
     assert len(made) == 2
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "below"))
+    monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "file" / "below"))
     assert answer(1) == 1
 
 
 def test_what_was_used_longest_ago_goes(folder: Path) -> None:
-    size = len(CONTENT) + len(cache._head(KEY, CONTENT))
+    size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
     kept = Cache(folder, most_bytes=8 * size)
     keys = [bytes([n]) * 32 for n in range(9)]
     for age, key in enumerate(keys[:8]):
@@ -192,7 +195,7 @@ def test_many_processes_at_once(folder: Path) -> None:
 
 
 def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(cache.VARIABLE, raising=False)
+    monkeypatch.delenv(code_cache.VARIABLE, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert _place() == tmp_path / ".cache" / "highwater"
@@ -203,7 +206,7 @@ def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _place() -> Path:
-    found = cache.chosen()
+    found = code_cache.chosen()
     assert found is not None
     return found.directory
 
@@ -276,10 +279,24 @@ def test_a_damaged_file_is_made_anew(folder: Path, made: list[Effort], damage: s
 
 
 def test_no_cache(folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.VARIABLE, cache.OFF)
+    monkeypatch.setenv(code_cache.VARIABLE, code_cache.OFF)
     assert [answer(1), answer(1)] == [1, 1]
     assert len(made) == 2
     assert not folder.exists()
+
+
+def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
+    for command in (["check"], ["simulate", "--walks", "10"]):
+        asked = [*command, "truncation/truncate-to-hwm", "--quiet"]
+        for arguments, kept, compiled in ((["--no-cache"], 0, True), ([], 1, True), ([], 1, False)):
+            made.clear()
+            result = CliRunner().invoke(cli, [*asked, *arguments])
+            assert result.exit_code in (0, 1)
+            assert bool(files(folder)) == bool(kept)
+            assert bool(made) == compiled
+        for path in files(folder):
+            path.unlink()
+        assert os.environ[code_cache.VARIABLE] == str(folder)
 
 
 def test_a_search_finds_the_same_with_kept_code(folder: Path, made: list[Effort]) -> None:

@@ -191,6 +191,7 @@ def test_an_action_never_taken_is_counted_as_such() -> None:
     assert found.actions["add"] > 0
 
 
+@pytest.mark.usefixtures("compiled_anew")
 def test_a_search_is_compiled_again_as_it_grows() -> None:
     model = counters(4, 25)
     program = Program(model, effort=Effort.QUICK)
@@ -222,6 +223,7 @@ class _FindingProgram(Program):
     runtime = _Finding
 
 
+@pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize("effort", list(Effort))
 def test_a_look_up_finds_what_is_there_and_comes_to_an_end(effort: Effort) -> None:
     text = _FindingProgram(counters(1, 3), effort=Effort.QUICK).text

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import stat
 import sys
 import time
@@ -82,7 +81,7 @@ class Cache:
         return None
 
     def _write(self, folder: int, key: bytes, content: bytes) -> None:
-        unfinished = f".{secrets.token_hex(8)}.new"
+        unfinished = f".{os.urandom(8).hex()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             with open(os.open(unfinished, flags, 0o600, dir_fd=folder), "wb") as file:

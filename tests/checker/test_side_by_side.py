@@ -1,0 +1,178 @@
+"""Scenarios explored side by side: the same as one after the other, whoever explored them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.checker import side_by_side
+from tests.checker.conftest import Run
+from tests.checker.test_command_runs import LONG, interrupted, start
+
+Command = Callable[..., Run]
+SOME = [
+    "truncation/kip-101",
+    "truncation/kip-320",
+    "quorum/live-before-kip-1166",
+    "replication/controller/kafka-trunk-min-isr",
+    "zookeeper/before-kip-380",
+]
+
+
+@pytest.fixture
+def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Helpers are started at once, and take all scenarios but one; which ones they explored."""
+    numbers: list[int] = []
+    outcome, explore = side_by_side._Helper._outcome, side_by_side._Together._explore
+
+    def counted(self: Any, number: int, said: Any) -> Any:
+        numbers.append(number)
+        return outcome(self, number, said)
+
+    def slow(self: Any, number: int, memory: int | None) -> Any:
+        deadline = time.monotonic() + 60
+        while memory is not None and self.left and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return explore(self, number, memory)
+
+    monkeypatch.setattr(side_by_side, "HELP_AFTER", 0)
+    monkeypatch.setattr(side_by_side._Helper, "_outcome", counted)
+    monkeypatch.setattr(side_by_side._Together, "_explore", slow)
+    return numbers
+
+
+def told(results: Any) -> Any:
+    """What depends neither on how long it took nor on which of several shortest runs is told."""
+    return [
+        {
+            **{k: v for k, v in r.items() if "seconds" not in k and "memory" not in k},
+            "violations": [(v["property"], v["depth"]) for v in r["violations"]],
+        }
+        for r in results
+    ]
+
+
+def test_the_same_as_one_after_the_other(highwater: Command, helped: list[int]) -> None:
+    alone = highwater("check", *SOME, "--workers", 1, "--json", "-")
+    assert not helped
+    together = highwater("check", *SOME, "--workers", 2, "--json", "-")
+    assert len(helped) == len(SOME) - 1
+    assert [r["scenario"] for r in together.results] == SOME
+    assert told(together.results) == told(alone.results)
+    assert together.status == alone.status == 0
+
+
+def test_runs_are_told_in_their_order(highwater: Command, helped: list[int]) -> None:
+    asked = ["check", *SOME[:2], *SOME[3:], "--verbose"]
+    lines = [
+        [line for line in run.out.splitlines() if "is violated" in line or line in SOME]
+        for run in (highwater(*asked, "--workers", 1), highwater(*asked, "--workers", 2))
+    ]
+    assert lines[0] == lines[1]
+    assert len(lines[0]) > 6
+    assert helped
+
+
+def test_a_promise_that_is_not_kept(
+    highwater: Command, helped: list[int], counter: Callable[..., Path]
+) -> None:
+    bad = counter("[parameters]\ntop = 9\n", name="bad.toml")
+    good = counter(name="good.toml")
+    run = highwater("check", good, bad, good, "--workers", 2)
+    assert run.status == 1
+    assert "below_seven (C1) is violated at depth 8" in run.out
+    assert "'count'" not in run.err
+    assert helped
+
+
+def test_what_one_raises_is_said_in_its_turn(
+    highwater: Command, helped: list[int], counter: Callable[..., Path]
+) -> None:
+    good, bad = counter(name="good.toml"), counter("[parameters]\nsize = 2\n", name="bad.toml")
+    run = highwater("check", good, good, bad, good, "--workers", 2)
+    assert run.status == 2
+    assert "Int(0, 2)" in run.err or "count" in run.err
+    assert len([line for line in run.out.splitlines() if " holds " in line]) == 2
+
+
+def test_what_has_too_little_memory_beside_others_is_explored_alone(
+    highwater: Command, helped: list[int]
+) -> None:
+    run = highwater("check", *SOME[:2], "--workers", 2, "--memory", 40 / 1024, "--json", "-")
+    assert run.status == 0
+    assert [r["complete"] for r in run.results] == [True, True]
+    none = highwater("check", *SOME[:2], "--workers", 2, "--memory", 10 / 1024)
+    assert none.status == 2
+    assert "MiB of memory are too few" in none.err
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def helpers(pid: int) -> list[int]:
+    """The processes that a command has started to explore, as soon as there are any."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for child in children(pid):
+            with suppress(OSError):
+                if (
+                    b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+                    and os.getpgid(child) == child
+                ):
+                    return [child]
+        time.sleep(0.02)
+    raise AssertionError("no helper was started")
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends, within a while."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+NAMES = ("truncation/kip-320", "truncation/kip-101", "truncation/kip-279")
+
+
+def test_an_interrupt_keeps_what_each_has_found() -> None:
+    process = start("check", *NAMES, *LONG, "--workers", "2", "--json", "-")
+    (helper,) = helpers(process.pid)
+    # Those that promise the most states are the first.
+    for line in process.stderr:
+        if all(f"{name} (" in line for name in NAMES[1:]):
+            break
+    _, out, err = interrupted(process)
+    assert process.returncode == 130
+    assert [(r["scenario"], r["stopped_by"]) for r in json.loads(out)] == [
+        (name, "interrupted") for name in NAMES[1:]
+    ]
+    assert all(r["distinct_states"] > 1000 for r in json.loads(out))
+    assert "Traceback" not in err
+    assert gone(helper)
+
+
+def test_helpers_end_with_the_command_however_it_ends() -> None:
+    process = start("check", *NAMES, *LONG, "--workers", "2", "--quiet")
+    (helper,) = helpers(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert gone(helper)
