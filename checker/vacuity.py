@@ -27,7 +27,7 @@ from highwater.model.language.model import (
     trace_instance,
 )
 from highwater.model.language.protocol import Action, Protocol
-from highwater.model.language.tracing import State, tracing
+from highwater.model.language.tracing import NeverTaken, State, tracing
 from highwater.model.language.types import Leaf
 
 IMPOSSIBLE, NEVER_TAKEN, CONSTANT = "impossible", "never taken", "constant"
@@ -93,10 +93,10 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
     """The first guard that is false, for each choice of the action's parameters."""
     domains = [parameter_values(model.protocol, action, p) for p in action.domains]
     for choice in itertools.product(*domains):
-        with tracing() as trace:
-            arguments = {p: value for p, (value, _) in zip(action.domains, choice, strict=True)}
+        arguments = {p: value for p, (value, _) in zip(action.domains, choice, strict=True)}
+        with tracing(model.protocol.on, ends_early=True) as trace, suppress(NeverTaken):
             action.function(model.protocol, State(model.protocol.state, model.inputs), **arguments)
-        yield next(guard.name for guard in trace.guards if guard.node is graph.FALSE)
+        yield trace.guards[-1].name
 
 
 # --- what other parameters would allow ----------------------------------------------------------------

@@ -77,9 +77,9 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 def shortened(place: str | None) -> str | None:
     """A place with its file relative to the working directory, or cut to its last names."""
-    if place is None:
-        return None
-    filename, _, line = place.rpartition(":")
+    filename, _, line = (place or "").rpartition(":")
+    if not Path(filename).is_absolute():
+        return place
     path = Path(filename)
     try:
         return f"{path.relative_to(Path.cwd())}:{line}"

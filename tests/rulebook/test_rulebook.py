@@ -10,6 +10,7 @@ import pytest
 
 from highwater.checker import catalogue
 from highwater.checker.rulebook import sources
+from highwater.model import registry
 from highwater.model.language import LanguageError, Rulebook
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
@@ -46,7 +47,7 @@ def test_every_source_of_what_is_shipped_is_made_of_numbers_of_the_book() -> Non
 
 
 def test_every_protocol_here_has_the_rulebook() -> None:
-    assert all(catalogue.load(name).protocol.rulebook is RULEBOOK for name in catalogue.protocol_names())
+    assert all(catalogue.load(name).protocol.rulebook is RULEBOOK for name in registry.NAMES)
 
 
 def test_whatever_looks_like_a_number_in_any_file_is_in_the_book() -> None:
@@ -69,7 +70,7 @@ def test_every_number_is_named_where_the_protocol_is_stated() -> None:
 
 def test_switches_that_the_book_speaks_of_are_there() -> None:
     known = {name for d in sources.definitions() for name in d.protocol.rules}
-    scenarios = set(catalogue.scenario_files()) | set(catalogue.protocol_names())
+    scenarios = set(catalogue.scenario_files()) | set(registry.NAMES)
     for rule in RULEBOOK.values():
         for name in re.findall(r"`([^`]+)`", f"{rule.states} {rule.why} {rule.beyond}"):
             assert name in known | scenarios, f"{rule.number} speaks of {name}"

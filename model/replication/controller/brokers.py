@@ -76,7 +76,7 @@ def without_broker(
     min_isr: Number,
     unclean_election: Truth,
 ) -> StructValue:
-    """B8, KIP-858. A broker is removed from the cluster, or loses the directory that its replica is in.
+    """B8, 858.1. A broker is removed from the cluster, or loses the directory that its replica is in.
 
     It leaves the ISR as if it were fenced, and stays in the ELR. Partitions are visited that it is not in the ISR of.
     """

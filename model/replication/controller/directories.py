@@ -13,7 +13,7 @@ Directory = Enum("Directory", "NAMED UNASSIGNED LOST MIGRATING")
 
 
 def is_online(directory: Number, listed: Truth, lists_any: Truth) -> Truth:
-    """KIP-858. Whether a replica's directory is online, as far as its broker's registration says.
+    """858.1. Whether a replica's directory is online, as far as its broker's registration says.
 
     ``listed``: the registration lists it; ``lists_any``: it lists one at all, which old ones do not.
     """
@@ -22,7 +22,7 @@ def is_online(directory: Number, listed: Truth, lists_any: Truth) -> Truth:
 
 
 def names_default(listed: Number) -> Truth:
-    """KIP-858. Whether a new replica's directory is known from the start: where its broker has just one."""
+    """858.1. Whether a new replica's directory is known from the start: where its broker has just one."""
     return listed == 1
 
 
@@ -34,7 +34,7 @@ def assignment_checks(
     partition_known: Truth | bool,
     is_replica: Truth | bool,
 ) -> Checks:
-    """KIP-858. Whether a broker can say in which directory its replica is."""
+    """858.1. Whether a broker can say in which directory its replica is."""
     checks, registration = Checks(Error.NONE), registrations[broker]
     checks.check(
         "the broker epoch is the registered one",
@@ -50,7 +50,7 @@ def assignment_checks(
 def assign_directory(
     t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Number, changes: Truth | bool
 ) -> StructValue:
-    """KIP-858. The record of an assignment; ``changes``: the replica was not in that directory before.
+    """858.1. The record of an assignment; ``changes``: the replica was not in that directory before.
 
     With ``assignment_empties_elr`` it is built as if ELR were off.
     """

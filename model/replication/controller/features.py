@@ -15,7 +15,7 @@ Resource = Enum("Resource", "TOPIC CLUSTER BROKER")
 def feature_checks(
     t: Terms, current: Number, level: Number, upgrade: Number, supported: Truth | bool
 ) -> Checks:
-    """KIP-584. Whether a feature can get another level; ``supported``: the controllers and every broker know it."""
+    """584.1. Whether a feature can get another level; ``supported``: the controllers and every broker know it."""
     checks, wrong = Checks(Error.NONE), Error.INVALID_UPDATE_VERSION
     if t.on("finalized_features_check"):
         checks.check("every broker supports the level", supported, wrong)

@@ -405,7 +405,7 @@ class Controller(Protocol):
         self.decide(s, record, lost=lost, chosen=taken_out, again=again, online=online)
 
     @action(
-        "Kafka 4.2",
+        "K14",
         rule="registration_may_be_split",
         says="broker {broker} registers (clean: {clean}), and the controller fails before the registration is written",
         broker="broker",
@@ -419,7 +419,7 @@ class Controller(Protocol):
         self._restart(s, broker, clean, seen_clean, record, again)
 
     @action(
-        "Kafka 4.2",
+        "K13",
         rule="fenced_broker_has_session",
         says="the session of fenced broker {broker} ends",
         broker="broker",
@@ -456,7 +456,7 @@ class Controller(Protocol):
     # --- log directories ------------------------------------------------------------------------------
 
     @action(
-        "KIP-858",
+        "858.1",
         rule="offline_directory_check",
         says="the log directory with broker {broker}'s replica fails",
         broker="broker",
@@ -471,7 +471,7 @@ class Controller(Protocol):
         self.decide(s, self._about(s, broker, brokers.without_broker), offline=offline)
 
     @action(
-        "KIP-858",
+        "858.1",
         rule="offline_directory_check",
         says="broker {broker} says that its replica is in another log directory",
         broker="broker",
@@ -585,7 +585,7 @@ class Controller(Protocol):
         require("it is not enabled", ~s.unclean_election)
         s.next.unclean_election = True
 
-    @action("KIP-584", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes down or up")
+    @action("584.1", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes down or up")
     def change_elr_level(self, s: State) -> None:
         """An operator turns ELR off, or on again. No partition changes by that."""
         require("the level changes", bool(self.p.elr_changes))

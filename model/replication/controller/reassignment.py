@@ -56,7 +56,7 @@ def reassignment_checks(
     partition: StructValue | None = None,
     factor_may_change: Truth | bool = True,
 ) -> Checks:
-    """B8, KIP-860. Whether a list of replicas can be asked for; ``partition`` is asked for its replication factor."""
+    """B8, 860.1. Whether a list of replicas can be asked for; ``partition`` is asked for its replication factor."""
     checks = Checks(Error.NONE)
     checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
     wrong = Error.INVALID_REPLICA_ASSIGNMENT

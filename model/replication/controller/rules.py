@@ -95,22 +95,22 @@ RULES = {
         "K1", "The last known leader is tried before any other unclean election."
     ),
     "last_known_leader_by_leader": Rule(
-        "Kafka 4.2",
+        "K6",
         "The leader is remembered when the leader is written as none and nobody is remembered, whatever the ISR is; "
         "it is forgotten when a leader is written.",
     ),
     "min_isr_change_clears_elr": Rule(
-        "Kafka 4.2",
+        "K7",
         "Every accepted change of min.insync.replicas empties ELR and last known leader, whatever the value, the ISR "
         "and the leader are.",
     ),
     "cleared_elr_stays_indexed": Rule(
-        "Kafka 4.2",
+        "K8",
         "Who is in an ELR that a change of min.insync.replicas empties stays in the controller's index: when that "
         "broker registers uncleanly, or is removed, the partition is changed once for each entry.",
     ),
     "leftover_elr_elects": Rule(
-        "Kafka 4.2",
+        "K9",
         "An ELR from before ELR was turned off stays until the partition's next change, whose election can still "
         "choose from it.",
     ),
@@ -119,49 +119,49 @@ RULES = {
         "A change of eligible.leader.replicas.version empties ELR and last known leader. No version does so.",
     ),
     "min_isr_by_first_partition": Rule(
-        "Kafka 4.2",
+        "K10",
         "The controller reckons min ISR with the replicas of the topic's first partition, the leader with its own.",
     ),
     "unassigned_candidate_fails": Rule(
-        "Kafka 4.2",
+        "K11",
         "A decision that comes upon a live candidate for leader that is no replica of the partition fails, with all "
         "that belongs to it.",
     ),
     # Brokers and features, beyond the proposals.
     "registration_leaves_isr": Rule(
-        "Kafka 4.2",
+        "K12",
         "A new incarnation of a broker leaves the ISR as if it had been fenced, where ELR is off too.",
     ),
     "fenced_broker_has_session": Rule(
-        "Kafka 4.2",
+        "K13",
         "A fenced broker that sends heartbeats has a session: while it lives no other incarnation is registered, and "
         "its end fences the broker once more.",
     ),
     "registration_may_be_split": Rule(
-        "Kafka 4.2",
+        "K14",
         "A controller that fails can leave the changes of partitions that belong to a registration without it.",
     ),
     "finalized_features_check": Rule(
-        "KIP-584",
+        "584.1",
         "A broker is registered, and a feature gets another level, only where every broker supports the level.",
     ),
     "min_isr_is_the_clusters": Rule(
-        "Kafka 4.2",
+        "K15",
         "With ELR on min.insync.replicas is set for the cluster and for topics, not for a broker, and the cluster's is "
         "not removed; the change that turns ELR on sees to that.",
     ),
     # Log directories.
     "offline_directory_check": Rule(
-        "KIP-858",
+        "858.1",
         "A replica in a log directory that its broker does not have any more leaves the ISR and cannot lead.",
     ),
     "assignment_empties_elr": Rule(
-        "Kafka 4.2",
+        "K16",
         "The assignment of a replica to a log directory is decided as if ELR were off, so it empties the ELR.",
     ),
     # Reassignment.
     "replication_factor_check": Rule(
-        "KIP-860",
+        "860.1",
         "A reassignment that is not to change the replication factor is refused where it would.",
     ),
     "reassignment_needs_min_isr": Rule(

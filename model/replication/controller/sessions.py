@@ -44,7 +44,7 @@ def registration_checks(
     timeout_ms: Number,
     features_supported: Truth | bool = True,
 ) -> Checks:
-    """B8, KIP-584. A second incarnation is refused while the session of the first one lives.
+    """B8, 584.1. A second incarnation is refused while the session of the first one lives.
 
     ``features_supported``: the broker knows the finalized level of every feature.
     """
