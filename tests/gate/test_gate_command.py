@@ -250,7 +250,7 @@ def test_ctrl_c_tells_what_was_found(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "checker",
+        "highwater",
         "gate",
         "--baseline",
         str(tmp_path / "b.toml"),

@@ -60,7 +60,7 @@ def test_open_gaps_of_the_proposals_are_shown(gap: str) -> None:
     command = [
         sys.executable,
         "-m",
-        "checker",
+        "highwater",
         "check",
         f"replication/{gap}",
         "--quiet",

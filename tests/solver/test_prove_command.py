@@ -159,7 +159,7 @@ def test_an_interruption_keeps_what_was_found(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "checker",
+        "highwater",
         "prove",
         "truncation/kip-101",
         "--depth",
