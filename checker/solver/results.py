@@ -57,7 +57,14 @@ class BoundedOutcome(Outcome):
         said = super().as_json()
         for uncounted in ("distinct_states", "generated_states"):
             said[uncounted] = None
-        for absent in ("cut", "actions", "premises", "collision_probability", "spilled_bytes"):
+        for absent in (
+            "outside_states",
+            "cut",
+            "actions",
+            "premises",
+            "collision_probability",
+            "spilled_bytes",
+        ):
             del said[absent]
         said["question"] = "depth"
         said["asked_depth"] = self.asked
