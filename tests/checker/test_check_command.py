@@ -197,15 +197,3 @@ class TestRequests:
         run = highwater("check", counter(), "--engine", "interpreter", "--symmetry")
         assert run.status == 2
         assert "--symmetry" in run.err
-
-    def test_without_arguments_the_standard_scenarios(self, highwater):
-        run = highwater("check", "--json", "-")
-        assert run.status == 0
-        assert {r["scenario"] for r in run.results} >= {
-            "truncation/kip-101",
-            "truncation/kip-279",
-            "truncation/kip-320",
-            "truncation/kip-320-first-try",
-            "truncation/truncate-to-hwm",
-        }
-        assert all(r["promised"] for r in run.results)

@@ -106,8 +106,9 @@ def test_what_one_raises_is_said_in_its_turn(
 def test_what_has_too_little_memory_beside_others_is_explored_alone(
     highwater: Command, helped: list[int]
 ) -> None:
-    run = highwater("check", *SOME[:2], "--workers", 2, "--memory", 40 / 1024, "--json", "-")
+    run = highwater("check", *SOME[:2], "--workers", 2, "--memory", 24 / 1024, "--json", "-")
     assert run.status == 0
+    assert [r["scenario"] for r in run.results] == SOME[:2]
     assert [r["complete"] for r in run.results] == [True, True]
     none = highwater("check", *SOME[:2], "--workers", 2, "--memory", 10 / 1024)
     assert none.status == 2
@@ -176,3 +177,35 @@ def test_helpers_end_with_the_command_however_it_ends() -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     assert gone(helper)
+
+
+def test_options_reach_those_who_help(
+    highwater: Command, helped: list[int], counter: Callable[..., Path]
+) -> None:
+    """What a scenario's file or an option asks for: symmetry, deadlock, --first, a limit on states, another engine."""
+    names = ["truncation/kip-279", "truncation/kip-320"]
+    own = ["profile", "symmetry"]
+    paths = [counter(f"deadlock = {deadlock}\n", name=f"{deadlock}.toml") for deadlock in ("true", "false")]
+    for asked in (
+        [*names, "--symmetry"],
+        [*names, "--first"],
+        [*names, "--limit-states", 5000],
+        [*names, "--set", "max_records=1", "--rule", "matching_tail=off"],
+        [*names, "--property", "weak_isr", "--engine", "interpreter", "--set", "max_records=1"],
+        paths,
+    ):
+        helped.clear()
+        alone = highwater("check", *asked, "--workers", 1, "--json", "-")
+        together = highwater("check", *asked, "--workers", 2, "--json", "-")
+        assert len(helped) == 1
+        assert [r[k] for r in together.results for k in own] == [r[k] for r in alone.results for k in own]
+        assert counts(together.results) == counts(alone.results)
+        assert together.status == alone.status
+
+
+def counts(results: Any) -> Any:
+    """What a search says, without what differs between one thread and two where it stops on the way."""
+    return [
+        (r["scenario"], r["verdict"], r["complete"], r["stopped_by"], r["complete"] and r["distinct_states"])
+        for r in results
+    ]

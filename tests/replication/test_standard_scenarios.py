@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from highwater.checker import scenarios
 from highwater.invariants.replication import INVARIANTS
 from highwater.model.replication import Replication
 
@@ -27,6 +28,14 @@ def results() -> list[dict[str, Any]]:
 
 
 def test_every_promise_is_kept(results: list[dict[str, Any]]) -> None:
+    assert [r["scenario"] for r in results] == [s.name for s in scenarios.standard()]
+    assert {r["scenario"] for r in results} >= {
+        "truncation/kip-101",
+        "truncation/kip-279",
+        "truncation/kip-320",
+        "truncation/kip-320-first-try",
+        "truncation/truncate-to-hwm",
+    }
     assert len(results) > 20
     assert {r["scenario"]: r["promised"] for r in results} == {r["scenario"]: True for r in results}
 
