@@ -25,7 +25,6 @@ from highwater.model.language import (
     action,
     any_of,
     require,
-    size,
     where,
 )
 from highwater.model.language.sequences import ascending
@@ -34,6 +33,7 @@ from highwater.model.language.values import Number, OptionValue, SeqValue, SetVa
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,
+    completeness,
     directories,
     election_tasks,
     elections,
@@ -193,11 +193,6 @@ class Controller(Protocol):
         on = rule(self.t)
         return where(s.elr_on, on, rule(self.t.without_elr())) if self.p.elr_changes else on
 
-    def commits(self, partition: StructValue, min_insync_replicas: Number) -> Truth:
-        """966.1. Whether the HWM may advance: there is a leader, and the ISR has min ISR members."""
-        needed = eligible_leader_replicas.effective_min_isr(min_insync_replicas, partition.replicas.length)
-        return partition.leader.is_some & (size(partition.isr) >= needed)
-
     def decide(
         self,
         s: State,
@@ -211,11 +206,7 @@ class Controller(Protocol):
         offline: SetValue | None = None,
         online: SetValue | None = None,
     ) -> None:
-        """Append a record, and see what becomes of the logs.
-
-        Who joins the ISR has fetched what the leader has. ``lost`` are brokers that lost their log. A leader from
-        outside ISR and ELR starts a new history, in which only it holds everything. While the HWM may advance,
-        only the ISR holds everything. ``chosen`` is an operator's choice to have fewer than min ISR.
+        """Append a record, and see what becomes of the logs (``completeness``).
 
         The record is written ``again`` so many times more; one that is not ``indexed`` passes the index of ELR
         members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on.
@@ -233,19 +224,14 @@ class Controller(Protocol):
             lost_directory = nobody if offline is None else offline
             found_directory = nobody if online is None else online
             new = new.replace(offline=(new.offline | lost_directory) - found_directory)
-        joining = nobody if joining is None else joining & (new.isr - old.isr)
+        joining = nobody if joining is None else joining
         lost = nobody if lost is None else lost
         setting = s.min_insync_replicas if min_insync_replicas is None else min_insync_replicas
 
-        outside = new.leader.is_some & ~(((old.isr | old.elr) - lost) | joining).has(new.leader)
-        alone = nobody.with_(new.leader.value)
-        complete = where(outside, alone, (s.complete | joining) - lost)
-        commits = self.commits(new, setting)
         s.next.partition = new
-        s.next.complete = where(commits, complete & new.isr, complete)
-        hit = ~((old.isr | old.elr) & lost).is_empty
-        enough = size(new.isr) >= eligible_leader_replicas.effective_min_isr(setting, new.replicas.length)
-        s.next.diminished = ~enough & (s.diminished | hit | outside | chosen)
+        s.next.complete, s.next.diminished = completeness.after_decision(
+            self.t, old, new, s.complete, s.diminished, setting, joining, lost, chosen
+        )
 
     def index(self, s: State, new: StructValue) -> None:
         """The index of ELR members after a change of the partition, which is the topic's first."""
