@@ -60,6 +60,9 @@ class Controller(Protocol):
             0, 0, 12, "the highest value that min.insync.replicas is changed to; 0: no changes"
         ),
         "reassignments": Parameter(0, 0, 1, "whether replicas are reassigned"),
+        "replication_factor_changes": Parameter(
+            0, 0, 1, "whether replicas are reassigned to more or fewer of them, too"
+        ),
         "unclean_election": Parameter(
             0,
             0,
@@ -146,7 +149,8 @@ class Controller(Protocol):
     @cached_property
     def target_choice(self) -> list[SeqValue]:
         """The lists of replicas that an operator may ask for."""
-        targets = itertools.permutations(range(self.p.brokers), self.factor)
+        sizes = range(1, self.p.brokers + 1) if self.p.replication_factor_changes else (self.factor,)
+        targets = (t for size in sizes for t in itertools.permutations(range(self.p.brokers), size))
         return [self.t.replicas.lift(list(target)) for target in targets]
 
     def initial(self) -> list[dict[str, Any]]:

@@ -190,7 +190,8 @@ _BEFORE_KIP_966 = (*BASE, *KIP_841, *KIP_903)
 _KIP_966_FIRST_PHASE = (
     "unclean_registration", "clean_registration", "eligible_leader_replicas", "elr_follows_election",
     "isr_may_become_empty", "min_isr_change_empties_elr", "last_known_elr", "last_known_leader",
-    "last_known_leader_kept", "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas", "level_change_empties_elr",
+    "last_known_leader_kept", "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
+    "level_change_empties_elr",
 )  # fmt: skip
 
 ELR_FEATURE = frozenset({
