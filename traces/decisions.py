@@ -17,6 +17,7 @@ from highwater.model.language.values import StructValue
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,
+    completeness,
     directories,
     election_tasks,
     elections,
@@ -109,6 +110,32 @@ class Decisions:
             ),
             partition=self.t.partition,
             min_isr=Int(0, MAX_INT),
+        )
+
+    @cached_property
+    def completeness(self) -> Function:
+        """966.6: who holds everything after a decision."""
+        t = self.t
+
+        def after(
+            old: Any, new: Any, complete: Any, diminished: Any, min_insync_replicas: Any, joining: Any, lost: Any,
+            chosen: Any,
+        ) -> Any:  # fmt: skip
+            holding, still = completeness.after_decision(
+                t, old, new, complete, diminished, min_insync_replicas, joining, lost, chosen
+            )
+            return {"complete": holding, "diminished": still}
+
+        return Function(
+            after,
+            old=t.partition,
+            new=t.partition,
+            complete=t.brokers,
+            diminished=Bool,
+            min_insync_replicas=Int(0, MAX_INT),
+            joining=t.brokers,
+            lost=t.brokers,
+            chosen=Bool,
         )
 
     @cached_property

@@ -148,4 +148,7 @@ INVARIANTS = (
     every_broker_comes_back,
 )
 
-__all__ = ["INVARIANTS", "LIVENESS"]
+EXPLORED = (leader_is_complete_with_elr,)
+"""Of these, what only an exploration is asked: of an observed partition ``leader_is_complete`` asks the same."""
+
+__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from highwater.invariants.replication.controller import INVARIANTS
+from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
 from highwater.invariants.replication.observed import CONDITIONS, FINDINGS
 from highwater.model.language import graph
 from highwater.model.language.function import encoder
@@ -22,7 +22,7 @@ from highwater.model.replication.controller.types import ElectionType
 MAX_BROKERS = Controller.parameters["brokers"].high
 """So many brokers can be concerned with one partition at a time: replicas, and those that it is moved to."""
 
-PROPERTIES: tuple[Invariant, ...] = (*INVARIANTS, *FINDINGS, *CONDITIONS)
+PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
 """What is asked of every state."""
 
 
@@ -222,9 +222,12 @@ class ControllerActions:
         nodes: list[graph.Node] = []
         for found in PROPERTIES:
             with tracing(self.protocol.on):
-                nodes.append(
-                    as_bool(found.function(self.protocol, State(self.protocol.state, self.inputs))).node
+                # A property that does not exist under these rules holds.
+                exists = found.rule is None or found.rule in self.rules
+                holds = (
+                    found.function(self.protocol, State(self.protocol.state, self.inputs)) if exists else True
                 )
+                nodes.append(as_bool(holds).node)
         return compile_nodes(nodes)
 
 

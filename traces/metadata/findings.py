@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from highwater.model.language.protocol import Invariant
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.actions import PROPERTIES
@@ -32,8 +35,15 @@ _AT_RISK = {
     "recovering_leader_is_alone": "acknowledged records, until the leader has recovered",
     "leader_elected_cleanly": _LOSS,
     "leader_completeness": _LOSS,
+    "every_broker_comes_back": "availability: at its registration the controller resigns, and so does the next",
     "somebody_is_electable": _STANDSTILL + "; then, by an unclean election, acknowledged records",
 }
+
+
+def is_promised(name: str, rules: Iterable[str]) -> bool:
+    """Whether a version with these rules answers for a property: for what KIP-966 alone promises only with ELR on."""
+    by_kip_966 = all(re.match(r"\s*966\.", part) for part in BY_NAME[name].source.split(","))
+    return not by_kip_966 or "eligible_leader_replicas" in rules
 
 
 def finding(
@@ -60,4 +70,4 @@ def finding(
     )
 
 
-__all__ = ["finding"]
+__all__ = ["finding", "is_promised"]

@@ -15,6 +15,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.traces.errors import printable
 from highwater.traces.operations.comparison import differences
 from highwater.traces.operations.decide import decide
+from highwater.traces.operations.findings import Watch
 from highwater.traces.operations.format import ControllerTrace, Operation
 from highwater.traces.operations.outcome import NotKnown, Outcome
 from highwater.traces.operations.recorded_form import adopt, recorded_form
@@ -106,7 +107,7 @@ def replay_operations(trace: ControllerTrace, rules: frozenset[str], report: Rep
     Raises TraceError where the recording cannot be read.
     """
     started = time.perf_counter()
-    replay = ControllerReplay(trace, rules)
+    replay, watch = ControllerReplay(trace, rules), Watch()
     newer = trace.meta.newer
     if newer is not None:
         report.doubts.append(Doubt("newer version", newer, {"line": 1}))
@@ -115,7 +116,7 @@ def replay_operations(trace: ControllerTrace, rules: frozenset[str], report: Rep
         report.operations += 1
         report.records += len(op.records)
         report.changes += sum(kind == "PARTITION_CHANGE_RECORD" for kind, _, _ in op.records)
-        wrong = None
+        wrong, before = None, replay.state
         try:
             wrong = replay.take(op)
         except NotKnown as unknown:
@@ -128,6 +129,8 @@ def replay_operations(trace: ControllerTrace, rules: frozenset[str], report: Rep
                 report.doubts.append(Doubt("unknown operation", summary, position, ()))
         if wrong is not None:
             report.add(replace(wrong, reliable=newer is None))
+        for found in watch.after(op, before, replay.state):
+            report.find(replace(found, reliable=newer is None))
         report.partitions = len(replay.state.partitions)
         report.seconds = time.perf_counter() - started
         yield report.operations

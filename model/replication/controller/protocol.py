@@ -31,7 +31,6 @@ from highwater.model.language import (
     action,
     any_of,
     require,
-    size,
     where,
 )
 from highwater.model.language.sequences import ascending
@@ -39,6 +38,7 @@ from highwater.model.language.types import Type
 from highwater.model.replication.controller import (
     alter_partition,
     brokers,
+    completeness,
     directories,
     election_tasks,
     elections,
@@ -51,7 +51,6 @@ from highwater.model.replication.controller import (
 )
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from highwater.model.replication.controller.types import ElectionType, LeaderRecoveryState, Terms
-from highwater.model.replication.high_watermark import gate_is_open
 from highwater.model.rulebook import RULEBOOK
 
 
@@ -68,6 +67,9 @@ class Controller(Protocol):
             0, 0, 12, "the highest value that min.insync.replicas is changed to; 0: no changes"
         ),
         "reassignments": Parameter(0, 0, 1, "whether replicas are reassigned"),
+        "replication_factor_changes": Parameter(
+            0, 0, 1, "whether replicas are reassigned to more or fewer of them, too"
+        ),
         "unclean_election": Parameter(
             0,
             0,
@@ -154,7 +156,8 @@ class Controller(Protocol):
     @cached_property
     def target_choice(self) -> list[SeqValue]:
         """The lists of replicas that an operator may ask for."""
-        targets = itertools.permutations(range(self.p.brokers), self.factor)
+        sizes = range(1, self.p.brokers + 1) if self.p.replication_factor_changes else (self.factor,)
+        targets = (t for size in sizes for t in itertools.permutations(range(self.p.brokers), size))
         return [self.t.replicas.lift(list(target)) for target in targets]
 
     def initial(self) -> list[dict[str, Any]]:
@@ -201,11 +204,6 @@ class Controller(Protocol):
         on = rule(self.t)
         return where(s.elr_on, on, rule(self.t.without_elr())) if self.p.elr_changes else on
 
-    def commits(self, partition: StructValue, min_insync_replicas: Number) -> Truth:
-        """966.1. Whether the HWM may advance: there is a leader, and the ISR has min ISR members."""
-        needed = eligible_leader_replicas.effective_min_isr(min_insync_replicas, partition.replicas.length)
-        return partition.leader.is_some & gate_is_open(size(partition.isr), needed)
-
     def decide(
         self,
         s: State,
@@ -219,11 +217,7 @@ class Controller(Protocol):
         offline: SetValue | None = None,
         online: SetValue | None = None,
     ) -> None:
-        """Append a record, and see what becomes of the logs.
-
-        Who joins the ISR has fetched what the leader has. ``lost`` are brokers that lost their log. A leader from
-        outside ISR and ELR starts a new history, in which only it holds everything. While the HWM may advance,
-        only the ISR holds everything. ``chosen`` is an operator's choice to have fewer than min ISR.
+        """Append a record, and see what becomes of the logs (``completeness``).
 
         The record is written ``again`` so many times more; one that is not ``indexed`` passes the index of ELR
         members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on.
@@ -241,21 +235,14 @@ class Controller(Protocol):
             lost_directory = nobody if offline is None else offline
             found_directory = nobody if online is None else online
             new = new.replace(offline=(new.offline | lost_directory) - found_directory)
-        joining = nobody if joining is None else joining & (new.isr - old.isr)
+        joining = nobody if joining is None else joining
         lost = nobody if lost is None else lost
         setting = s.min_insync_replicas if min_insync_replicas is None else min_insync_replicas
 
-        outside = new.leader.is_some & ~elections.is_clean(
-            (elections.electable(old) - lost) | joining, new.leader
-        )
-        alone = nobody.with_(new.leader.value)
-        complete = where(outside, alone, (s.complete | joining) - lost)
-        commits = self.commits(new, setting)
         s.next.partition = new
-        s.next.complete = where(commits, complete & new.isr, complete)
-        hit = ~(elections.electable(old) & lost).is_empty
-        enough = size(new.isr) >= eligible_leader_replicas.effective_min_isr(setting, new.replicas.length)
-        s.next.diminished = ~enough & (s.diminished | hit | outside | chosen)
+        s.next.complete, s.next.diminished = completeness.after_decision(
+            self.t, old, new, s.complete, s.diminished, setting, joining, lost, chosen
+        )
 
     def index(self, s: State, new: StructValue) -> None:
         """The index of ELR members after a change of the partition, which is the topic's first."""

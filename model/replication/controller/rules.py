@@ -116,7 +116,8 @@ RULES = {
     ),
     "level_change_empties_elr": Rule(
         "966.6",
-        "A change of eligible.leader.replicas.version empties ELR and last known leader. No version does so.",
+        "A change of eligible.leader.replicas.version empties ELR and last known leader: while ELR is off nobody keeps "
+        "them true. No version of Kafka does so.",
     ),
     "min_isr_by_first_partition": Rule(
         "K10",
@@ -188,6 +189,7 @@ _KIP_966_FIRST_PHASE = (
     "unclean_registration", "clean_registration", "eligible_leader_replicas", "elr_follows_election",
     "isr_may_become_empty", "min_isr_change_empties_elr", "last_known_elr", "last_known_leader",
     "last_known_leader_kept", "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
+    "level_change_empties_elr",
 )  # fmt: skip
 
 ELR_FEATURE = frozenset({

@@ -1,0 +1,112 @@
+"""Broken promises of recorded operations: those of the mode that the recording is in, and none where nothing breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.replay import replay
+from highwater.traces.report import Finding
+from tests.traces.recorded import Recorder, write
+from tests.traces.test_recordings_4_2 import files, needs_recordings_4_2
+
+NEW, TRUNK = (4, 2, 1), (4, 0, 3)
+
+
+def started(version: tuple[int, int, int], elr: bool = True, **rules: bool) -> Recorder:
+    """Three brokers, and a partition with all of them in the ISR; min.insync.replicas is 2."""
+    r = Recorder(elr=elr, metadata_version=version, rules=rules)
+    for b in range(3):
+        r.register(b, f"first-{b}")
+        r.heartbeat(b)
+    r.do("createTopic", topic="t0", assignments=[[0, 1, 2]], configs={"min.insync.replicas": "2"})
+    return r
+
+
+def told(tmp_path: Path, r: Recorder) -> list[Finding]:
+    report = replay(write(tmp_path / "made.ndjson", r.lines), rules=r.rules)
+    assert not report.unexplained, report.unexplained[0].lines()
+    return report.findings
+
+
+def names(found: list[Finding]) -> set[str]:
+    return {f.property for f in found}
+
+
+def lowered(r: Recorder) -> Recorder:
+    """An ELR member, and then min.insync.replicas becomes 1."""
+    r.alter([0])
+    r.do("incrementalAlterConfigs", resourceType="TOPIC", resource="t0", key="min.insync.replicas", value="1")
+    return r
+
+
+def test_nothing_is_told_where_nothing_breaks(tmp_path: Path) -> None:
+    r = started(NEW)
+    r.alter([0, 1])
+    r.heartbeat(1, fence=True)
+    r.heartbeat(1)
+    r.alter([0, 1, 2])
+    assert not told(tmp_path, r)
+
+
+def test_an_elr_that_stays_is_told_where_it_breaks_and_not_where_it_is_cleared(tmp_path: Path) -> None:
+    broken = told(tmp_path, lowered(started(TRUNK)))
+    assert names(broken) == {"elr_only_under_min_isr", "electable_are_complete"}
+    assert all(f.certain and f.partition == "t0-0" and f.kip == "KIP-966" for f in broken)
+    assert {f.position["line"] for f in broken} == {10}
+    assert not told(tmp_path, lowered(started(NEW)))
+
+
+def test_what_is_broken_for_certain_and_what_may_be(tmp_path: Path) -> None:
+    """Whether a broker that was killed lost anything, the recording does not say."""
+    r = started(NEW, elr=False)
+    r.alter([0])
+    r.register(0, "second-0", after_ms=3000)
+    assert not told(tmp_path, r), "with ELR off nobody promises that the last ISR member holds everything"
+    r = started(NEW)
+    r.do("updateFeatures", feature="eligible.leader.replicas.version", level=0, upgradeType="SAFE_DOWNGRADE",
+         validateOnly=False)  # fmt: skip
+    r.alter([0])
+    r.register(0, "second-0", after_ms=3000)
+    assert not told(tmp_path, r)
+    r.do("updateFeatures", feature="eligible.leader.replicas.version", level=1, upgradeType="UPGRADE",
+         validateOnly=False)  # fmt: skip
+    found = told(tmp_path, r)
+    assert "electable_are_complete" in names(found)
+    assert not any(f.certain for f in found if f.property == "electable_are_complete")
+
+
+def test_an_unclean_election_is_told_with_elr_off_too(tmp_path: Path) -> None:
+    for version in (NEW, TRUNK):
+        r = started(version, elr=False)
+        r.alter([0])
+        r.heartbeat(1, fence=True)
+        r.heartbeat(2, fence=True)
+        r.heartbeat(0, fence=True)
+        r.heartbeat(1)
+        r.do("electLeaders", type="UNCLEAN", topic="t0", partition=0)
+        assert names(told(tmp_path, r)) == {"leader_elected_cleanly"}
+
+
+BY_KIP_966 = {
+    "elr_only_under_min_isr", "elr_within_replicas", "electable_are_complete", "enough_hold_what_is_committed",
+    "leader_is_complete", "somebody_is_electable", "last_known_leader_is_a_broker",
+}  # fmt: skip
+
+
+@needs_recordings_4_2
+@pytest.mark.parametrize("mode", ["elr-on", "elr-off"])
+def test_what_kip_966_promises_is_promised_with_elr_on(mode: str) -> None:
+    found = {f.property for path in files(mode)[:30] for f in replay(path).findings}
+    assert (found >= BY_KIP_966) if mode == "elr-on" else not (BY_KIP_966 & found)
+    assert "leader_elected_cleanly" in found
+
+
+@needs_recordings_4_2
+def test_a_reassignment_that_loses_by_a_clean_election_is_told() -> None:
+    """elr-on/seed0001: three replicas, one, three again; an ELR member from before is elected, and lacks records."""
+    found = {
+        (f.property, f.position["line"]) for f in replay(files("elr-on")[1]).findings if f.partition == "t0-1"
+    }
+    assert {("elr_within_replicas", 13), ("electable_are_complete", 13), ("leader_is_complete", 15)} <= found
