@@ -109,14 +109,14 @@ def recovering_leader_is_alone(m: Controller, s: State) -> Truth:
     return implies(recovering, size(s.partition.isr) <= 1)
 
 
-@invariant("966.6", rule="leftover_elr_elects")
-def leader_is_complete_with_elr(m: Controller, s: State) -> Truth:
-    """While ELR is on, the leader holds every committed record, however often ELR was off before.
+@statements.leader_completeness.seen("966.6", rule="leftover_elr_elects")
+def leader_completeness(m: Controller, s: State) -> Truth:
+    """While ELR is on, however often it was off before.
 
     A leader that was elected uncleanly starts anew: what it holds is what is committed.
     """
     leads = m.elr_is_on(s) & s.partition.leader.is_some
-    return implies(leads, s.complete.has(s.partition.leader))
+    return statements.leader_completeness(leads, s.complete.has(s.partition.leader))
 
 
 @invariant("B8", rule="unassigned_candidate_fails")
@@ -144,11 +144,11 @@ INVARIANTS = (
     reassignment_within_replicas,
     leader_epoch_behind_partition_epoch,
     recovering_leader_is_alone,
-    leader_is_complete_with_elr,
+    leader_completeness,
     every_broker_comes_back,
 )
 
-EXPLORED = (leader_is_complete_with_elr,)
-"""Of these, what only an exploration is asked: of an observed partition ``leader_is_complete`` asks the same."""
+EXPLORED = (leader_completeness,)
+"""Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
 
 __all__ = ["EXPLORED", "INVARIANTS", "LIVENESS"]

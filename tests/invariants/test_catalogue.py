@@ -67,7 +67,7 @@ def test_one_name_for_two_meanings_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_who_checks_what_several_check() -> None:
     """The ideas that had several names, or a name that had several."""
     assert set(KNOWN["leader_completeness"].checked_by) == {
-        "quorum", "replication", METADATA_LOG, BROKER_LOGS,
+        "quorum", "replication", "replication.controller", METADATA_LOG, BROKER_LOGS,
     }  # fmt: skip
     assert set(KNOWN["electable_completeness"].checked_by) == {
         "replication", "replication.controller", METADATA_LOG, BROKER_LOGS,

@@ -52,7 +52,7 @@ def test_nothing_is_told_where_nothing_breaks(tmp_path: Path) -> None:
 
 def test_an_elr_that_stays_is_told_where_it_breaks_and_not_where_it_is_cleared(tmp_path: Path) -> None:
     broken = told(tmp_path, lowered(started(TRUNK)))
-    assert names(broken) == {"elr_only_under_min_isr", "electable_are_complete"}
+    assert names(broken) == {"elr_only_under_min_isr", "electable_completeness"}
     assert all(f.certain and f.partition == "t0-0" and f.kip == "KIP-966" for f in broken)
     assert {f.position["line"] for f in broken} == {10}
     assert not told(tmp_path, lowered(started(NEW)))
@@ -73,8 +73,8 @@ def test_what_is_broken_for_certain_and_what_may_be(tmp_path: Path) -> None:
     r.do("updateFeatures", feature="eligible.leader.replicas.version", level=1, upgradeType="UPGRADE",
          validateOnly=False)  # fmt: skip
     found = told(tmp_path, r)
-    assert "electable_are_complete" in names(found)
-    assert not any(f.certain for f in found if f.property == "electable_are_complete")
+    assert "electable_completeness" in names(found)
+    assert not any(f.certain for f in found if f.property == "electable_completeness")
 
 
 def test_an_unclean_election_is_told_with_elr_off_too(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_an_unclean_election_is_told_with_elr_off_too(tmp_path: Path) -> None:
 
 
 BY_KIP_966 = {
-    "elr_only_under_min_isr", "elr_within_replicas", "electable_are_complete", "enough_hold_what_is_committed",
-    "leader_is_complete", "somebody_is_electable", "last_known_leader_is_a_broker",
+    "elr_only_under_min_isr", "elr_within_replicas", "electable_completeness", "enough_are_electable",
+    "leader_completeness", "somebody_is_electable", "last_known_leader_is_a_broker",
 }  # fmt: skip
 
 
@@ -109,4 +109,4 @@ def test_a_reassignment_that_loses_by_a_clean_election_is_told() -> None:
     found = {
         (f.property, f.position["line"]) for f in replay(files("elr-on")[1]).findings if f.partition == "t0-1"
     }
-    assert {("elr_within_replicas", 13), ("electable_are_complete", 13), ("leader_is_complete", 15)} <= found
+    assert {("elr_within_replicas", 13), ("electable_completeness", 13), ("leader_completeness", 15)} <= found
