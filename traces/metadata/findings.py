@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from highwater.model.language.protocol import Invariant
 from highwater.traces.metadata.actions import PROPERTIES
@@ -42,12 +41,6 @@ _AT_RISK = {
 }
 
 
-def is_promised(name: str, rules: Iterable[str]) -> bool:
-    """Whether a version with these rules answers for a property: for what KIP-966 alone promises only with ELR on."""
-    by_kip_966 = all(re.match(r"\s*966\.", part) for part in BY_NAME[name].source.split(","))
-    return not by_kip_966 or "eligible_leader_replicas" in rules
-
-
 def kip(source: str) -> str:
     """The proposal that a rule comes from: 966.6 is in KIP-966; B1 to B8 are the base."""
     found = []
@@ -83,4 +76,4 @@ def finding(
     )
 
 
-__all__ = ["BASE", "finding", "is_promised", "kip"]
+__all__ = ["BASE", "finding", "kip"]

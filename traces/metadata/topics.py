@@ -190,7 +190,7 @@ def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
 def _cleared(observed: Observed) -> bytes | None:
     """The change of a partition that a ClearElrRecord stands for; None where it has nothing to clear."""
     fields = {"eligibleLeaderReplicas": observed.elr, "lastKnownElr": observed.last_known}
-    data = {name: [] for name, members in fields.items() if members}
+    data: dict[str, Any] = {name: [] for name, members in fields.items() if members}
     if not data:
         return None
     value = encode("PARTITION_CHANGE_RECORD", 2, {"partitionId": 0, "topicId": NO_TOPIC, **data})

@@ -13,7 +13,7 @@ from typing import Any
 
 from highwater.invariants.replication.observed import CONDITIONS
 from highwater.traces.metadata.actions import MAX_BROKERS, controller_actions
-from highwater.traces.metadata.findings import finding, is_promised
+from highwater.traces.metadata.findings import finding
 from highwater.traces.observed import PartitionState
 from highwater.traces.operations.change_partitions import as_seen
 from highwater.traces.operations.format import MIN_ISR, Key, Operation
@@ -111,9 +111,7 @@ class Watch:
                 min(state.entries.get((b, *key), 0), actions.protocol.p.max_elr_entries)
                 for b in range(state.count + 1)
             ]
-        rules = actions.rules
-        found = actions.violated(actions.encode(plain)) - _MEASURED
-        return frozenset(name for name in found if is_promised(name, rules))
+        return actions.violated(actions.encode(plain)) - _MEASURED
 
 
 def _lost(op: Operation, before: ControllerState) -> list[int]:
