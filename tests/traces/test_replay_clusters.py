@@ -60,16 +60,14 @@ def test_one_command_over_all_of_them(tmp_path: Path) -> None:
     assert page.stat().st_size > 100_000
 
 
-@needs_clusters_4_2
 NOT_EXPLAINED = {
     # A registration that visits a partition twice, by a stale entry of the index, writes its change twice.
     "mixed-elr-8": 2,
-    # Another partition is the topic's first, and has one replica for a while.
-    "requests-elr": 1,
 }
 """Records of 4.2.1 that the replay of a log does not explain yet."""
 
 
+@needs_clusters_4_2
 def test_clusters_of_4_2_1(tmp_path: Path) -> None:
     """Every record but those above is explained, by the profile of the log's own features, and nothing is in doubt."""
     result = tmp_path / "result.json"
