@@ -11,6 +11,8 @@ from highwater.checker.search import SearchOptions
 from highwater.checker.subject import asked
 from highwater.traces.runs.writing import write_run
 from tests.plugin.test_items import EXAMPLES, PLUGIN
+from tests.traces.metadata.made_logs import beginning
+from tests.traces.metadata.made_logs import write as write_log
 from tests.traces.recorded import made, write
 
 pytest_plugins = ["pytester"]
@@ -94,6 +96,22 @@ def test_findings_fail_unless_they_are_expected(pytester: pytest.Pytester, tmp_p
         """,
     )
     result.assert_outcomes(passed=1, failed=2)
+
+
+def test_what_is_not_known_or_damaged_fails(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    newer = write_log(tmp_path / "newer", beginning(("metadata.version", 29)))
+    damaged = write_log(tmp_path / "damaged", [*beginning(), b"\1\4\0"])
+    result = run(
+        pytester,
+        f"""
+        def test_newer(replay): replay({str(newer)!r})
+        def test_newer_is_allowed(replay): replay({str(newer)!r}, allow=["newer version"])
+        def test_damaged(replay): replay({str(damaged)!r}, allow=["newer version"])
+        """,
+    )
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*NOT SURE: metadata.version 29*"])
+    result.stdout.fnmatch_lines(["*DAMAGED: *"])
 
 
 def test_a_file_that_is_no_trace_is_an_error_of_the_test(pytester: pytest.Pytester, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class Watch:
         self, key: Key, partition: dict[str, Any], setting: int, logs: Logs, state: ControllerState
     ) -> frozenset[str]:
         actions = controller_actions(state.count + 1, state.model.t.rules)
-        first = state.partitions[(key[0], 0)] if key[1] else None
+        first = state.partitions.get((key[0], 0)) if key[1] else None
         plain = {
             "registrations": [{**r, "epoch": 0} for r in state.registrations],
             "partition": {**partition, "leader_epoch": 0, "partition_epoch": 0},
