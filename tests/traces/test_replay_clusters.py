@@ -60,30 +60,31 @@ def test_one_command_over_all_of_them(tmp_path: Path) -> None:
     assert page.stat().st_size > 100_000
 
 
+NOT_EXPLAINED = {
+    # A registration that visits a partition twice, by a stale entry of the index, writes its change twice.
+    "mixed-elr-8": 2,
+}
+"""Records of 4.2.1 that the replay of a log does not explain yet."""
+
+
 @needs_clusters_4_2
-def test_clusters_of_a_version_that_no_profile_is_of(tmp_path: Path) -> None:
-    """Nothing is said to be sure: neither that a record is not explained, nor that nothing was lost."""
+def test_clusters_of_4_2_1(tmp_path: Path) -> None:
+    """Every record but those above is explained, by the profile of the log's own features, and nothing is in doubt."""
     result = tmp_path / "result.json"
-    run = CliRunner().invoke(cli, ["replay", str(CLUSTERS_4_2), "--json", str(result), "--quiet"])
-    assert run.exit_code == 3
-    reports = json.loads(result.read_text())
-    assert f", not sure of {len(reports)}" in run.output
-    assert {r["input"].removesuffix("/__cluster_metadata-0").rsplit("/", 1)[1] for r in reports} >= {
-        *NAMES_4_2
+    CliRunner().invoke(cli, ["replay", str(CLUSTERS_4_2), "--json", str(result), "--quiet"])
+    reports = {
+        r["input"].removesuffix("/__cluster_metadata-0").rsplit("/", 1)[1]: r
+        for r in json.loads(result.read_text())
     }
-    for report in reports:
+    assert reports.keys() >= {*NAMES_4_2}
+    for name, report in reports.items():
         assert report["kind"] == "metadata log", "a log and its dumps are one input"
-        first = report["doubts"][0]
-        assert (first["kind"], first["position"], first["partitions"]) == (
-            "newer version",
-            {"offset": 2},
-            None,
-        )
-        assert {d["kind"] for d in report["doubts"]} <= {"newer version", "no rule"}
-        assert not any(line["reliable"] for line in (*report["unexplained"], *report["findings"]))
-        assert report["damage"] == []
+        assert report["damage"] == report["doubts"] == []
+        assert len(report["unexplained"]) == NOT_EXPLAINED.get(name, 0), name
         elr_off = "-noelr" in report["input"]
-        assert report["profile"] == ("kafka_trunk_2024_10_elr_off" if elr_off else "kafka_trunk_2024_10")
+        assert report["profile"] == ("kafka_4_2_elr_off" if elr_off else "kafka_4_2")
+        broken = {f["property"] for f in report["findings"]}
+        assert not broken & {"electable_are_complete", "enough_hold_what_is_committed"} or not elr_off
 
 
 @needs_clusters_4_2

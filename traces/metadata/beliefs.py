@@ -215,6 +215,8 @@ class Beliefs:
                         "first_partition_replicas": first,
                         "complete": sorted({*observed.isr, *observed.elr}),
                         "diminished": True,
+                        # Each member of the ELR is in the controller's index once; what went astray is not known.
+                        "elr_entries": [int(slot in observed.elr) for slot in range(slots)],
                     }
                     states.add((tag, actions.encode(plain)))
         return self.belief(slots, frozenset(states), observed)
@@ -237,6 +239,8 @@ class Beliefs:
             "leader_epoch": 0,
             "partition_epoch": 0,
             "leader_recovery_state": observed.recovery,
+            # The directories of replicas are not followed.
+            "offline": [],
         }
 
     def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:
@@ -419,6 +423,7 @@ class Beliefs:
         for tag, state in belief.states:
             plain = self.actions(tag, belief.slots).decode(state)
             plain["registrations"] = [*plain["registrations"], *more]
+            plain["elr_entries"] = [*plain.get("elr_entries", ()), *(0 for _ in more)]
             states.add((tag, self.actions(tag, slots).encode(plain)))
         return self.belief(slots, frozenset(states), belief.observed)
 
@@ -439,6 +444,8 @@ class Beliefs:
             plain = self.actions(tag, belief.slots).decode(state)
             plain["registrations"] = [plain["registrations"][slot] for slot in order]
             plain["complete"] = sorted(new[s] for s in plain["complete"] if s in new)
+            if "elr_entries" in plain:
+                plain["elr_entries"] = [plain["elr_entries"][slot] for slot in order]
             plain["partition"] = self._by_rules(observed, tag)
             states.add((tag, self.actions(tag, len(order)).encode(plain)))
         return self.belief(len(order), frozenset(states), observed)
@@ -467,6 +474,8 @@ def _choices(belief: Belief, event: Event) -> Iterator[Choice]:
     match event.kind:
         case "fence" | "unfence" | "start_controlled_shutdown":
             yield Choice(event.kind, (event.slot,))
+            if event.kind == "fence":
+                yield Choice("fence_again", (event.slot,))
         case "register":
             yield Choice("register", (event.slot, False))
             yield Choice("register", (event.slot, True))

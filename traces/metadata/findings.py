@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-
 from highwater.model.language.protocol import Invariant
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.actions import PROPERTIES
@@ -40,12 +37,6 @@ _AT_RISK = {
 }
 
 
-def is_promised(name: str, rules: Iterable[str]) -> bool:
-    """Whether a version with these rules answers for a property: for what KIP-966 alone promises only with ELR on."""
-    by_kip_966 = all(re.match(r"\s*966\.", part) for part in BY_NAME[name].source.split(","))
-    return not by_kip_966 or "eligible_leader_replicas" in rules
-
-
 def finding(
     name: str, certain: bool, partition: str, state: PartitionState, offset: int, time: int
 ) -> Finding:
@@ -70,4 +61,4 @@ def finding(
     )
 
 
-__all__ = ["finding", "is_promised"]
+__all__ = ["finding"]

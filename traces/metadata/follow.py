@@ -376,7 +376,7 @@ class Follower:
         if step.moves:
             partition.roster = self._situations.roster(tuple([brokers[slot] for slot in step.hops[-1].order]))
             self.image.place(partition, roster.brokers)
-            self._first_of_topic(partition, before, offsets[-1], time)
+        self._first_of_topic(partition, before, offsets[-1], time)
         self.report.changes += step.changes
         self.telling.step(partition, step, brokers, offsets, time)
         self.telling.conditions(partition, step.after, time)

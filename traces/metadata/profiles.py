@@ -46,7 +46,9 @@ VERSIONS = (
     Version(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
     # Before there was a feature for it, ELR was turned on by a setting that is not in the log.
     Version(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
-    # 4.0 and later: the feature alone decides, and a clean restart is known by what the broker sends.
+    # 4.0 and later: the feature alone decides, and a clean restart is known by what the broker sends. 4.2.1 is known.
+    Version(range(29, 30), (None, 0), (("kafka_4_2_elr_off", ()),)),
+    Version(range(29, 30), (1,), (("kafka_4_2", ()),)),
     Version(range(23, ANY), (None, 0), _OFF, stands_in=True),
     Version(range(23, ANY), (1,), _ON, stands_in=True),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from highwater.traces.kafka.values import encode
+from highwater.traces.metadata.beliefs import Observed
 from highwater.traces.metadata.image import (
     BROKER,
     MIN_ISR,
@@ -17,12 +19,15 @@ from highwater.traces.metadata.image import (
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.profiles import newer_than_profiles
 from highwater.traces.metadata.slots import CannotFollow
+from highwater.traces.metadata.steps import Change
 from highwater.traces.observed import PartitionState
 
 if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower, Found
 
 
+NO_TOPIC = "AAAAAAAAAAAAAAAAAAAAAA"
+"""Stands for the topic in a record of which the partition is left out."""
 BEFORE = "changes of what was there before the log begins"
 """What is not followed where a log lacks its beginning."""
 
@@ -157,10 +162,9 @@ def _newer(follower: Follower, found: Found) -> None:
 def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
     """The ELR and the last known ELR of a topic's partitions become empty, of all with an empty name.
 
-    Kafka 4.0 and later; no profile has a rule for it.
+    Kafka 4.0 and later. It belongs to a change of min.insync.replicas, and stands for one change of each partition that
+    has something to clear; under rules that do not have it, it is not followed.
     """
-    pending.flush()
-    follower.telling.skipped(found.type)
     name = found.data["topicName"]
     names = follower.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
@@ -170,8 +174,27 @@ def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
         for partition in topic.partitions.values()
         if partition.belief.observed.elr or partition.belief.observed.last_known
     ]
+    rules = follower.situations().beliefs.rules
+    if all("min_isr_change_clears_elr" in one for one in rules):
+        for topic in topics:
+            for partition in topic.partitions.values():
+                if (raw := _cleared(partition.belief.observed)) is not None:
+                    pending.add(partition, Change(raw), found.offset)
+        return
+    pending.flush()
+    follower.telling.skipped(found.type)
     if concerned:
         follower.doubt("no rule", f"no profile has a rule for a {found.type}", found.offset, concerned)
+
+
+def _cleared(observed: Observed) -> bytes | None:
+    """The change of a partition that a ClearElrRecord stands for; None where it has nothing to clear."""
+    fields = {"eligibleLeaderReplicas": observed.elr, "lastKnownElr": observed.last_known}
+    data: dict[str, Any] = {name: [] for name, members in fields.items() if members}
+    if not data:
+        return None
+    value = encode("PARTITION_CHANGE_RECORD", 2, {"partitionId": 0, "topicId": NO_TOPIC, **data})
+    return value[:3] + value[23:]
 
 
 def partition_state(data: Mapping[str, Any]) -> PartitionState:

@@ -64,10 +64,13 @@ def test_a_log_in_which_all_is_known_has_no_doubts(tmp_path: Path) -> None:
     ("features", "said"),
     [
         (
-            (("metadata.version", 29), ("eligible.leader.replicas.version", 1)),
-            "metadata.version 29 (4.2-IV1)",
+            (("metadata.version", 30), ("eligible.leader.replicas.version", 1)),
+            "metadata.version 30 (4.3-IV0)",
         ),
-        ((("metadata.version", 29),), "metadata.version 29 (4.2-IV1)"),
+        (
+            (("metadata.version", 27),),
+            "eligible.leader.replicas.version None with metadata.version 27 (4.1-IV1)",
+        ),
         ((("metadata.version", 30),), "metadata.version 30 (4.3-IV0)"),
         ((("metadata.version", 777),), "metadata.version 777 is newer"),
         (
@@ -105,14 +108,14 @@ def test_a_version_that_a_profile_is_of(tmp_path: Path, features: Any) -> None:
 
 
 def test_a_version_that_becomes_newer_in_mid_log(tmp_path: Path) -> None:
-    report = replayed(tmp_path, *loss(), feature("metadata.version", 29), *loss("u"))
+    report = replayed(tmp_path, *loss(), feature("metadata.version", 30), *loss("u"))
     assert doubts(report) == [("newer version", START + 2, None)]
     assert marks(report) == {"t-0": {True}, "u-0": {False}}
     assert report.is_violated, "what stands before it is sure"
 
 
 @pytest.mark.parametrize(
-    ("name", "level"), [("metadata.version", 29), ("eligible.leader.replicas.version", 1)]
+    ("name", "level"), [("metadata.version", 30), ("eligible.leader.replicas.version", 2)]
 )
 def test_a_controller_of_a_newer_version(tmp_path: Path, name: str, level: int) -> None:
     """The features can be those of an older version, and the code that decides is not."""

@@ -298,7 +298,7 @@ def test_a_leader_epoch_that_falls_from_one_range_to_the_next(tmp_path: Path) ->
         [with_version(change(0, isr=[0]), 3), *loss(), *loss("u")],
         [with_version(partition(1), 3), change(1, isr=[0]), *loss("u")],
         [with_version(partition(1, "u"), 3), change(1, "u", isr=[0]), *loss("u")],
-        [*loss(), feature("metadata.version", 29), *loss("u")],
+        [*loss(), feature("metadata.version", 30), *loss("u")],
         [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]), CLEAR, *loss("u"), *loss()],
         [change(0, leader=-7), change(0, "u", leaderRecoveryState=7), *loss("u")],
         [registration_change(0, 1, fenced=5), partition(1, leader=-9), *loss("u")],
