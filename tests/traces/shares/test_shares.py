@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from highwater.traces.errors import TraceError
@@ -315,7 +315,15 @@ def test_what_is_not_known(tmp_path: Path, values: list[bytes]) -> None:
             assert divided(log, count, size)[0] == expected
 
 
+FEATURES_CHANGE_LAST = [
+    ("PARTITION_CHANGE_RECORD", 0, {"partitionId": 0, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}),
+    ("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 0}),
+    ("PARTITION_CHANGE_RECORD", 0, {"partitionId": 0, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}),
+]
+
+
 @given(st.lists(st.lists(records, min_size=1, max_size=6), min_size=1, max_size=6), st.integers(2, 5))
+@example([FEATURES_CHANGE_LAST], 2)
 @settings(max_examples=25, deadline=None)
 def test_any_records(batches: list[list[Any]], count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
