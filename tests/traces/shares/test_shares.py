@@ -315,10 +315,14 @@ def test_what_is_not_known(tmp_path: Path, values: list[bytes]) -> None:
             assert divided(log, count, size)[0] == expected
 
 
+_NOT_FOLLOWED = {
+    "partitionId": 0, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ", "replicas": [], "isr": [], "removingReplicas": [],
+    "addingReplicas": [], "leader": 0, "leaderEpoch": 0, "partitionEpoch": 0, "leaderRecoveryState": 2,
+}  # fmt: skip
 FEATURES_CHANGE_LAST = [
-    ("PARTITION_CHANGE_RECORD", 0, {"partitionId": 0, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}),
+    ("PARTITION_RECORD", 0, _NOT_FOLLOWED),
     ("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 0}),
-    ("PARTITION_CHANGE_RECORD", 0, {"partitionId": 0, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}),
+    ("PARTITION_RECORD", 0, _NOT_FOLLOWED),
 ]
 
 
