@@ -13,7 +13,9 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from typing import NoReturn
 
 from highwater import model
 from highwater.checker.problems import InputError, unknown
@@ -74,10 +76,22 @@ def load(name: str) -> Definition:
     return Definition(name, protocol, known.invariants, liveness=known.liveness)
 
 
+class _AsItIs(SourceFileLoader):
+    """Loads a file as it stands, without kept bytecode.
+
+    Bytecode is taken for current by the file's size and the second of its last change: a protocol that is edited twice
+    in a second would be checked as it was before.
+    """
+
+    def path_stats(self, path: str) -> NoReturn:
+        """Nothing is known of the file that bytecode could be compared with."""
+        raise OSError
+
+
 def load_file(path: Path) -> Definition:
     """The protocol in a Python file: its PROTOCOL, or the only Protocol that it defines."""
     name = f"_highwater_file_{abs(hash(path.resolve()))}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIs(name, str(path)))
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"{path}: no such Python file")
     module = importlib.util.module_from_spec(spec)

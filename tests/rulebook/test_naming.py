@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +235,7 @@ def test_one_s_own_protocol_with_a_rulebook_of_its_own(
     (tmp_path / "rules.toml").write_text(RULES)
     (tmp_path / "mine.toml").write_text('protocol = "mine.py"\n')
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     run = highwater("check", "mine.toml")
     assert run.status == 2
     line = 1 + PROTOCOL.splitlines().index('    @action("M2")')
@@ -240,7 +243,11 @@ def test_one_s_own_protocol_with_a_rulebook_of_its_own(
         f"highwater: mine.py:{line}: action flip of Mine names 'M2', which is not in the rulebook; "
         "did you mean 'M1'?\n"
     )
+    before = (tmp_path / "mine.py").stat()
     (tmp_path / "mine.py").write_text(PROTOCOL.replace("M2", "M1"))
+    os.utime(
+        tmp_path / "mine.py", ns=(before.st_atime_ns, before.st_mtime_ns)
+    )  # as if within the same moment
     assert highwater("check", "mine.toml", "--engine", "interpreter").status == 0
     (tmp_path / "rules.toml").write_text(RULES.replace('why = "Else it does not."', ""))
     assert highwater("check", "mine.toml").err == "highwater: rules.toml: rule M1 has no why\n"
