@@ -376,7 +376,7 @@ class Follower:
         if step.moves:
             partition.roster = self._situations.roster(tuple([brokers[slot] for slot in step.hops[-1].order]))
             self.image.place(partition, roster.brokers)
-            self._first_of_topic(partition, before, offsets[-1], time)
+        self._first_of_topic(partition, before, offsets[-1], time)
         self.report.changes += step.changes
         self.telling.step(partition, step, brokers, offsets, time)
         self.telling.conditions(partition, step.after, time)
@@ -414,10 +414,10 @@ class Follower:
         sets = rule_sets(self.image.features, self._profile, self._switched)
         if sets != self.agreement.sets:
             self.agreement.renew(sets)
-            self._situations = self._with_rules(sets)
+            before, self._situations = self._situations, self._with_rules(sets)
             stand_ins = [b.partition for b in self.image.brokers.values() if b.partition is not None]
             for partition in (*self.image.of_topics(), *stand_ins):
-                partition.belief = self._situations.adopted(partition.belief)
+                partition.belief = self._situations.adopted(partition.belief, before)
         return self._situations
 
     def _narrowed(self, partition: Partition, offset: int, time: int) -> None:

@@ -54,6 +54,20 @@ class Pending:
         if item.__class__ is not Settings:
             self._settings_only = False
 
+    def clear(self, partition: Partition, item: Change, offset: int) -> None:
+        """What a record that clears ELRs does to a partition: it belongs to the first setting that has none yet.
+
+        The records of all settings of a request stand before those that clear.
+        """
+        pairs = self._items.setdefault(partition, [])
+        if any(found.__class__ is Change for found, _ in pairs):
+            # It is clear already.
+            return
+        own = (p for p, (found, _) in enumerate(pairs) if isinstance(found, Settings) and found.of_min_isr)
+        place = next(own, len(pairs) - 1) + 1
+        pairs[place:] = [(item, offset), *((later, offset) for later, _ in pairs[place:])]
+        self._settings_only = False
+
     def elsewhere(self, offset: int) -> None:
         """A change of a partition that is not followed here: it can be of the same decision."""
         if self._first is None:

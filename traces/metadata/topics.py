@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from highwater.traces.kafka.codec import uuid_text
+from highwater.traces.kafka.values import LATEST, encode
 from highwater.traces.metadata.image import (
     BROKER,
     MIN_ISR,
@@ -17,6 +20,7 @@ from highwater.traces.metadata.image import (
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.profiles import newer_than_profiles
 from highwater.traces.metadata.slots import CannotFollow
+from highwater.traces.metadata.steps import Change
 from highwater.traces.observed import PartitionState
 
 if TYPE_CHECKING:
@@ -124,7 +128,8 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
         topics = [t for t in topics if t.name == resource[1]]
     for topic in topics:
         for partition in topic.partitions.values():
-            pending.add(partition, image.settings_of(partition), found.offset)
+            settings = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
+            pending.add(partition, settings, found.offset)
 
 
 def feature(follower: Follower, pending: Pending, found: Found) -> None:
@@ -157,21 +162,31 @@ def _newer(follower: Follower, found: Found) -> None:
 def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
     """The ELR and the last known ELR of a topic's partitions become empty, of all with an empty name.
 
-    Kafka 4.0 and later; no profile has a rule for it.
+    Whoever reads the log merges a change into each partition that has one of the two.
     """
-    pending.flush()
-    follower.telling.skipped(found.type)
-    name = found.data["topicName"]
-    names = follower.image.names
+    name, names = found.data["topicName"], follower.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
-    concerned = [
-        partition.name
-        for topic in topics
-        for partition in topic.partitions.values()
-        if partition.belief.observed.elr or partition.belief.observed.last_known
-    ]
-    if concerned:
+    concerned = []
+    for topic in topics:
+        for partition in topic.partitions.values():
+            observed = partition.belief.observed
+            if observed.elr or observed.last_known:
+                pending.clear(
+                    partition, _clearing(bool(observed.elr), bool(observed.last_known)), found.offset
+                )
+                concerned.append(partition.name)
+    if concerned and not follower.situations().beliefs.has_rule("min_isr_change_clears_elr"):
         follower.doubt("no rule", f"no profile has a rule for a {found.type}", found.offset, concerned)
+
+
+@cache
+def _clearing(elr: bool, last_known: bool) -> Change:
+    """The change that empties the one, or the other, or both."""
+    data: dict[str, Any] = {"partitionId": 0, "topicId": uuid_text(bytes(16))}
+    data |= {"eligibleLeaderReplicas": []} if elr else {}
+    data |= {"lastKnownElr": []} if last_known else {}
+    written = encode("PARTITION_CHANGE_RECORD", LATEST["PARTITION_CHANGE_RECORD"], data)
+    return Change(written[:3] + written[23:])
 
 
 def partition_state(data: Mapping[str, Any]) -> PartitionState:

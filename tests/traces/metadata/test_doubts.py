@@ -64,10 +64,13 @@ def test_a_log_in_which_all_is_known_has_no_doubts(tmp_path: Path) -> None:
     ("features", "said"),
     [
         (
-            (("metadata.version", 29), ("eligible.leader.replicas.version", 1)),
-            "metadata.version 29 (4.2-IV1)",
+            (("metadata.version", 30), ("eligible.leader.replicas.version", 1)),
+            "metadata.version 30 (4.3-IV0)",
         ),
-        ((("metadata.version", 29),), "metadata.version 29 (4.2-IV1)"),
+        (
+            (("metadata.version", 28),),
+            "eligible.leader.replicas.version 0 with metadata.version 28 (4.2-IV0) has no profile",
+        ),
         ((("metadata.version", 30),), "metadata.version 30 (4.3-IV0)"),
         ((("metadata.version", 777),), "metadata.version 777 is newer"),
         (
@@ -97,6 +100,9 @@ def test_a_version_newer_than_any_profile(tmp_path: Path, features: Any, said: s
         (("metadata.version", 23),),
         (("metadata.version", 22),),
         (("metadata.version", 11),),
+        (("metadata.version", 29),),
+        (("metadata.version", 29), ("eligible.leader.replicas.version", 0)),
+        (("metadata.version", 29), ("eligible.leader.replicas.version", 1)),
         (("metadata.version", 25), ("kraft.version", 1), ("share.version", 1), ("other", 0)),
     ],
 )
@@ -105,7 +111,7 @@ def test_a_version_that_a_profile_is_of(tmp_path: Path, features: Any) -> None:
 
 
 def test_a_version_that_becomes_newer_in_mid_log(tmp_path: Path) -> None:
-    report = replayed(tmp_path, *loss(), feature("metadata.version", 29), *loss("u"))
+    report = replayed(tmp_path, *loss(), feature("metadata.version", 30), *loss("u"))
     assert doubts(report) == [("newer version", START + 2, None)]
     assert marks(report) == {"t-0": {True}, "u-0": {False}}
     assert report.is_violated, "what stands before it is sure"
