@@ -213,16 +213,20 @@ def _topic_configured(m: _Line) -> BrokerEvent:
     )
 
 
-_IN_STATE = (
-    r"[^()]*\([^()]*leaderEpoch=(?P<le>-?\d+), isr=\[(?P<isr>[\d, ]*)\], partitionEpoch=(?P<pe>-?\d+)[^()]*\)"
+# Kafka 4.0 and later write the fields in another order, and lists where there were Scala's sets.
+_SKIPPED = (
+    r"(?: and partition state|, partition registration)[^()]*\((?=[^()]*\bleaderEpoch=(?P<le>-?\d+))"
+    r"(?=[^()]*\bisr=\[(?P<isr>[\d, ]*)\])(?=[^()]*\bpartitionEpoch=(?P<pe>-?\d+))[^()]*\)"
+    r"(?: and isNew=\w+)? since "
 )
+_IDS = r"(?:Set\(|\[)(?P<{}>[\d, ]*)[)\]]"
 _TOPIC_ID = r"(?: with topic id (?:Some\([\w-]*\)|None|[\w-]*))?"
 _PENDING = (
     r"Submitting ISR state change Pending(?:Expand|Shrink)Isr\("
-    r"(?:newInSyncReplicaId=(?P<added>-?\d+)|outOfSyncReplicaIds=Set\((?P<removed>[\d, ]*)\)), "
+    r"(?:newInSyncReplicaId=(?P<added>-?\d+)|outOfSyncReplicaIds=" + _IDS.format("removed") + r"), "
     r"sentLeaderAndIsr=LeaderAndIsr\(leader=-?\d+, leaderEpoch=(?P<le>-?\d+), "
     r"isrWithBrokerEpoch=\[(?P<members>[^\[\]]*)\], leaderRecoveryState=\w+, partitionEpoch=(?P<pe>-?\d+)\)"
-    r".*CommittedPartitionState\(isr=Set\((?P<committed>[\d, ]*)\)"
+    r".*CommittedPartitionState[(\[]isr=" + _IDS.format("committed")
 )  # fmt: skip
 
 # The logger, the text that an event's message must hold, and how the message is read. A text that is looked for
@@ -254,16 +258,16 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
              + r", adding replicas \[[\d, ]*\] and removing replicas \[[\d, ]*\] *(?P<under>\(under-min-isr\))?",
              _became_leader),
             ("] Skipped the become-leader ",
-             _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID} and partition state "
-             + _IN_STATE + r" since (?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
+             _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID}"
+             + _SKIPPED + r"(?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
              r"|the leader is already at a newer partition epoch)", _still_leader),
             ("] Follower ",
              _STATE + rf"Follower {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<leo>-?\d+) "
              r"with partition epoch (?P<pe>-?\d+) and high watermark (?P<hwm>-?\d+)\. "
              r"Current leader is (?P<leader>-?\d+)\.", _became_follower),
             ("] Skipped the become-follower ",
-             _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID} and partition state "
-             + _IN_STATE + " since (?:it is already a follower "
+             _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID}"
+             + _SKIPPED + "(?:it is already a follower "
              "|the follower is already at a newer partition epoch)", _still_follower),
         ),
         "kafka.server.ReplicaFetcherThread": (
