@@ -229,6 +229,12 @@ _PENDING = (
     r".*CommittedPartitionState[(\[]isr=" + _IDS.format("committed")
 )  # fmt: skip
 
+_LOWERED = (
+    ("] Non-monotonic update of high watermark ",
+     rf"\[UnifiedLog partition={_TP}, dir=[^\]]*\] Non-monotonic update of high watermark from "
+     + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"), _hwm_lowered),
+)  # fmt: skip
+
 # The logger, the text that an event's message must hold, and how the message is read. A text that is looked for
 # first keeps most lines away from the expressions.
 _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
@@ -275,11 +281,9 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
              r"\[ReplicaFetcher replicaId=(?P<broker>\d+), leaderId=(?P<leader>-?\d+), fetcherId=-?\d+\] "
              rf"Truncating partition {_TP} with TruncationState\(offset=(?P<offset>-?\d+),", _truncating),
         ),
-        "kafka.log.UnifiedLog": (
-            ("] Non-monotonic update of high watermark ",
-             rf"\[UnifiedLog partition={_TP}, dir=[^\]]*\] Non-monotonic update of high watermark from "
-             + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"), _hwm_lowered),
-        ),
+        "kafka.log.UnifiedLog": _LOWERED,
+        # Its name in Kafka 4.2.
+        "org.apache.kafka.storage.internals.log.UnifiedLog": _LOWERED,
         "kafka.server.metadata.DynamicConfigPublisher": (
             ("] Updating topic ",
              r"\[DynamicConfigPublisher broker id=(?P<broker>\d+)\] Updating topic (?P<topic>[A-Za-z0-9._-]{1,249}) "
