@@ -99,7 +99,7 @@ def test_findings_fail_unless_they_are_expected(pytester: pytest.Pytester, tmp_p
 
 
 def test_what_is_not_known_or_damaged_fails(pytester: pytest.Pytester, tmp_path: Path) -> None:
-    newer = write_log(tmp_path / "newer", beginning(("metadata.version", 29)))
+    newer = write_log(tmp_path / "newer", beginning(("metadata.version", 30)))
     damaged = write_log(tmp_path / "damaged", [*beginning(), b"\1\4\0"])
     result = run(
         pytester,
@@ -110,7 +110,7 @@ def test_what_is_not_known_or_damaged_fails(pytester: pytest.Pytester, tmp_path:
         """,
     )
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["*NOT SURE: metadata.version 29*"])
+    result.stdout.fnmatch_lines(["*NOT SURE: metadata.version 30*"])
     result.stdout.fnmatch_lines(["*DAMAGED: *"])
 
 

@@ -107,7 +107,8 @@ class Event:
     "change" for a record on its own; the name of one of the model's actions for what happened to a broker
     (``slot``, with its ``flags`` after it); "settings" for the configuration (``min_isr``, ``unclean``, and the number
     of replicas of the topic's ``first`` partition, 0 for that itself; ``of_min_isr``: a record of min.insync.replicas
-    says so); "unregister" for a broker that is removed. ``records``: so often the same record stands there.
+    says so); "unregister" for a broker that is removed. ``records``: so often the same record stands there;
+    ``assigns``: it says in which log directories the replicas are.
     """
 
     kind: str
@@ -119,6 +120,7 @@ class Event:
     first: int = 0
     of_min_isr: bool = False
     records: int = 1
+    assigns: bool = False
 
 
 @dataclass(frozen=True)
@@ -543,6 +545,8 @@ def _of_a_change(belief: Belief, event: Event) -> Iterator[Choice]:
         yield from (Choice("reassign", (target,)) for target in sorted(targets))
     if before.adding or before.removing:
         yield Choice("cancel_reassignment")
+    if event.assigns:
+        yield from (Choice("assign_directory", (slot,)) for slot in before.replicas)
 
 
 def _subsets(slots: Slots) -> Iterator[Slots]:

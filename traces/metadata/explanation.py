@@ -172,7 +172,8 @@ class Explanation:
                     for u in item.unclean
                 ],
             )
-        return belief, brokers, [Event("change", after)]
+        assigns = written is not None and written.get("directories") is not None
+        return belief, brokers, [Event("change", after, assigns=assigns)]
 
     # --- what nothing explains ------------------------------------------------------------------------
 

@@ -54,6 +54,11 @@ class Pending:
         if item.__class__ is not Settings:
             self._settings_only = False
 
+    def cleared(self, offset: int) -> None:
+        """A record that clears ELRs: a decision about a broker begins behind it."""
+        self._first = offset + 1
+        self._settings_only = False
+
     def clear(self, partition: Partition, item: Change, offset: int) -> None:
         """What a record that clears ELRs does to a partition: it belongs to the first setting that has none yet.
 
@@ -66,7 +71,6 @@ class Pending:
         own = (p for p, (found, _) in enumerate(pairs) if isinstance(found, Settings) and found.of_min_isr)
         place = next(own, len(pairs) - 1) + 1
         pairs[place:] = [(item, offset), *((later, offset) for later, _ in pairs[place:])]
-        self._settings_only = False
 
     def elsewhere(self, offset: int) -> None:
         """A change of a partition that is not followed here: it can be of the same decision."""

@@ -165,6 +165,8 @@ class Situations:
         said.append(
             (None if leader is None else slots.get(leader, NO_LEADER), record.get("leaderRecoveryState"))
         )
+        if record.get("directories") is not None:
+            said.append("directories")
         return tuple(said)
 
     def flags(self, broker: int) -> Flags:

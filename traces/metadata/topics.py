@@ -136,6 +136,7 @@ def feature(follower: Follower, pending: Pending, found: Found) -> None:
     """A feature's level; it can call for other rules, and for rules that no profile has."""
     pending.flush()
     follower.image.features[found.data["name"]] = found.data["featureLevel"]
+    follower.has_new_features = True
     _newer(follower, found)
 
 
@@ -167,6 +168,7 @@ def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
     name, names = found.data["topicName"], follower.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
     concerned = []
+    pending.cleared(found.offset)
     for topic in topics:
         for partition in topic.partitions.values():
             observed = partition.belief.observed

@@ -22,8 +22,8 @@ _REASSIGNED = ("elr_within_replicas", "elr_only_under_min_isr", "electable_compl
 
 FINDINGS: dict[str, Found] = {
     # ELR [0], and 0 is the last known leader. 0 comes back after kill -9, and its registration takes it out of the ELR
-    # (90): nobody can be elected cleanly. It dies again before it is unfenced, and is not elected, as it was in 2024. An
-    # operator asks for an unclean election, and 1 is elected (116), which a crash had taken out of the ELR.
+    # (90): nobody can be elected cleanly. It dies again before it is unfenced, and is not elected, as it was in 2024.
+    # An operator asks for an unclean election, and 1 is elected (116), which a crash had taken out of the ELR.
     "deadleader-elr": {
         (90, "somebody_is_electable", "t1-0", True),
         (116, "leader_elected_cleanly", "t1-0", True),

@@ -28,6 +28,7 @@ from highwater.traces.shares.plan import Range, ranges
 from highwater.traces.shares.replay import Ends, RunShares, Unreadable, replay_shares
 from highwater.traces.shares.route import Head, route
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.made_logs import (
     beginning,
@@ -122,6 +123,18 @@ def _fast() -> Iterator[None]:
 )
 def test_recorded_clusters(scenario: str, switched: dict[str, bool]) -> None:
     log = CLUSTERS / scenario / "__cluster_metadata-0"
+    expected = embedded(log, switched=switched)
+    for count, size in SPLITS:
+        assert divided(log, count, size, switched=switched)[0] == expected
+
+
+@needs_clusters_4_2
+@pytest.mark.parametrize("scenario", NAMES_4_2)
+@pytest.mark.parametrize(
+    "switched", [{}, {"min_isr_change_clears_elr": False}], ids=["as it is", "without a rule for clearing"]
+)
+def test_recorded_clusters_of_4_2(scenario: str, switched: dict[str, bool]) -> None:
+    log = CLUSTERS_4_2 / scenario / "__cluster_metadata-0"
     expected = embedded(log, switched=switched)
     for count, size in SPLITS:
         assert divided(log, count, size, switched=switched)[0] == expected
@@ -298,7 +311,7 @@ def test_a_leader_epoch_that_falls_from_one_range_to_the_next(tmp_path: Path) ->
         [with_version(change(0, isr=[0]), 3), *loss(), *loss("u")],
         [with_version(partition(1), 3), change(1, isr=[0]), *loss("u")],
         [with_version(partition(1, "u"), 3), change(1, "u", isr=[0]), *loss("u")],
-        [*loss(), feature("metadata.version", 29), *loss("u")],
+        [*loss(), feature("metadata.version", 30), *loss("u")],
         [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]), CLEAR, *loss("u"), *loss()],
         [change(0, leader=-7), change(0, "u", leaderRecoveryState=7), *loss("u")],
         [registration_change(0, 1, fenced=5), partition(1, leader=-9), *loss("u")],
