@@ -120,8 +120,9 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
         configs.pop(data["name"], None)
     else:
         configs[data["name"]] = data["value"]
+    if data["name"] == MIN_ISR:
+        pending.min_isr(resource[1] if resource[0] == TOPIC else "")
     if follower.on_setting is not None:
-        pending.flush()
         follower.on_setting(resource[1] if resource[0] == TOPIC else None)
     topics = list(image.names.values())
     if resource[0] == TOPIC:
@@ -168,7 +169,10 @@ def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
     name, names = found.data["topicName"], follower.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
     concerned = []
-    pending.cleared(found.offset)
+    has_rule = follower.situations().beliefs.has_rule("min_isr_change_clears_elr")
+    if not pending.cleared(name, found.offset) and has_rule:
+        asked = {"min.insync.replicas": ("changed", "not changed")}
+        follower.telling.wrong(found.offset, found.time, None, "change_min_isr", asked, True, topic=name)
     for topic in topics:
         for partition in topic.partitions.values():
             observed = partition.belief.observed
@@ -177,7 +181,7 @@ def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
                     partition, _clearing(bool(observed.elr), bool(observed.last_known)), found.offset
                 )
                 concerned.append(partition.name)
-    if concerned and not follower.situations().beliefs.has_rule("min_isr_change_clears_elr"):
+    if concerned and not has_rule:
         follower.doubt("no rule", f"no profile has a rule for a {found.type}", found.offset, concerned)
 
 

@@ -34,10 +34,12 @@ def replayed(folder: Path, *values: bytes | Sequence[bytes], start: Records | No
     """The report on a log of 4.2 with these batches; ``folder`` is made for it."""
     report = Report("", "", "")
     begun = beginning(*ON) if start is None else start
-    replay_metadata(
-        open_metadata_log(write(folder / str(len(list(folder.iterdir()))), [*begun, *values])), report
-    )
+    log = open_metadata_log(write(folder / str(len(list(folder.iterdir()))), [*begun, *values]))
+    replay_metadata(log, report)
     assert report.doubts == []
+    watched = Report("", "", "")
+    replay_metadata(log, watched, on_setting=lambda _: None)
+    assert wrong(watched) == wrong(report), "that the brokers' logs are read too changes nothing"
     return report
 
 
@@ -101,9 +103,11 @@ def test_it_clears_the_last_known_leader_too(tmp_path: Path) -> None:
 
 
 def test_what_nobody_asked_for_is_not_cleared(tmp_path: Path) -> None:
-    assert wrong(replayed(tmp_path, *SHRUNK, clear())) == [(2, "t-0")]
-    assert wrong(replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, "1"), clear("u")])) == [(2, "t-0")]
-    assert wrong(replayed(tmp_path, *SHRUNK, [setting(UNCLEAN, "true"), clear()])) == [(3, "t-0")]
+    assert wrong(replayed(tmp_path, *SHRUNK, clear())) == [(2, None), (2, "t-0")]
+    assert wrong(replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, "1"), clear("u")])) == [(2, "t-0"), (3, None)]
+    assert wrong(replayed(tmp_path, *SHRUNK, [setting(UNCLEAN, "true"), clear()])) == [(3, None), (3, "t-0")]
+    assert wrong(replayed(tmp_path, clear())) == [(0, None)]
+    assert wrong(replayed(tmp_path, [setting(MIN_ISR, "1"), clear(), clear()])) == [(2, None)]
 
 
 def test_other_settings_clear_nothing(tmp_path: Path) -> None:
