@@ -29,6 +29,10 @@ class NoSuchAttribute(LanguageError, AttributeError):
     """A value or an enumeration has nothing of this name. ``hasattr`` answers no, as for any object."""
 
 
+class NotHashable(LanguageError, TypeError):
+    """A value that is not known while tracing was looked up in a dict or a set; a TypeError, as for any such object."""
+
+
 def place() -> str | None:
     """Where the protocol called the language, as ``file:line``, the file as a person at the prompt would name it."""
     return shortened(full_place())

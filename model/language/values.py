@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from highwater.model.language import graph
-from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
+from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ class Value:
 
     def __hash__(self) -> int:
         """As the plain value's, where that is known while tracing: dicts and sets look up by it."""
-        return hash(self._known("be looked up in a dict or a set: write any_of(x == i for i in …)"))
+        try:
+            return hash(self._known("be looked up in a dict or a set: write any_of(x == i for i in …)"))
+        except LanguageError as wrong:
+            raise NotHashable(wrong.message, wrong.place) from None
 
     def __bool__(self) -> bool:
         """Only a bool known while tracing has a truth value."""

@@ -74,3 +74,11 @@ def test_a_partition_that_is_never_led_again() -> None:
 def test_every_scenario_of_4_2_is_here() -> None:
     found = {path.stem.removeprefix("kafka-4.2-") for path in DIRECTORY.glob("kafka-4.2-*.toml")}
     assert found == {*CLOSED_BY, "cleared-elr"}
+
+
+@pytest.mark.parametrize("name", ["elr-turned-off", "shut-out", "reassignment", "reassignment-loss"])
+def test_the_mended_profile_has_none_of_what_it_mends(name: str) -> None:
+    model = Request.of(scenarios.find(PLACE + name), Overrides(profile="kafka_4_2_mended")).model()
+    result = search(model, SearchOptions(workers=1))
+    assert result.complete
+    assert not result.violations

@@ -108,7 +108,7 @@ def test_records_that_no_replica_has_are_gone(
     assert findings[GONE].at_risk.startswith(
         f"{high - low} committed offsets, [{low}, {high}), are in the log of no"
     )
-    assert (findings[GONE].rule, findings[GONE].kip) == ("KIP-966, promise", "KIP-966")
+    assert (findings[GONE].rule, findings[GONE].kip) == ("P1", "KIP-966")
 
 
 def test_of_a_replica_that_has_not_come_back_it_is_not_known_what_it_has(made: Made) -> None:

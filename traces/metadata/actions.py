@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from highwater.invariants.replication.controller import EXPLORED, INVARIANTS
 from highwater.invariants.replication.observed import CONDITIONS, FINDINGS
+from highwater.invariants.replication.promises import is_promised
 from highwater.model.language import graph
 from highwater.model.language.function import encoder
 from highwater.model.language.interpreter import Evaluate, compile_nodes
@@ -240,11 +241,11 @@ class ControllerActions:
         nodes: list[graph.Node] = []
         for found in PROPERTIES:
             with tracing(self.protocol.on):
-                # A property that does not exist under these rules holds.
+                # What does not exist under these rules, or is not promised, is not asked.
                 exists = found.rule is None or found.rule in self.rules
-                holds = (
-                    found.function(self.protocol, State(self.protocol.state, self.inputs)) if exists else True
-                )
+                asked = exists and (found in CONDITIONS or is_promised(found, self.rules))
+                state = State(self.protocol.state, self.inputs)
+                holds = found.function(self.protocol, state) if asked else True
                 nodes.append(as_bool(holds).node)
         return compile_nodes(nodes)
 

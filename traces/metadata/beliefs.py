@@ -18,7 +18,6 @@ from highwater.model.language.model import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.decisions import decisions
 from highwater.traces.metadata.actions import MAX_BROKERS, Choice, ControllerActions, controller_actions
-from highwater.traces.metadata.findings import is_told
 
 Slots = tuple[int, ...]
 Rules = frozenset[str]
@@ -269,15 +268,11 @@ class Beliefs:
         key = (slots, states)
         if key not in self._interned:
             observed = replace(observed, bumped=False, repeated=())
-            found = [self._violated(tag, self.actions(tag, slots).violated(state)) for tag, state in states]
+            found = [self.actions(tag, slots).violated(state) for tag, state in states]
             violated = frozenset.intersection(*found) if found else frozenset()
             doubtful = frozenset(chain.from_iterable(found)) - violated
             self._interned[key] = Belief(slots, states, observed, violated, doubtful)
         return self._interned[key]
-
-    def _violated(self, tag: int, found: frozenset[str]) -> frozenset[str]:
-        """Without what nobody promises under these rules."""
-        return frozenset(name for name in found if is_told(name, self.rules[tag])) if found else found
 
     def __len__(self) -> int:
         """How many beliefs are kept."""

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-
-from highwater.invariants.replication.observed import CONDITIONS
 from highwater.model.language.protocol import Invariant
-from highwater.model.replication.controller.rules import PROFILES
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.actions import PROPERTIES
 from highwater.traces.observed import PartitionState
 from highwater.traces.report import Finding
-
-Rules = frozenset[str]
-_BEFORE_KIP_966 = PROFILES["before_kip_966"].rules | PROFILES["before_kip_841"].rules
-_MEASURED = frozenset(p.name for p in CONDITIONS)
 
 BY_NAME: dict[str, Invariant] = {p.name: p for p in PROPERTIES}
 
@@ -46,20 +37,6 @@ _AT_RISK = {
 }
 
 
-def is_promised(name: str, rules: Iterable[str]) -> bool:
-    """Whether a version with these rules answers for a property: for what KIP-966 alone promises only with ELR on."""
-    by_kip_966 = all(re.match(r"\s*966\.", part) for part in BY_NAME[name].source.split(","))
-    return not by_kip_966 or "eligible_leader_replicas" in rules
-
-
-def is_told(name: str, rules: Rules) -> bool:
-    """Whether a property that a log breaks is told of: what is measured, and what is promised.
-
-    Of a version before KIP-966 what that promises is told, too: so one sees what it would change.
-    """
-    return name in _MEASURED or rules <= _BEFORE_KIP_966 or is_promised(name, rules)
-
-
 def finding(
     name: str, certain: bool, partition: str, state: PartitionState, offset: int, time: int
 ) -> Finding:
@@ -84,4 +61,4 @@ def finding(
     )
 
 
-__all__ = ["finding", "is_promised", "is_told"]
+__all__ = ["finding"]

@@ -223,6 +223,7 @@ class Follower:
 
     def close(self, time: int) -> None:
         """The last that is seen of all partitions, and how large the tables have become."""
+        self.situations()  # features that changed last count, also where no partition changed after them
         for partition in self.image.of_topics():
             self.telling.close(partition, time)
         self.report.figures["beliefs"] = len(self._situations.beliefs)

@@ -109,6 +109,8 @@ class Step:
             and before.leaderless == after.leaderless
             and len(before.observed.replicas) == len(after.observed.replicas)
             and before.tags == after.tags
+            # What was a member of the ELR, and no replica, can become one again: the slots stay, the replicas do not.
+            and len(before.observed.replicas) == len(after.observed.replicas)
         )
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 
 from highwater.invariants.replication.observed import CONDITIONS
 from highwater.traces.metadata.actions import MAX_BROKERS, controller_actions
-from highwater.traces.metadata.findings import finding, is_promised
+from highwater.traces.metadata.findings import finding
 from highwater.traces.observed import PartitionState
 from highwater.traces.operations.change_partitions import as_seen
 from highwater.traces.operations.format import MIN_ISR, Key, Operation
@@ -96,7 +96,7 @@ class Watch:
         self, key: Key, partition: dict[str, Any], setting: int, logs: Logs, state: ControllerState
     ) -> frozenset[str]:
         actions = controller_actions(state.count + 1, state.model.t.rules)
-        first = state.partitions[(key[0], 0)] if key[1] else None
+        first = state.partitions.get((key[0], 0)) if key[1] else None
         plain = {
             "registrations": [{**r, "epoch": 0} for r in state.registrations],
             "partition": {**partition, "leader_epoch": 0, "partition_epoch": 0},
@@ -111,9 +111,7 @@ class Watch:
                 min(state.entries.get((b, *key), 0), actions.protocol.p.max_elr_entries)
                 for b in range(state.count + 1)
             ]
-        rules = actions.rules
-        found = actions.violated(actions.encode(plain)) - _MEASURED
-        return frozenset(name for name in found if is_promised(name, rules))
+        return actions.violated(actions.encode(plain)) - _MEASURED
 
 
 def _lost(op: Operation, before: ControllerState) -> list[int]:

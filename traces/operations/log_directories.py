@@ -43,7 +43,7 @@ class Directories:
 
     def assign(self, key: Key, broker: int, directory: str) -> None:
         """A replica is in a directory."""
-        self.replicas[key] = {**self.replicas[key], broker: directory}
+        self.replicas[key] = {**self.replicas.get(key, {}), broker: directory}
 
     def of(self, key: Key, replicas: Iterable[int]) -> list[str]:
         """The directories of a partition's replicas, in their order."""

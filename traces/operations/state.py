@@ -140,7 +140,8 @@ class ControllerState:
 
     def reorders(self, key: Key, members: Sequence[int]) -> bool:
         """Whether a list has the members of a partition's ISR in another order."""
-        return sorted(members) == sorted(self.orders[key]) and list(members) != self.orders[key]
+        order = self.orders.get(key, [])
+        return sorted(members) == sorted(order) and list(members) != order
 
     def visits(self, broker: int, key: Key) -> int:
         """How often a partition is changed because of a broker in its ELR."""

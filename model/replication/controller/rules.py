@@ -189,7 +189,6 @@ _KIP_966_FIRST_PHASE = (
     "unclean_registration", "clean_registration", "eligible_leader_replicas", "elr_follows_election",
     "isr_may_become_empty", "min_isr_change_empties_elr", "last_known_elr", "last_known_leader",
     "last_known_leader_kept", "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
-    "level_change_empties_elr",
 )  # fmt: skip
 
 ELR_FEATURE = frozenset({
@@ -216,6 +215,11 @@ PROFILES = {
     "kafka_4_2": Profile.of(
         "Apache Kafka 4.2.1 (18d5ecd939), metadata.version 29, eligible.leader.replicas.version 1",
         *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR,
+    ),
+    "kafka_4_2_mended": Profile.of(
+        "no release: kafka_4_2 with what closes its losses by a clean election and its failing registrations",
+        *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR, "level_change_empties_elr", "reassignment_needs_min_isr",
+        "elr_within_replicas",
     ),
     "kafka_4_2_elr_off": Profile.of("the same with eligible.leader.replicas.version 0", *_KAFKA_4_2_ELR_OFF),
     "kip_966": Profile.of(

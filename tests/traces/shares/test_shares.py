@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from highwater.traces.errors import TraceError
@@ -328,7 +328,19 @@ def test_what_is_not_known(tmp_path: Path, values: list[bytes]) -> None:
             assert divided(log, count, size)[0] == expected
 
 
+_NOT_FOLLOWED = {
+    "partitionId": 0, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ", "replicas": [], "isr": [], "removingReplicas": [],
+    "addingReplicas": [], "leader": 0, "leaderEpoch": 0, "partitionEpoch": 0, "leaderRecoveryState": 2,
+}  # fmt: skip
+FEATURES_CHANGE_LAST = [
+    ("PARTITION_RECORD", 0, _NOT_FOLLOWED),
+    ("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 0}),
+    ("PARTITION_RECORD", 0, _NOT_FOLLOWED),
+]
+
+
 @given(st.lists(st.lists(records, min_size=1, max_size=6), min_size=1, max_size=6), st.integers(2, 5))
+@example([FEATURES_CHANGE_LAST], 2)
 @settings(max_examples=25, deadline=None)
 def test_any_records(batches: list[list[Any]], count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
