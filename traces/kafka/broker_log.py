@@ -213,16 +213,26 @@ def _topic_configured(m: _Line) -> BrokerEvent:
     )
 
 
-_IN_STATE = (
-    r"[^()]*\([^()]*leaderEpoch=(?P<le>-?\d+), isr=\[(?P<isr>[\d, ]*)\], partitionEpoch=(?P<pe>-?\d+)[^()]*\)"
+# Kafka 4.0 and later write the fields in another order, and lists where there were Scala's sets.
+_SKIPPED = (
+    r"(?: and partition state|, partition registration)[^()]*\((?=[^()]*\bleaderEpoch=(?P<le>-?\d+))"
+    r"(?=[^()]*\bisr=\[(?P<isr>[\d, ]*)\])(?=[^()]*\bpartitionEpoch=(?P<pe>-?\d+))[^()]*\)"
+    r"(?: and isNew=\w+)? since "
 )
+_IDS = r"(?:Set\(|\[)(?P<{}>[\d, ]*)[)\]]"
 _TOPIC_ID = r"(?: with topic id (?:Some\([\w-]*\)|None|[\w-]*))?"
 _PENDING = (
     r"Submitting ISR state change Pending(?:Expand|Shrink)Isr\("
-    r"(?:newInSyncReplicaId=(?P<added>-?\d+)|outOfSyncReplicaIds=Set\((?P<removed>[\d, ]*)\)), "
+    r"(?:newInSyncReplicaId=(?P<added>-?\d+)|outOfSyncReplicaIds=" + _IDS.format("removed") + r"), "
     r"sentLeaderAndIsr=LeaderAndIsr\(leader=-?\d+, leaderEpoch=(?P<le>-?\d+), "
     r"isrWithBrokerEpoch=\[(?P<members>[^\[\]]*)\], leaderRecoveryState=\w+, partitionEpoch=(?P<pe>-?\d+)\)"
-    r".*CommittedPartitionState\(isr=Set\((?P<committed>[\d, ]*)\)"
+    r".*CommittedPartitionState[(\[]isr=" + _IDS.format("committed")
+)  # fmt: skip
+
+_LOWERED = (
+    ("] Non-monotonic update of high watermark ",
+     rf"\[UnifiedLog partition={_TP}, dir=[^\]]*\] Non-monotonic update of high watermark from "
+     + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"), _hwm_lowered),
 )  # fmt: skip
 
 # The logger, the text that an event's message must hold, and how the message is read. A text that is looked for
@@ -254,16 +264,16 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
              + r", adding replicas \[[\d, ]*\] and removing replicas \[[\d, ]*\] *(?P<under>\(under-min-isr\))?",
              _became_leader),
             ("] Skipped the become-leader ",
-             _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID} and partition state "
-             + _IN_STATE + r" since (?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
+             _STATE + rf"Skipped the become-leader state change for {_TP}{_TOPIC_ID}"
+             + _SKIPPED + r"(?:it is already the leader .*Current high watermark (?P<hwm>-?\d+),"
              r"|the leader is already at a newer partition epoch)", _still_leader),
             ("] Follower ",
              _STATE + rf"Follower {_TP}{_TOPIC_ID} starts at leader epoch (?P<le>-?\d+) from offset (?P<leo>-?\d+) "
              r"with partition epoch (?P<pe>-?\d+) and high watermark (?P<hwm>-?\d+)\. "
              r"Current leader is (?P<leader>-?\d+)\.", _became_follower),
             ("] Skipped the become-follower ",
-             _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID} and partition state "
-             + _IN_STATE + " since (?:it is already a follower "
+             _STATE + rf"Skipped the become-follower state change for {_TP}{_TOPIC_ID}"
+             + _SKIPPED + "(?:it is already a follower "
              "|the follower is already at a newer partition epoch)", _still_follower),
         ),
         "kafka.server.ReplicaFetcherThread": (
@@ -271,11 +281,9 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
              r"\[ReplicaFetcher replicaId=(?P<broker>\d+), leaderId=(?P<leader>-?\d+), fetcherId=-?\d+\] "
              rf"Truncating partition {_TP} with TruncationState\(offset=(?P<offset>-?\d+),", _truncating),
         ),
-        "kafka.log.UnifiedLog": (
-            ("] Non-monotonic update of high watermark ",
-             rf"\[UnifiedLog partition={_TP}, dir=[^\]]*\] Non-monotonic update of high watermark from "
-             + _LOG_OFFSET.format("before") + " to " + _LOG_OFFSET.format("after"), _hwm_lowered),
-        ),
+        "kafka.log.UnifiedLog": _LOWERED,
+        # Its name in Kafka 4.2.
+        "org.apache.kafka.storage.internals.log.UnifiedLog": _LOWERED,
         "kafka.server.metadata.DynamicConfigPublisher": (
             ("] Updating topic ",
              r"\[DynamicConfigPublisher broker id=(?P<broker>\d+)\] Updating topic (?P<topic>[A-Za-z0-9._-]{1,249}) "

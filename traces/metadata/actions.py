@@ -23,6 +23,9 @@ from highwater.model.replication.controller.types import ElectionType
 MAX_BROKERS = Controller.parameters["brokers"].high
 """So many brokers can be concerned with one partition at a time: replicas, and those that it is moved to."""
 
+MAX_ENTRIES = 4
+"""So often a broker can be in the controller's index of a partition's ELR."""
+
 PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
 """What is asked of every state."""
 
@@ -110,13 +113,17 @@ class ControllerActions:
                 "resumed_shutdowns": 1,
                 "leads_elsewhere": 1,
                 "first_partition_replicas": MAX_BROKERS,
+                "removals": 1,
+                "directories": 1,
+                "max_elr_entries": MAX_ENTRIES,
                 "max_broker_epoch": 1,
-                "max_leader_epoch": 1,
-                "max_partition_epoch": 1,
+                "max_leader_epoch": 1 + MAX_ENTRIES,
+                "max_partition_epoch": 1 + MAX_ENTRIES,
             },
             rules,
         )
         self.leaves = self.protocol.state.leaves("")
+        self.paths = tuple(leaf.path for leaf in self.leaves)
         self.inputs = state_inputs(self.leaves)
         self._by_name = {a.name: a for a in self.protocol.actions() if a.rule is None or a.rule in rules}
         self._compiled: dict[Choice, CompiledAction | None] = {}
@@ -180,8 +187,19 @@ class ControllerActions:
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
         """A state from plain values."""
         scalars: list[int] = []
-        self._encode(plain, scalars)
+        self._encode(self._with_hidden(plain), scalars)
         return tuple(scalars)
+
+    def _with_hidden(self, plain: Mapping[str, Any]) -> Mapping[str, Any]:
+        """With what these rules have and the log does not show, where it is not given: as it is at first."""
+        partition = plain["partition"]
+        hidden: dict[str, Any] = {"partition": self._partition_with_hidden(partition)}
+        if self.protocol.has_index and "elr_entries" not in plain:
+            hidden["elr_entries"] = [int(slot in partition["elr"]) for slot in range(self.slots)]
+        return {**plain, **hidden}
+
+    def _partition_with_hidden(self, plain: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"offline": [], **plain} if "offline" in self.protocol.t.partition.fields else plain
 
     def flags(self, state: Scalars, slot: int) -> tuple[bool, bool, bool]:
         """Whether the broker of a slot is registered, fenced, and in controlled shutdown."""
@@ -191,7 +209,7 @@ class ControllerActions:
     def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
         """A partition from plain values, as its part of a state's scalars."""
         scalars: list[int] = []
-        self._encode_partition(plain, scalars)
+        self._encode_partition(self._partition_with_hidden(plain), scalars)
         return tuple(scalars)
 
     def _places(self, field: str) -> tuple[int, int]:

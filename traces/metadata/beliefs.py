@@ -105,7 +105,9 @@ class Event:
     ``after`` is the partition after the record that belongs to it, None where none does. ``kind`` is
     "change" for a record on its own; the name of one of the model's actions for what happened to a broker
     (``slot``, with its ``flags`` after it); "settings" for the configuration (``min_isr``, ``unclean``, and the number
-    of replicas of the topic's ``first`` partition, 0 for that itself); "unregister" for a broker that is removed.
+    of replicas of the topic's ``first`` partition, 0 for that itself; ``of_min_isr``: a record of min.insync.replicas
+    says so); "unregister" for a broker that is removed. ``records``: so often the same record stands there;
+    ``assigns``: it says in which log directories the replicas are.
     """
 
     kind: str
@@ -115,6 +117,9 @@ class Event:
     min_isr: int = 1
     unclean: bool = False
     first: int = 0
+    of_min_isr: bool = False
+    records: int = 1
+    assigns: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,6 +175,14 @@ class Beliefs:
         """The actions for one set of rules."""
         return controller_actions(slots, self.rules[tag])
 
+    def has_rule(self, name: str) -> bool:
+        """Whether every set of rules has a rule."""
+        return all(name in rules for rules in self.rules)
+
+    def has_action(self, name: str) -> bool:
+        """Whether every set of rules has an action."""
+        return all(name in self.actions(tag, 1).names() for tag in range(len(self.rules)))
+
     # --- making beliefs -----------------------------------------------------------------------------
 
     def initial(
@@ -215,8 +228,6 @@ class Beliefs:
                         "first_partition_replicas": first,
                         "complete": sorted({*observed.isr, *observed.elr}),
                         "diminished": True,
-                        # Each member of the ELR is in the controller's index once; what went astray is not known.
-                        "elr_entries": [int(slot in observed.elr) for slot in range(slots)],
                     }
                     states.add((tag, actions.encode(plain)))
         return self.belief(slots, frozenset(states), observed)
@@ -239,8 +250,6 @@ class Beliefs:
             "leader_epoch": 0,
             "partition_epoch": 0,
             "leader_recovery_state": observed.recovery,
-            # The directories of replicas are not followed.
-            "offline": [],
         }
 
     def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:
@@ -311,10 +320,8 @@ class Beliefs:
         for is_leader in (False, True) if len(after.last_known) == 1 else (False,):
             if is_leader or NO_LEADER not in after.last_known:
                 plain = self._plain(after, is_leader)
-                plain["leader_epoch"], plain["partition_epoch"] = (
-                    int(after.bumped),
-                    int(event.after is not None),
-                )
+                records = 0 if event.after is None else event.records
+                plain["leader_epoch"], plain["partition_epoch"] = records * int(after.bumped), records
                 found.add(actions.encode_partition(plain))
         return frozenset(found)
 
@@ -333,9 +340,9 @@ class Beliefs:
         expected: frozenset[Scalars],
     ) -> Scalars | None:
         """The state after an action that agrees with the event; None where the action does not."""
-        if choice.action in ENVIRONMENT:
+        if choice.action in ENVIRONMENT and choice.action not in actions.names():
             return self._without_rule(actions, state, choice, event)
-        if choice.action not in actions.names():
+        if choice.action not in actions.names() or not _may_cause(actions, choice, event):
             return None
         compiled = actions.compiled(choice)
         if compiled is None or not compiled.enabled(state):
@@ -359,7 +366,8 @@ class Beliefs:
         if choice.action == "unregister":
             plain["registrations"][event.slot] = Flags().to_plain()
         else:
-            if plain["min_insync_replicas"] != _held(event.min_isr):
+            decided = event.of_min_isr and "min_isr_change_clears_elr" in actions.rules
+            if decided or plain["min_insync_replicas"] != _held(event.min_isr):
                 return None
             _set(plain, event)
         return actions.encode(plain) if event.after is None else None
@@ -408,6 +416,23 @@ class Beliefs:
                     near[choice] = found
         return sorted(near.values(), key=_distance)[:NEAREST]
 
+    # --- other rules ----------------------------------------------------------------------------------
+
+    def adopted(self, belief: Belief, before: Beliefs) -> Belief:
+        """A belief of other rules under these: every set of rules comes into question again."""
+        states = set()
+        for tag, state in belief.states:
+            old = before.actions(tag, belief.slots)
+            for new in range(len(self.rules)):
+                actions = self.actions(new, belief.slots)
+                if actions.paths == old.paths:
+                    states.add((new, state))
+                    continue
+                plain = old.decode(state)
+                plain["partition"] = self._by_rules(belief.observed, new)
+                states.add((new, actions.encode(plain)))
+        return self.belief(belief.slots, frozenset(states), belief.observed)
+
     # --- other slots ----------------------------------------------------------------------------------
 
     def widened(self, belief: Belief, flags: Iterable[Flags]) -> Belief:
@@ -423,7 +448,8 @@ class Beliefs:
         for tag, state in belief.states:
             plain = self.actions(tag, belief.slots).decode(state)
             plain["registrations"] = [*plain["registrations"], *more]
-            plain["elr_entries"] = [*plain.get("elr_entries", ()), *(0 for _ in more)]
+            if "elr_entries" in plain:
+                plain["elr_entries"] = [*plain["elr_entries"], *(0 for _ in more)]
             states.add((tag, self.actions(tag, slots).encode(plain)))
         return self.belief(slots, frozenset(states), belief.observed)
 
@@ -442,10 +468,10 @@ class Beliefs:
         states = set()
         for tag, state in belief.states:
             plain = self.actions(tag, belief.slots).decode(state)
-            plain["registrations"] = [plain["registrations"][slot] for slot in order]
+            for name in ("registrations", "elr_entries"):
+                if name in plain:
+                    plain[name] = [plain[name][slot] for slot in order]
             plain["complete"] = sorted(new[s] for s in plain["complete"] if s in new)
-            if "elr_entries" in plain:
-                plain["elr_entries"] = [plain["elr_entries"][slot] for slot in order]
             plain["partition"] = self._by_rules(observed, tag)
             states.add((tag, self.actions(tag, len(order)).encode(plain)))
         return self.belief(len(order), frozenset(states), observed)
@@ -464,18 +490,27 @@ class Beliefs:
         return [Flags.of(r) for r in self.actions(tag, belief.slots).decode(state)["registrations"]]
 
 
-BROKER_ACTIONS = frozenset({"fence", "unfence", "start_controlled_shutdown", "register"})
+BROKER_ACTIONS = frozenset({"fence", "fence_again", "unfence", "start_controlled_shutdown", "register"})
 ENVIRONMENT = frozenset({"unregister", "set"})
 """What happens without a rule of the protocol: a broker is removed, a setting is set to what it was or unset."""
+
+
+def _may_cause(actions: ControllerActions, choice: Choice, event: Event) -> bool:
+    """Whether an action can be behind an event: some go with a record of their own, which the partition's is not."""
+    if choice.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
+        return event.of_min_isr
+    return True
 
 
 def _choices(belief: Belief, event: Event) -> Iterator[Choice]:
     """The actions, with their parameters, that are likely to explain an event."""
     match event.kind:
-        case "fence" | "unfence" | "start_controlled_shutdown":
+        case "fence" | "unfence" | "start_controlled_shutdown" | "unregister":
             yield Choice(event.kind, (event.slot,))
-            if event.kind == "fence":
-                yield Choice("fence_again", (event.slot,))
+        case "fence_again":
+            yield Choice("fence_again", (event.slot,))
+            # Without a rule for it, that is what comes nearest.
+            yield Choice("fence", (event.slot,))
         case "register":
             yield Choice("register", (event.slot, False))
             yield Choice("register", (event.slot, True))
@@ -483,8 +518,6 @@ def _choices(belief: Belief, event: Event) -> Iterator[Choice]:
             yield Choice("change_min_isr", (_held(event.min_isr),))
             if event.after is None:
                 yield Choice("set")
-        case "unregister":
-            yield Choice("unregister")
         case _:
             yield from _of_a_change(belief, event)
 
@@ -507,6 +540,8 @@ def _of_a_change(belief: Belief, event: Event) -> Iterator[Choice]:
         yield from (Choice("reassign", (target,)) for target in sorted(targets))
     if before.adding or before.removing:
         yield Choice("cancel_reassignment")
+    if event.assigns:
+        yield from (Choice("assign_directory", (slot,)) for slot in before.replicas)
 
 
 def _subsets(slots: Slots) -> Iterator[Slots]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 from highwater.invariants.replication.observed import CONDITIONS
@@ -83,7 +84,7 @@ class Explanation:
             if index == count:
                 break
             for length, event, record in self._alternatives(index):
-                found = self._apply(here, event, record)
+                found = self._apply(here, event, record, max(length - 1, 1))
                 if found is not None:
                     jumped.update(range(index + 1, index + length))
                     _join(reached, index + length, found)
@@ -94,12 +95,14 @@ class Explanation:
     def _alternatives(self, index: int) -> list[tuple[int, Item, Change | None]]:
         """What the item at an index can be: how many items it takes, the item, the record that belongs to it."""
         item = self.items[index]
-        following = self.items[index + 1] if index + 1 < len(self.items) else None
         if isinstance(item, Change):
             found: list[tuple[int, Item, Change | None]] = [(1, item, item)]
-            if isinstance(following, BrokerEvent) and following.kind in LEADING:
-                found.insert(0, (2, following, item))
+            # One decision can write the same record several times.
+            rest = list(dropwhile(lambda other: other == item, self.items[index:]))
+            if rest and isinstance(rest[0], BrokerEvent) and rest[0].kind in LEADING:
+                found.insert(0, (len(self.items) - index - len(rest) + 1, rest[0], item))
             return found
+        following = self.items[index + 1] if index + 1 < len(self.items) else None
         found = [(1, item, None)]
         leads = isinstance(item, BrokerEvent) and item.kind in LEADING
         if isinstance(following, Change) and not leads:
@@ -109,12 +112,12 @@ class Explanation:
     def _belief(self, here: _Boundary) -> Belief:
         return self.beliefs.belief(here.slots, here.states, here.observed)
 
-    def _apply(self, here: _Boundary, item: Item, record: Change | None) -> _Boundary | None:
-        """What an item leads to, with the record that belongs to it; None where nothing explains it."""
+    def _apply(self, here: _Boundary, item: Item, record: Change | None, records: int) -> _Boundary | None:
+        """What an item leads to, with the record that belongs to it and how often; None where nothing explains it."""
         if isinstance(item, BrokerEvent) and item.broker not in here.brokers:
             # The partition has lost this broker earlier in the batch, so it is not concerned.
             return None if record else _boundary(self._belief(here), here.brokers, set(), here.of_change)
-        belief, brokers, events = self._events(here, item, record)
+        belief, brokers, events = self._events(here, item, record, records)
         states: set[Tagged] = set()
         causes: set[str] = set()
         for event in events:
@@ -135,7 +138,7 @@ class Explanation:
         return _boundary(ordered, tuple(brokers[s] for s in order), set(causes), set(of_change))
 
     def _events(
-        self, here: _Boundary, item: Item, record: Change | None
+        self, here: _Boundary, item: Item, record: Change | None, records: int = 1
     ) -> tuple[Belief, Brokers, list[Event]]:
         """The events that an item can be, in slots; with the belief widened by brokers that are new to it."""
         belief, brokers = self._belief(here), here.brokers
@@ -156,18 +159,21 @@ class Explanation:
         slots = {broker: slot for slot, broker in enumerate(brokers)}
         after = None if written is None else merged(belief.observed, written, slots)
         if isinstance(item, BrokerEvent):
-            return belief, brokers, [Event(item.kind, after, slots[item.broker], item.flags)]
+            return belief, brokers, [Event(item.kind, after, slots[item.broker], item.flags, records=records)]
         if isinstance(item, Settings):
             return (
                 belief,
                 brokers,
                 [
-                    Event("settings", after, min_isr=m, unclean=u, first=item.first)
+                    Event(
+                        "settings", after, min_isr=m, unclean=u, first=item.first, of_min_isr=item.of_min_isr
+                    )
                     for m in item.min_isr
                     for u in item.unclean
                 ],
             )
-        return belief, brokers, [Event("change", after)]
+        assigns = written is not None and written.get("directories") is not None
+        return belief, brokers, [Event("change", after, assigns=assigns)]
 
     # --- what nothing explains ------------------------------------------------------------------------
 

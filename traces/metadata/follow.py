@@ -38,6 +38,7 @@ from highwater.traces.report import Candidate, Finding, Report, Unexplained
 from highwater.traces.rules import RuleSet
 
 _HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | topics.HANDLERS).items()}
+_FEATURE = KEYS["FEATURE_LEVEL_RECORD"]
 _FRAME, _NAMED_BY, _REST = slice(0, 3), slice(3, 23), slice(23, None)
 """A record about a partition: what it is, the partition's number and topic id, and what is written of it."""
 OnSetting = Callable[[str | None], None]
@@ -86,6 +87,8 @@ class Follower:
         self.is_loading = False
         self.lacks_beginning = False
         """Whether the log goes on from a state that is not in it."""
+        self.has_new_features = False
+        """Whether a feature has another level, and the rules are still those of before."""
         self.doubts = Doubts()
         self.is_newer = False
         """Whether it was said that no profile is of the log's version."""
@@ -233,8 +236,17 @@ class Follower:
         """Follow records that belong together. Raises TraceError."""
         pending = Pending(self, records[0][1])
         for offset, time, value in records:
+            if self.has_new_features and (value.__class__ is Elsewhere or value[1] != _FEATURE):
+                self._renew()
             self._record(pending, offset, time, value)
         pending.flush()
+        if self.has_new_features:
+            self._renew()
+
+    def _renew(self) -> None:
+        """From here on the rules are those of the features that were just set."""
+        self.has_new_features = False
+        self.situations()
 
     def _record(self, pending: Pending, offset: int, time: int, value: bytes) -> None:
         if value.__class__ is Elsewhere:
@@ -415,10 +427,10 @@ class Follower:
         sets = rule_sets(self.image.features, self._profile, self._switched)
         if sets != self.agreement.sets:
             self.agreement.renew(sets)
-            self._situations = self._with_rules(sets)
+            before, self._situations = self._situations, self._with_rules(sets)
             stand_ins = [b.partition for b in self.image.brokers.values() if b.partition is not None]
             for partition in (*self.image.of_topics(), *stand_ins):
-                partition.belief = self._situations.adopted(partition.belief)
+                partition.belief = self._situations.adopted(partition.belief, before)
         return self._situations
 
     def _narrowed(self, partition: Partition, offset: int, time: int) -> None:

@@ -39,6 +39,7 @@ class Pending:
         self._stops: list[int] = []
         self._brokers: list[tuple[BrokerEvent, int]] = []
         self._settings_only = True
+        self._of_min_isr: list[str] = []
 
     def add(self, partition: Partition, item: Item, offset: int) -> None:
         """An item that concerns a partition."""
@@ -53,6 +54,35 @@ class Pending:
             self._first = offset + 1
         if item.__class__ is not Settings:
             self._settings_only = False
+
+    def min_isr(self, topic: str) -> None:
+        """A record of min.insync.replicas, of a topic or of all ("")."""
+        self._of_min_isr.append(topic)
+
+    def cleared(self, topic: str, offset: int) -> bool:
+        """A record that clears ELRs; whether it belongs to one of min.insync.replicas that none belonged to yet.
+
+        A decision about a broker begins behind it.
+        """
+        self._first = offset + 1
+        self._settings_only = False
+        belongs = topic in self._of_min_isr
+        if belongs:
+            self._of_min_isr.remove(topic)
+        return belongs
+
+    def clear(self, partition: Partition, item: Change, offset: int) -> None:
+        """What a record that clears ELRs does to a partition: it belongs to the first setting that has none yet.
+
+        The records of all settings of a request stand before those that clear.
+        """
+        pairs = self._items.setdefault(partition, [])
+        if any(found.__class__ is Change for found, _ in pairs):
+            # It is clear already.
+            return
+        own = (p for p, (found, _) in enumerate(pairs) if isinstance(found, Settings) and found.of_min_isr)
+        place = next(own, len(pairs) - 1) + 1
+        pairs[place:] = [(item, offset), *((later, offset) for later, _ in pairs[place:])]
 
     def elsewhere(self, offset: int) -> None:
         """A change of a partition that is not followed here: it can be of the same decision."""

@@ -28,15 +28,21 @@ class Version:
 
     ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version, None among them
     for a log that does not have the feature. ``stands_in``: no profile is of these versions, the nearest one stands in.
+    ``code`` has the newest levels that the code which the profiles were read from supports: newer code can decide
+    otherwise at the same levels.
     """
 
     metadata: range
     elr: tuple[int | None, ...]
     profiles: Profiles
     stands_in: bool = False
+    code: tuple[tuple[str, int], ...] = ((METADATA_VERSION, 25), (ELR_VERSION, 0))
 
 
 _CLEAN = ("clean_registration",)
+_4_2_CODE = ((METADATA_VERSION, 29), (ELR_VERSION, 1))
+_4_2: Profiles = (("kafka_4_2", ()),)
+_4_2_OFF: Profiles = (("kafka_4_2_elr_off", ()),)
 _ON: Profiles = (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10", _CLEAN))
 _OFF: Profiles = (("kafka_trunk_2024_10_elr_off", ()), ("kafka_trunk_2024_10_elr_off", _CLEAN))
 
@@ -46,17 +52,20 @@ VERSIONS = (
     Version(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
     # Before there was a feature for it, ELR was turned on by a setting that is not in the log.
     Version(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
-    # 4.0 and later: the feature alone decides, and a clean restart is known by what the broker sends. 4.2.1 is known.
-    Version(range(29, 30), (None, 0), (("kafka_4_2_elr_off", ()),)),
-    Version(range(29, 30), (1,), (("kafka_4_2", ()),)),
-    Version(range(23, ANY), (None, 0), _OFF, stands_in=True),
-    Version(range(23, ANY), (1,), _ON, stands_in=True),
+    # 4.2: the feature alone decides.
+    Version(range(29, 30), (None, 0), _4_2_OFF, code=_4_2_CODE),
+    Version(range(29, 30), (1,), _4_2, code=_4_2_CODE),
+    # 4.0: a clean restart is known by what the broker sends. No profile is of it, nor of 4.1.
+    Version(range(23, 26), (None, 0), _OFF, stands_in=True),
+    Version(range(23, 26), (1,), _ON, stands_in=True),
+    Version(range(26, ANY), (None, 0), _4_2_OFF, stands_in=True, code=_4_2_CODE),
+    Version(range(26, ANY), (1,), _4_2, stands_in=True, code=_4_2_CODE),
 )
 """The first that has both levels counts; of a level of the ELR's feature above 1, that of 1 stands in."""
-_NEWEST_VERSION = next(v for v in reversed(VERSIONS) if not v.stands_in)
+_KNOWN = [version for version in VERSIONS if not version.stands_in]
 NEWEST = {
-    METADATA_VERSION: _NEWEST_VERSION.metadata[-1],
-    ELR_VERSION: max(e or 0 for e in _NEWEST_VERSION.elr),
+    METADATA_VERSION: max(version.metadata[-1] for version in _KNOWN),
+    ELR_VERSION: max(level or 0 for version in _KNOWN for level in version.elr),
 }
 """The newest feature levels that a profile is of."""
 RELEASES = {
@@ -90,14 +99,19 @@ def newer_than_profiles(features: Mapping[str, int], supported: Mapping[str, int
     decide otherwise whatever the features say. Also a feature that is not known can.
     """
     level, elr = features.get(METADATA_VERSION, SUPPOSED_VERSION), features.get(ELR_VERSION)
-    newer = f"is newer than any profile; the newest is of metadata.version {_named(NEWEST[METADATA_VERSION])}"
+    version = _version(features)
+    newest = f"the newest is of metadata.version {_named(NEWEST[METADATA_VERSION])}"
+    newer = f"is newer than any profile; {newest}"
     if level > NEWEST[METADATA_VERSION]:
         return f"metadata.version {_named(level)} {newer}"
-    if (elr or 0) > 1 or _version(features).stands_in:
+    if (elr or 0) > NEWEST[ELR_VERSION]:
         return f"{ELR_VERSION} {elr} with metadata.version {_named(level)} {newer}"
-    for name, newest in NEWEST.items():
-        if supported.get(name, 0) > newest:
-            return f"a controller that supports {name} up to {supported[name]} {newer}"
+    if version.stands_in:
+        return f"{ELR_VERSION} {elr or 0} with metadata.version {_named(level)} has no profile; {newest}"
+    for name, known in version.code:
+        if supported.get(name, 0) > known:
+            than = "any profile" if supported[name] > NEWEST[name] else f"the profiles of {_named(level)}"
+            return f"a controller that supports {name} up to {supported[name]} is newer than {than}; {newest}"
     others = sorted(
         name
         for name, at in features.items()

@@ -116,8 +116,8 @@ def _flags(
         known.flags = known.flags._replace(in_controlled_shutdown=shutdown > 0)
         pending.broker(follower.event("start_controlled_shutdown", broker, known.flags), found.offset)
     if fenced:
-        known.flags = known.flags._replace(fenced=fenced > 0)
-        kind = "fence" if fenced > 0 else "unfence"
+        again, known.flags = known.flags.fenced, known.flags._replace(fenced=fenced > 0)
+        kind = ("fence_again" if again else "fence") if fenced > 0 else "unfence"
         pending.broker(follower.event(kind, broker, known.flags), found.offset)
 
 
@@ -127,7 +127,7 @@ def unregister(follower: Follower, pending: Pending, found: Found) -> None:
     known = _known(follower, found, broker, found.data["brokerEpoch"])
     if known is None:
         return
-    if not known.flags.fenced:
+    if not known.flags.fenced and not follower.situations().beliefs.has_action("unregister"):
         pending.broker(follower.event("fence", broker, known.flags._replace(fenced=True)), found.offset)
     pending.broker(follower.event("unregister", broker, Flags()), found.offset)
     pending.flush()

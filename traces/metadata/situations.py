@@ -74,11 +74,9 @@ class Situations:
         )
         return belief, self.roster(brokers)
 
-    def adopted(self, belief: Belief) -> Belief:
+    def adopted(self, belief: Belief, before: Situations) -> Belief:
         """A belief of other rules under these: every set of rules comes into question again."""
-        tags = range(len(self.beliefs.rules))
-        states = frozenset((tag, state) for tag in tags for _, state in belief.states)
-        return self.beliefs.belief(belief.slots, states, belief.observed)
+        return self.beliefs.adopted(belief, before.beliefs)
 
     def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
         """What of a new partition is not as it is created: its active replicas are the ISR, the first one leads."""
@@ -167,6 +165,8 @@ class Situations:
         said.append(
             (None if leader is None else slots.get(leader, NO_LEADER), record.get("leaderRecoveryState"))
         )
+        if record.get("directories") is not None:
+            said.append("directories")
         return tuple(said)
 
     def flags(self, broker: int) -> Flags:

@@ -33,12 +33,14 @@ class BrokerEvent:
 class Settings(NamedTuple):
     """The topic's configuration from now on: what min.insync.replicas and unclean election can be.
 
-    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself.
+    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself;
+    ``of_min_isr`` whether a record of min.insync.replicas says so.
     """
 
     min_isr: tuple[int, ...]
     unclean: tuple[bool, ...]
     first: int = 0
+    of_min_isr: bool = False
 
 
 Item = Change | BrokerEvent | Settings
@@ -46,9 +48,11 @@ Item = Change | BrokerEvent | Settings
 
 _ORDER = {
     "fence": batches.FENCING,
+    "fence_again": batches.FENCING,
     "unfence": batches.UNFENCING,
     "start_controlled_shutdown": batches.CONTROLLED_SHUTDOWN,
     "register": batches.REGISTRATION,
+    "unregister": batches.REMOVAL,
 }
 LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == batches.BROKER)
 """The decisions whose changes of partitions stand before the record of the broker."""
@@ -85,7 +89,8 @@ class Hop:
 class Step:
     """What one or more items make of a belief.
 
-    ``is_plain`` where there is nothing to do but to go on: no finding, nothing unexplained, the same brokers.
+    ``is_plain`` where there is nothing to do but to go on: no finding, nothing unexplained, the same brokers, and as
+    many replicas.
     ``moves`` where the slots stand for other brokers afterwards.
     """
 
@@ -102,6 +107,7 @@ class Step:
             and all(not h.findings and h.candidates is None for h in hops)
             and before.under_min_isr == after.under_min_isr
             and before.leaderless == after.leaderless
+            and len(before.observed.replicas) == len(after.observed.replicas)
             and before.tags == after.tags
             # What was a member of the ELR, and no replica, can become one again: the slots stay, the replicas do not.
             and len(before.observed.replicas) == len(after.observed.replicas)

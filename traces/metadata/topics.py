@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from highwater.traces.kafka.values import encode
-from highwater.traces.metadata.beliefs import Observed
+from highwater.traces.kafka.codec import uuid_text
+from highwater.traces.kafka.values import LATEST, encode
 from highwater.traces.metadata.image import (
     BROKER,
     MIN_ISR,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower, Found
 
 
-NO_TOPIC = "AAAAAAAAAAAAAAAAAAAAAA"
-"""Stands for the topic in a record of which the partition is left out."""
 BEFORE = "changes of what was there before the log begins"
 """What is not followed where a log lacks its beginning."""
 
@@ -121,21 +120,24 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
         configs.pop(data["name"], None)
     else:
         configs[data["name"]] = data["value"]
+    if data["name"] == MIN_ISR:
+        pending.min_isr(resource[1] if resource[0] == TOPIC else "")
     if follower.on_setting is not None:
-        pending.flush()
         follower.on_setting(resource[1] if resource[0] == TOPIC else None)
     topics = list(image.names.values())
     if resource[0] == TOPIC:
         topics = [t for t in topics if t.name == resource[1]]
     for topic in topics:
         for partition in topic.partitions.values():
-            pending.add(partition, image.settings_of(partition), found.offset)
+            settings = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
+            pending.add(partition, settings, found.offset)
 
 
 def feature(follower: Follower, pending: Pending, found: Found) -> None:
     """A feature's level; it can call for other rules, and for rules that no profile has."""
     pending.flush()
     follower.image.features[found.data["name"]] = found.data["featureLevel"]
+    follower.has_new_features = True
     _newer(follower, found)
 
 
@@ -162,39 +164,35 @@ def _newer(follower: Follower, found: Found) -> None:
 def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
     """The ELR and the last known ELR of a topic's partitions become empty, of all with an empty name.
 
-    Kafka 4.0 and later. It belongs to a change of min.insync.replicas, and stands for one change of each partition that
-    has something to clear; under rules that do not have it, it is not followed.
+    Whoever reads the log merges a change into each partition that has one of the two.
     """
-    name = found.data["topicName"]
-    names = follower.image.names
+    name, names = found.data["topicName"], follower.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
-    concerned = [
-        partition.name
-        for topic in topics
-        for partition in topic.partitions.values()
-        if partition.belief.observed.elr or partition.belief.observed.last_known
-    ]
-    rules = follower.situations().beliefs.rules
-    if all("min_isr_change_clears_elr" in one for one in rules):
-        for topic in topics:
-            for partition in topic.partitions.values():
-                if (raw := _cleared(partition.belief.observed)) is not None:
-                    pending.add(partition, Change(raw), found.offset)
-        return
-    pending.flush()
-    follower.telling.skipped(found.type)
-    if concerned:
+    concerned = []
+    has_rule = follower.situations().beliefs.has_rule("min_isr_change_clears_elr")
+    if not pending.cleared(name, found.offset) and has_rule:
+        asked = {"min.insync.replicas": ("changed", "not changed")}
+        follower.telling.wrong(found.offset, found.time, None, "change_min_isr", asked, True, topic=name)
+    for topic in topics:
+        for partition in topic.partitions.values():
+            observed = partition.belief.observed
+            if observed.elr or observed.last_known:
+                pending.clear(
+                    partition, _clearing(bool(observed.elr), bool(observed.last_known)), found.offset
+                )
+                concerned.append(partition.name)
+    if concerned and not has_rule:
         follower.doubt("no rule", f"no profile has a rule for a {found.type}", found.offset, concerned)
 
 
-def _cleared(observed: Observed) -> bytes | None:
-    """The change of a partition that a ClearElrRecord stands for; None where it has nothing to clear."""
-    fields = {"eligibleLeaderReplicas": observed.elr, "lastKnownElr": observed.last_known}
-    data: dict[str, Any] = {name: [] for name, members in fields.items() if members}
-    if not data:
-        return None
-    value = encode("PARTITION_CHANGE_RECORD", 2, {"partitionId": 0, "topicId": NO_TOPIC, **data})
-    return value[:3] + value[23:]
+@cache
+def _clearing(elr: bool, last_known: bool) -> Change:
+    """The change that empties the one, or the other, or both."""
+    data: dict[str, Any] = {"partitionId": 0, "topicId": uuid_text(bytes(16))}
+    data |= {"eligibleLeaderReplicas": []} if elr else {}
+    data |= {"lastKnownElr": []} if last_known else {}
+    written = encode("PARTITION_CHANGE_RECORD", LATEST["PARTITION_CHANGE_RECORD"], data)
+    return Change(written[:3] + written[23:])
 
 
 def partition_state(data: Mapping[str, Any]) -> PartitionState:

@@ -36,6 +36,7 @@ from highwater.traces.kafka.broker_events import (
 from highwater.traces.kafka.broker_log import UtcOffset, is_broker_log, read_broker_log
 from tests.traces.broker_lines import ID, Made, members
 from tests.traces.clusters import SCENARIOS, broker_logs, needs_clusters
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 
 PARTITION, STATE = "kafka.cluster.Partition", "state.change.logger"
 SENT = (
@@ -47,6 +48,13 @@ IN_STATE = (
     f"t1-0 with topic id Some({ID}) and partition state LeaderAndIsrPartitionState(topicName='t1', partitionIndex=0, "
     "controllerEpoch=-1, leader=0, leaderEpoch=4, isr=[0, 2], partitionEpoch=7, replicas=[0, 1, 2], addingReplicas=[], "
     "removingReplicas=[], isNew=false, leaderRecoveryState=0) since "
+)
+# As Kafka 4.2 writes both.
+SENT_4_2 = SENT.replace("(isr=Set({})", "[isr=[{}]").removesuffix("))") + "])"
+IN_STATE_4_2 = (
+    f"t1-0 with topic id Some({ID}), partition registration PartitionRegistration(replicas=[0, 1, 2], "
+    f"directories=[{ID}, {ID}, {ID}], isr=[0, 2], removingReplicas=[], addingReplicas=[], elr=[1], lastKnownElr=[], "
+    "leader=0, leaderRecoveryState=RECOVERED, leaderEpoch=4, partitionEpoch=7) and isNew=false since "
 )
 LEADS = (
     f"[Broker id=0] Leader t1-0 with topic id Some({ID}) starts at leader epoch 3 from offset 85 with "
@@ -83,6 +91,19 @@ LINES: list[tuple[str, str, str, type[BrokerEvent], tuple[object, ...]]] = [
     ("INFO", STATE, "[Broker id=0] Skipped the become-leader state change for " + IN_STATE + "it is already the leader "
      "with leader epoch 4. Current high watermark 144, ISR [0,2], adding replicas [] and removing replicas [].",
      StillLeader, (4, 7, 144, (0, 2))),
+    ("DEBUG", PARTITION, "[Partition t1-0 broker=0] Submitting ISR state change PendingExpandIsr(newInSyncReplicaId=2, "
+     + SENT_4_2.format("0"), IsrSubmitted, (4, 7, (0, 2), (0,), 2, ())),
+    ("DEBUG", PARTITION, "[Partition t1-0 broker=0] Submitting ISR state change "
+     "PendingShrinkIsr(outOfSyncReplicaIds=["
+     "1, 3], " + SENT_4_2.format("0, 1, 2, 3"), IsrSubmitted, (4, 7, (0, 2), (0, 1, 2, 3), None, (1, 3))),
+    ("INFO", STATE, "[Broker id=0] Skipped the become-leader state change for " + IN_STATE_4_2 + "it is already the "
+     "leader with leader epoch 4. Current high watermark 144, ISR [0,2], adding replicas [] and removing replicas [].",
+     StillLeader, (4, 7, 144, (0, 2))),
+    ("INFO", STATE, "[Broker id=0] Skipped the become-follower state change for " + IN_STATE_4_2 + "it is already "
+     "a follower with leader epoch 4.", StillFollower, (4, 7, (0, 2))),
+    ("WARN", "org.apache.kafka.storage.internals.log.UnifiedLog", "[UnifiedLog partition=t1-0, dir=work/x/node0] "
+     "Non-monotonic update of high watermark from (offset=133, segment=[-1:-1]) to (offset=59, segment=[0:5654])",
+     HwmLowered, (133, 59)),
     ("INFO", STATE, "[Broker id=0] Skipped the become-leader state change for " + IN_STATE + "the leader is "
      "already at a "
      "newer partition epoch 9.", StillLeader, (4, 7, -1, (0, 2))),
@@ -299,7 +320,18 @@ WORDS = {
 @needs_clusters
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_recorded_line_of_a_kind_is_read(scenario: str) -> None:
-    for path in broker_logs(scenario):
+    are_read(broker_logs(scenario))
+
+
+@needs_clusters_4_2
+@pytest.mark.parametrize("scenario", NAMES_4_2)
+def test_every_recorded_line_of_4_2_of_a_kind_is_read(scenario: str) -> None:
+    are_read(sorted((CLUSTERS_4_2 / scenario / "logs").glob("node[0-9]/s*.log.gz")))
+
+
+def are_read(paths: list[Path]) -> None:
+    assert paths
+    for path in paths:
         text = gzip.decompress(path.read_bytes())
         assert is_broker_log(path.read_bytes()[:2048])
         found = Counter(type(event) for event in read_broker_log(path))

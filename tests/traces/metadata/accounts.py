@@ -132,7 +132,7 @@ def is_reported(mutation: Mutation, original: Replayed, changed: Replayed) -> bo
     if changed.error is not None or changed.report.unexplained_count:
         return True
     rules = (changed.report.profile, changed.report.rules)
-    return mutation.kind == "metadata.version" and rules != (original.report.profile, original.report.rules)
+    return mutation.kind in FOLLOWED_FEATURES and rules != (original.report.profile, original.report.rules)
 
 
 def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) -> tuple[str, str]:
@@ -208,7 +208,7 @@ def _reads_and_writes(
     return set(), {record.type}
 
 
-_BEFORE, _AFTER = ("fence", "register"), ("start_controlled_shutdown", "unfence")
+_BEFORE, _AFTER = ("fence", "fence_again", "register", "unregister"), ("start_controlled_shutdown", "unfence")
 """The decisions about a broker whose changes of partitions stand before its record, and after it."""
 
 

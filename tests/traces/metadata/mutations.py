@@ -21,7 +21,8 @@ Data = dict[str, Any]
 CHANGE, CREATION = "PARTITION_CHANGE_RECORD", "PARTITION_RECORD"
 REGISTRATION, FLAGS = "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD"
 CONFIG, FEATURE = "CONFIG_RECORD", "FEATURE_LEVEL_RECORD"
-FOLLOWED = frozenset({CHANGE, CREATION, REGISTRATION, FLAGS, CONFIG, FEATURE, "TOPIC_RECORD"})
+CLEAR = "CLEAR_ELR_RECORD"
+FOLLOWED = frozenset({CHANGE, CREATION, REGISTRATION, FLAGS, CONFIG, FEATURE, CLEAR, "TOPIC_RECORD"})
 """The records of the recorded clusters from which the replay takes something."""
 SETS = ("isr", "eligibleLeaderReplicas", "lastKnownElr", "addingReplicas", "removingReplicas")
 LEVELS = (1, 7, 11, 12, 15, 20, 22, 23, 24, 25)
@@ -242,6 +243,12 @@ def _of_record(record: MetadataRecord, before: Data, brokers: list[int], epochs:
                 for level in LEVELS:
                     if level != data["featureLevel"]:
                         yield _put("metadata.version", data, "featureLevel", level)
+            if data["name"] == "eligible.leader.replicas.version":
+                yield _put("eligible.leader.replicas.version", data, "featureLevel", 1 - data["featureLevel"])
+        case "CLEAR_ELR_RECORD":
+            for topic in ("", "t1", "t2"):
+                if topic != data["topicName"]:
+                    yield _put("another topic's ELR cleared", data, "topicName", topic)
 
 
 def _put(kind: str, data: Data, name: str, value: Any) -> tuple[str, str, Data]:
@@ -444,6 +451,6 @@ def without_order(record: MetadataRecord) -> MetadataRecord:
 
 
 __all__ = [
-    "CHANGE", "CONFIG", "CREATION", "FEATURE", "FLAGS", "FOLLOWED", "REGISTRATION", "SETS", "Log", "Mutation",
+    "CHANGE", "CLEAR", "CONFIG", "CREATION", "FEATURE", "FLAGS", "FOLLOWED", "REGISTRATION", "SETS", "Log", "Mutation",
     "Snapshot", "fields", "fields_of_snapshots", "read", "whole_records", "without_order",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.traces.clusters import CLUSTERS, SCENARIOS
+from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.metadata.accounts import (
     ALLOWED,
     SETTING,
@@ -107,10 +108,16 @@ def position(mutation: Mutation, log: Log, first: int) -> str:
     return LATER if first > mutation.offset else EARLIER
 
 
+def folder_of(name: str) -> Path:
+    """The log of a recorded cluster; those of Kafka 4.2.1 have "4.2-" before their names."""
+    of_4_2 = name.startswith("4.2-")
+    return (CLUSTERS_4_2 if of_4_2 else CLUSTERS) / name.removeprefix("4.2-") / "__cluster_metadata-0"
+
+
 def measure(name: str, sample: int | None = None) -> Tally:
     """All changes of one cluster's log, or so many of each kind; with its snapshots and without."""
     tally = Tally()
-    full = read(CLUSTERS / name / "__cluster_metadata-0")
+    full = read(folder_of(name))
     with TemporaryDirectory() as folder, shared():
         for log in (full, full.without_snapshots()):
             original = replayed(log, Path(folder))

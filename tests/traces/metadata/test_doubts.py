@@ -68,8 +68,8 @@ def test_a_log_in_which_all_is_known_has_no_doubts(tmp_path: Path) -> None:
             "metadata.version 30 (4.3-IV0)",
         ),
         (
-            (("metadata.version", 27),),
-            "eligible.leader.replicas.version None with metadata.version 27 (4.1-IV1)",
+            (("metadata.version", 28),),
+            "eligible.leader.replicas.version 0 with metadata.version 28 (4.2-IV0) has no profile",
         ),
         ((("metadata.version", 30),), "metadata.version 30 (4.3-IV0)"),
         ((("metadata.version", 777),), "metadata.version 777 is newer"),
@@ -100,6 +100,9 @@ def test_a_version_newer_than_any_profile(tmp_path: Path, features: Any, said: s
         (("metadata.version", 23),),
         (("metadata.version", 22),),
         (("metadata.version", 11),),
+        (("metadata.version", 29),),
+        (("metadata.version", 29), ("eligible.leader.replicas.version", 0)),
+        (("metadata.version", 29), ("eligible.leader.replicas.version", 1)),
         (("metadata.version", 25), ("kraft.version", 1), ("share.version", 1), ("other", 0)),
     ],
 )
@@ -115,7 +118,7 @@ def test_a_version_that_becomes_newer_in_mid_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level"), [("metadata.version", 30), ("eligible.leader.replicas.version", 2)]
+    ("name", "level"), [("metadata.version", 29), ("eligible.leader.replicas.version", 1)]
 )
 def test_a_controller_of_a_newer_version(tmp_path: Path, name: str, level: int) -> None:
     """The features can be those of an older version, and the code that decides is not."""

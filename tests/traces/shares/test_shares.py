@@ -28,6 +28,7 @@ from highwater.traces.shares.plan import Range, ranges
 from highwater.traces.shares.replay import Ends, RunShares, Unreadable, replay_shares
 from highwater.traces.shares.route import Head, route
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.made_logs import (
     beginning,
@@ -122,6 +123,18 @@ def _fast() -> Iterator[None]:
 )
 def test_recorded_clusters(scenario: str, switched: dict[str, bool]) -> None:
     log = CLUSTERS / scenario / "__cluster_metadata-0"
+    expected = embedded(log, switched=switched)
+    for count, size in SPLITS:
+        assert divided(log, count, size, switched=switched)[0] == expected
+
+
+@needs_clusters_4_2
+@pytest.mark.parametrize("scenario", NAMES_4_2)
+@pytest.mark.parametrize(
+    "switched", [{}, {"min_isr_change_clears_elr": False}], ids=["as it is", "without a rule for clearing"]
+)
+def test_recorded_clusters_of_4_2(scenario: str, switched: dict[str, bool]) -> None:
+    log = CLUSTERS_4_2 / scenario / "__cluster_metadata-0"
     expected = embedded(log, switched=switched)
     for count, size in SPLITS:
         assert divided(log, count, size, switched=switched)[0] == expected

@@ -1,0 +1,246 @@
+"""What Kafka 4.2 writes and earlier versions do not, each explained, and not explained where it is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.kafka.values import encode
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.report import Report
+from tests.traces.metadata.made_logs import (
+    beginning,
+    change,
+    partition,
+    registration,
+    registration_change,
+    setting,
+    write,
+)
+
+MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+ON = (("metadata.version", 29), ("eligible.leader.replicas.version", 1))
+OFF = (("metadata.version", 29), ("eligible.leader.replicas.version", 0))
+START = len(beginning(*ON))
+DIRECTORY = "AAAAAAAAAAAAAAAAAAAACw"
+Records = Sequence[bytes | Sequence[bytes]]
+
+
+def replayed(folder: Path, *values: bytes | Sequence[bytes], start: Records | None = None) -> Report:
+    """The report on a log of 4.2 with these batches; ``folder`` is made for it."""
+    report = Report("", "", "")
+    begun = beginning(*ON) if start is None else start
+    log = open_metadata_log(write(folder / str(len(list(folder.iterdir()))), [*begun, *values]))
+    replay_metadata(log, report)
+    assert report.doubts == []
+    watched = Report("", "", "")
+    replay_metadata(log, watched, on_setting=lambda _: None)
+    assert wrong(watched) == wrong(report), "that the brokers' logs are read too changes nothing"
+    return report
+
+
+def wrong(report: Report) -> list[tuple[int, str | None]]:
+    """What is not explained: offsets from the beginning's end on, and partitions."""
+    return [(u.position["offset"] - START, u.partition) for u in report.unexplained]
+
+
+def clear(topic: str = "t") -> bytes:
+    return encode("CLEAR_ELR_RECORD", 0, {"topicName": topic})
+
+
+def default(value: str) -> bytes:
+    data = {"resourceType": 4, "resourceName": "", "name": MIN_ISR, "value": value}
+    return encode("CONFIG_RECORD", 0, data)
+
+
+SHRUNK = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
+"""t-0 with the ISR [0] and the ELR [1]."""
+LEADERLESS = (
+    [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)],
+    [
+        change(0, isr=[0], eligibleLeaderReplicas=[1]),
+        change(0, "u", isr=[0], eligibleLeaderReplicas=[1]),
+        registration_change(1, 4, fenced=1),
+    ],
+    [
+        change(0, isr=[], leader=-1, eligibleLeaderReplicas=[0, 1], lastKnownElr=[0]),
+        change(0, "u", isr=[], leader=-1, eligibleLeaderReplicas=[0, 1], lastKnownElr=[0]),
+        registration_change(0, 2, fenced=1),
+    ],
+)
+"""All brokers are fenced, and both partitions have no leader, the ELR [0, 1] and the last known leader 0."""
+
+
+# --- a change of min.insync.replicas -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["1", "2", "3", None])
+def test_a_change_of_min_isr_clears_the_elr(tmp_path: Path, value: str | None) -> None:
+    """Whatever the value; the next change of the partition goes on from there."""
+    report = replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, value), clear()], change(0, isr=[0, 1]))
+    assert wrong(report) == []
+    assert report.findings == []
+    assert wrong(replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, value)])) == [(2, "t-0")]
+
+
+def test_it_clears_the_last_known_leader_too(tmp_path: Path) -> None:
+    """And so, with it, all that could be elected cleanly."""
+    report = replayed(tmp_path, *LEADERLESS, [setting(MIN_ISR, "1"), clear()])
+    assert wrong(report) == []
+    assert [(f.position["offset"] - START, f.property) for f in report.findings] == [
+        (10, "somebody_is_electable")
+    ]
+    elected: dict[str, Any] = {"isr": [0], "leader": 0, "eligibleLeaderReplicas": [1], "lastKnownElr": []}
+    unfenced, of_u = registration_change(0, 2, fenced=-1), change(0, "u", **elected)
+    assert wrong(replayed(tmp_path, *LEADERLESS, [unfenced, change(0, **elected), of_u])) == []
+    cleared = (*LEADERLESS, [setting(MIN_ISR, "1"), clear()])
+    assert wrong(replayed(tmp_path, *cleared, [unfenced, of_u])) == []
+    assert wrong(replayed(tmp_path, *cleared, [unfenced, change(0, **elected), of_u]))[0] == (12, "t-0")
+
+
+def test_what_nobody_asked_for_is_not_cleared(tmp_path: Path) -> None:
+    assert wrong(replayed(tmp_path, *SHRUNK, clear())) == [(2, None), (2, "t-0")]
+    assert wrong(replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, "1"), clear("u")])) == [(2, "t-0"), (3, None)]
+    assert wrong(replayed(tmp_path, *SHRUNK, [setting(UNCLEAN, "true"), clear()])) == [(3, None), (3, "t-0")]
+    assert wrong(replayed(tmp_path, clear())) == [(0, None)]
+    assert wrong(replayed(tmp_path, [setting(MIN_ISR, "1"), clear(), clear()])) == [(2, None)]
+
+
+def test_other_settings_clear_nothing(tmp_path: Path) -> None:
+    assert (
+        wrong(
+            replayed(
+                tmp_path, *SHRUNK, setting(UNCLEAN, "true"), change(0, isr=[0, 1], eligibleLeaderReplicas=[])
+            )
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_request_with_several_settings(tmp_path: Path, swapped: bool) -> None:
+    """All its settings stand before what it clears, and a second request follows in the same batch."""
+    settings = [setting(MIN_ISR, "3"), setting(UNCLEAN, "true"), setting(MIN_ISR, "3", "u")]
+    batch = [*(settings[::-1] if swapped else settings), clear(), clear("u"), setting(MIN_ISR, "2"), clear()]
+    report = replayed(tmp_path, *SHRUNK, batch, change(0, isr=[0, 1]))
+    assert wrong(report) == []
+
+
+def test_the_setting_of_all_topics(tmp_path: Path) -> None:
+    """It clears every ELR, also where the topic has a setting of its own, and where the value is the same."""
+    more = (change(0, "u", isr=[0, 1]), change(0, "u", isr=[0], eligibleLeaderReplicas=[1]))
+    again = change(0, "u", isr=[0, 1])
+    report = replayed(tmp_path, *SHRUNK, *more, [default("1"), clear("")], again, [default("1"), clear("")])
+    assert wrong(report) == []
+    missing = replayed(tmp_path, *SHRUNK, *more, [default("1"), clear("t")], again)
+    assert wrong(missing)[0] == (4, "u-0")
+
+
+def test_with_elr_off_nothing_is_cleared(tmp_path: Path) -> None:
+    values = (change(0, isr=[0, 1]), setting(MIN_ISR, "1"), change(0, isr=[0]))
+    assert wrong(replayed(tmp_path, *values, start=beginning(*OFF))) == []
+
+
+# --- brokers -------------------------------------------------------------------------------------------------
+
+
+def test_a_fenced_broker_is_fenced_again(tmp_path: Path) -> None:
+    fenced = [
+        change(0, isr=[0, 1]),
+        change(0, "u", isr=[0, 1]),
+        registration_change(2, 6, fenced=1),
+    ]
+    again = registration_change(2, 6, fenced=1)
+    assert wrong(replayed(tmp_path, fenced, again)) == []
+    older = replayed(tmp_path, fenced, again, start=beginning(("metadata.version", 22)))
+    assert {u.partition for u in older.unexplained} == {None, "t-0", "u-0"}
+
+
+def test_a_partition_is_changed_for_each_entry_of_the_index(tmp_path: Path) -> None:
+    """The ELR of t-0 is cleared with 1 in it, which comes into it again, dies, and registers uncleanly."""
+    values = (
+        *SHRUNK,
+        [setting(MIN_ISR, "3"), clear()],
+        change(0, isr=[0, 1]),
+        [
+            change(0, isr=[0], eligibleLeaderReplicas=[1]),
+            change(0, "u", isr=[0, 2]),
+            registration_change(1, 4, fenced=1),
+        ],
+    )
+    count = sum(1 if isinstance(v, bytes) else len(v) for v in values)
+    epoch = START + count
+    new = registration(1, epoch, incarnationId="AAAAAAAAAAAAAAAAAAAAEA")
+    emptied = change(0, eligibleLeaderReplicas=[])
+    assert wrong(replayed(tmp_path, *values, [emptied, emptied, new])) == []
+    assert wrong(replayed(tmp_path, *values, [emptied, new])) != []
+    assert wrong(replayed(tmp_path, *values, [emptied, emptied, emptied, new])) != []
+
+
+def test_a_broker_is_removed(tmp_path: Path) -> None:
+    """It leaves the ISR as it is, not fenced first, and stays in the ELR."""
+    data = {"brokerId": 1, "brokerEpoch": 4}
+    removed = encode("UNREGISTER_BROKER_RECORD", 0, data)
+    leaves = [change(0, "u", isr=[0, 2])]
+    shrunk = (change(0, isr=[0, 1]),)
+    assert (
+        wrong(replayed(tmp_path, *shrunk, [change(0, isr=[0], eligibleLeaderReplicas=[1]), *leaves, removed]))
+        == []
+    )
+    assert wrong(replayed(tmp_path, *shrunk, [*leaves, removed])) == [(2, "t-0")]
+
+
+def test_an_assignment_to_a_directory_empties_the_elr(tmp_path: Path) -> None:
+    directories = [DIRECTORY] * 3
+    assigned = change(0, directories=directories, eligibleLeaderReplicas=[])
+    assert wrong(replayed(tmp_path, *SHRUNK, assigned)) == []
+    assert wrong(replayed(tmp_path, *SHRUNK, change(0, eligibleLeaderReplicas=[]))) == [(2, "t-0")]
+    assert wrong(replayed(tmp_path, *SHRUNK, change(0, directories=directories))) == [(2, "t-0")]
+    assert wrong(replayed(tmp_path, change(0, directories=directories))) == []
+
+
+# --- settings and features -----------------------------------------------------------------------------------
+
+
+def test_the_first_partition_counts_its_replicas_also_where_its_brokers_stay(tmp_path: Path) -> None:
+    """Its ELR has the brokers that come back as replicas; min ISR of t-1 goes by how many they are."""
+    few = change(0, isr=[0], replicas=[0], leader=0, eligibleLeaderReplicas=[1, 2])
+    many = change(0, replicas=[0, 1, 2], addingReplicas=[1, 2], eligibleLeaderReplicas=[])
+    shrunk = change(1, isr=[0, 1])
+    start = [*beginning(*ON), partition(1)]
+    below = change(1, isr=[0], eligibleLeaderReplicas=[1])
+    assert wrong(replayed(tmp_path, few, many, shrunk, below, start=start)) == []
+    assert wrong(replayed(tmp_path, few, shrunk, change(1, isr=[0]), start=start)) == []
+    assert wrong(replayed(tmp_path, few, shrunk, below, start=start)) == [(3, "t-1")]
+
+
+def test_rules_change_with_the_features_in_mid_log(tmp_path: Path) -> None:
+    """ELR goes down and up again: by the rules of each level what is written is explained, and promised."""
+
+    def level(value: int) -> bytes:
+        return encode("FEATURE_LEVEL_RECORD", 0, {"name": ON[1][0], "featureLevel": value})
+
+    alone: dict[str, Any] = {"isr": [0]}
+    emptied = change(0, isr=[0, 1], eligibleLeaderReplicas=[])
+    down = (*SHRUNK, level(0), emptied, change(0, **alone))
+    report = replayed(tmp_path, *down)
+    assert (wrong(report), report.profile, report.findings) == ([], "kafka_4_2_elr_off", [])
+    up = replayed(
+        tmp_path, *down, change(0, isr=[0, 1]), level(1), change(0, isr=[0], eligibleLeaderReplicas=[1])
+    )
+    assert (wrong(up), up.profile) == ([], "kafka_4_2")
+    assert (
+        wrong(replayed(tmp_path, *SHRUNK, level(0), change(0, isr=[0, 1], eligibleLeaderReplicas=[1]))) != []
+    )
+
+
+def test_an_upgrade_in_mid_log(tmp_path: Path) -> None:
+    """What is believed under older rules is carried over, though the model's state has more under the newer ones."""
+    upgrade = [encode("FEATURE_LEVEL_RECORD", 0, {"name": name, "featureLevel": at}) for name, at in ON]
+    values = (change(0, isr=[0, 1]), upgrade, change(0, isr=[0], eligibleLeaderReplicas=[1]))
+    report = replayed(tmp_path, *values, start=beginning(("metadata.version", 22)))
+    assert (wrong(report), report.profile) == ([], "kafka_4_2")
