@@ -21,6 +21,7 @@ from highwater.traces.generation import write_log
 from highwater.traces.inputs import inputs
 from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.mutations import read
 from tests.traces.recorded import made as recording
 from tests.traces.recorded import write
@@ -61,6 +62,17 @@ def test_many_inputs(tmp_path: Path) -> None:
     run(*names, "--quiet", "--json", theirs)
     assert len(reports(ours)) >= 2
     assert reports(ours) == reports(theirs)
+
+
+@pytest.mark.usefixtures("_spark")
+@needs_clusters_4_2
+def test_the_clusters_of_kafka_4_2(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "spark.json", tmp_path / "embedded.json"
+    assert on_spark(CLUSTERS_4_2, "--quiet", "--json", ours).exit_code == 1
+    run(CLUSTERS_4_2, "--quiet", "--json", theirs)
+    assert len(reports(ours)) >= len(NAMES_4_2)
+    assert reports(ours) == reports(theirs)
+    assert all(r["unexplained_count"] == 0 and r["doubts"] == [] for r in reports(ours))
 
 
 @pytest.mark.usefixtures("_spark")
