@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from highwater.model.language import ArrayValue, Number, SetValue, StructValue, Truth, where
+from highwater.model.language import ArrayValue, Number, SetValue, StructValue, Truth, cases, where
 from highwater.model.replication.controller.partition_change import partition_change
 from highwater.model.replication.controller.types import BrokerState, ElectionType, Terms
 
 
 def controller_election(unclean_election: Truth) -> Number:
-    """The kind of election that the controller runs by itself: UNCLEAN where the topic allows it."""
+    """966.15. The kind of election that the controller runs by itself: UNCLEAN where the topic allows it."""
     return where(unclean_election, ElectionType.UNCLEAN, ElectionType.ONLINE)
 
 
@@ -21,8 +21,9 @@ def is_clean_registration(
 ) -> Truth:
     """966.12. Whether a broker registers after a clean shutdown: it names its registered epoch as its previous one.
 
-    The same incarnation again is no restart at all. Without the rule every new incarnation counts as unclean, and
-    so does one whose request cannot name an epoch, below version 3.
+    Only who shut down in order has written that epoch down, and its log to the end. After a crash the end of the log
+    may be gone, so it counts as lost. The same incarnation again is no restart at all. Without the rule every new
+    incarnation counts as unclean, and so does one whose request cannot name an epoch, below version 3.
     """
     if not t.on("clean_registration"):
         return same_incarnation
@@ -61,7 +62,8 @@ def on_fencing(
 ) -> StructValue:
     """966.5, 841.2. A broker is fenced, starts a controlled shutdown, or registers cleanly: it leaves the ISR.
 
-    It may enter the ELR, or stay there.
+    acks=all waits for nobody who is gone. It may enter the ELR, or stay there, as its log is whole: where the ISR falls
+    under min ISR nothing is committed without it (966.4).
     """
     nobody = t.brokers.zero()
     concerned = partition.isr.has(broker)
@@ -93,6 +95,7 @@ def _leaves(
     unclean_election: Truth,
     unclean_shutdown: SetValue,
 ) -> StructValue:
+    # It is still active in the registrations, which are changed later: it is not to be elected by this very change.
     record = partition_change(
         t,
         partition,
@@ -113,7 +116,10 @@ def on_unfencing(
     min_isr: Number,
     unclean_election: Truth,
 ) -> StructValue:
-    """966.5. A broker is unfenced: a partition without a leader elects one, and the broker may be the one."""
+    """966.5. A broker is unfenced: a partition without a leader elects one, and the broker may be the one.
+
+    If nobody elects then, a partition waits for ever while a replica with every record is alive.
+    """
     concerned = partition.leader.is_none
     if not t.on("election_on_unfencing"):
         concerned = concerned & False
@@ -139,12 +145,13 @@ def on_registration(
 ) -> StructValue:
     """966.5, 966.12. What a registration does to a partition, before it is stored.
 
+    Before, because a broker that is registered can be unfenced, and be elected from an ELR that it should have left.
     A restart after a clean shutdown is a fencing that went unseen; the same incarnation again changes nothing.
     """
     arguments = (t, partition, registrations, broker, min_isr, unclean_election)
     cleanly = on_fencing(*arguments)
     uncleanly = cleanly if treats_as_fenced(t) else on_unclean_registration(*arguments)
-    return where(same_incarnation, t.record.zero(), where(clean, cleanly, uncleanly))
+    return cases((same_incarnation, t.record.zero()), (clean, cleanly), otherwise=uncleanly)
 
 
 def on_heartbeat(
@@ -163,8 +170,8 @@ def on_heartbeat(
     """
     arguments = (t, partition, registrations, broker, min_isr, unclean_election)
     leaving, unfencing = on_fencing(*arguments), on_unfencing(*arguments)
-    changed = where(next == BrokerState.UNFENCED, unfencing, leaving)
-    return where(current == next, t.record.zero(), changed)
+    stays, comes_back = current == next, next == BrokerState.UNFENCED
+    return cases((stays, t.record.zero()), (comes_back, unfencing), otherwise=leaving)
 
 
 __all__ = [

@@ -56,7 +56,8 @@ def elect(
 
     The first of: the preferred replica (PREFERRED only), the leader as it is, the first in replica order,
     each where it may lead; then, uncleanly, the last known leader, and (UNCLEAN only) the first acceptable
-    replica in replica order; else none.
+    replica in replica order; else none. While one of the former is elected nothing is lost; what comes after them
+    trades records for availability.
     """
     node = t.partition.fields["leader"]
     assert isinstance(node, Option)
@@ -98,7 +99,10 @@ def _order(t: Terms, replicas: SeqValue) -> SeqValue:
 def can_elect_last_known_leader(
     t: Terms, partition: StructValue, replicas: SeqValue, isr: SetValue, elr: SetValue, acceptable: SetValue
 ) -> Truth:
-    """966.15. Whether the last known leader can lead: nobody is in ISR or ELR, and (KIP-966) it is live."""
+    """966.15. Whether the last known leader can lead: nobody is in ISR or ELR, and (KIP-966) it is live.
+
+    It was the last to have everything. Whether it has lost the end of its log since, nobody asks.
+    """
     last = partition.last_known_leader
     possible = isr.is_empty & elr.is_empty & last.is_some
     if not t.on("last_known_leader"):
@@ -111,21 +115,23 @@ def can_elect_last_known_leader(
 
 
 def election_checks(partition: StructValue, election: Number, partition_known: Truth | bool = True) -> Checks:
-    """966.17. Whether an election on request (PREFERRED or UNCLEAN) is needed at all, in the order of the checks."""
-    checks = Checks(Error.NONE)
+    """966.17. Whether an election on request (PREFERRED or UNCLEAN) is needed at all, in the order of the checks.
+
+    An operator asks. An unclean election under a leader that is there would lose records for nothing.
+    """
+    checks, needless = Checks(Error.NONE), Error.ELECTION_NOT_NEEDED
+    another_leads = ~preferred_leads(partition)
+    leaderless = partition.leader.is_none
+    for_preferred, uncleanly = election == ElectionType.PREFERRED, election == ElectionType.UNCLEAN
     checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
-    preferred_leads = ~partition.replicas.is_empty & partition.leader.is_(partition.replicas.at(0))
-    checks.check(
-        "the preferred replica does not lead already",
-        (election != ElectionType.PREFERRED) | ~preferred_leads,
-        Error.ELECTION_NOT_NEEDED,
-    )
-    checks.check(
-        "there is no leader, or the preferred one is asked for",
-        (election != ElectionType.UNCLEAN) | partition.leader.is_none,
-        Error.ELECTION_NOT_NEEDED,
-    )
+    checks.check("the preferred replica does not lead already", ~for_preferred | another_leads, needless)
+    checks.check("there is no leader, or the preferred one is asked for", ~uncleanly | leaderless, needless)
     return checks
+
+
+def preferred_leads(partition: StructValue) -> Truth:
+    """966.17. Whether the preferred replica, the first in the list, leads."""
+    return ~partition.replicas.is_empty & partition.leader.is_(partition.replicas.at(0))
 
 
 def election_error(election: Number, nothing_changed: Truth) -> Number:
@@ -140,5 +146,5 @@ def election_error(election: Number, nothing_changed: Truth) -> Number:
 
 __all__ = [
     "Elected", "can_elect_last_known_leader", "elect", "electable", "election_checks", "election_error", "is_clean",
-    "may_lead",
+    "may_lead", "preferred_leads",
 ]  # fmt: skip

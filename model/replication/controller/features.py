@@ -16,9 +16,8 @@ def feature_checks(
     t: Terms, current: Number, level: Number, upgrade: Number, supported: Truth | bool
 ) -> Checks:
     """584.1. Whether a feature can get another level; ``supported``: the controllers and every broker know it."""
-    checks, wrong = Checks(Error.NONE), Error.INVALID_UPDATE_VERSION
-    if t.on("finalized_features_check"):
-        checks.check("every broker supports the level", supported, wrong)
+    checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_UPDATE_VERSION
+    checks.check("every broker supports the level", supported, wrong, rule="finalized_features_check")
     checks.check(
         "a lower level is asked for as one", (level >= current) | (upgrade != UpgradeType.UPGRADE), wrong
     )
@@ -29,16 +28,16 @@ def feature_checks(
 
 
 def min_isr_checks(t: Terms, resource: Number, removes: Truth, valid: Truth | bool = True) -> Checks:
-    """KIP-966 in Kafka 4.2. Whether min.insync.replicas can be set or removed; ``valid``: to a number above 0."""
-    checks = Checks(Error.NONE)
-    if t.on("min_isr_is_the_clusters"):
-        checks.check("no broker has a min ISR of its own", resource != Resource.BROKER, Error.INVALID_CONFIG)
-        checks.check(
-            "the cluster's min ISR is not removed",
-            ~(removes & (resource == Resource.CLUSTER)),
-            Error.INVALID_CONFIG,
-        )
-    checks.check("the value is a number above 0", valid, Error.INVALID_CONFIG)
+    """KIP-966 in Kafka 4.2. Whether min.insync.replicas can be set or removed; ``valid``: to a number above 0.
+
+    The controller computes the ELR by it and the leader moves the HWM by it. Were it a broker's own, the two would
+    go by different values, and the ELR would have members that lack committed records.
+    """
+    checks, wrong, one_for_all = Checks(Error.NONE, on=t.on), Error.INVALID_CONFIG, "min_isr_is_the_clusters"
+    removes_the_clusters = removes & (resource == Resource.CLUSTER)
+    checks.check("no broker has a min ISR of its own", resource != Resource.BROKER, wrong, rule=one_for_all)
+    checks.check("the cluster's min ISR is not removed", ~removes_the_clusters, wrong, rule=one_for_all)
+    checks.check("the value is a number above 0", valid, wrong)
     return checks
 
 

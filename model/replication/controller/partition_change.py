@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from highwater.model.language import (
@@ -12,12 +13,13 @@ from highwater.model.language import (
     StructValue,
     Truth,
     all_of,
+    cases,
     least,
     size,
     where,
 )
 from highwater.model.language.sequences import kept, members_of
-from highwater.model.replication.controller.elections import elect
+from highwater.model.replication.controller.elections import Elected, elect
 from highwater.model.replication.controller.eligible_leader_replicas import (
     eligible_leader_replicas,
     last_known_elr,
@@ -49,84 +51,86 @@ def partition_change(
     that may lead now, ``election`` ONLINE where not given, ``unclean_shutdown`` who lost its log, ``assigns``
     whether a replica gets another log directory, ``reorders`` whether the ISR is to have its members in another order,
     which no rule looks at but which is written. Whether building the record throws is its field ``fails``.
+
+    The order matters: 1. a reassignment completes; 2. the ELR that goes with the ISR; 3. the election, and what it
+    does to both; 4. whether the ISR is written; 5. whether the leader is, and so the leader epoch ends. If the election
+    came before the ELR, a partition that loses its last ISR member would know of nobody who may lead.
     """
-    replicas = partition.replicas if replicas is None else replicas
-    adding = partition.adding if adding is None else adding
-    removing = partition.removing if removing is None else removing
-    isr = partition.isr if isr is None else isr
-    unclean_shutdown = t.brokers.zero() if unclean_shutdown is None else unclean_shutdown
-    election = ElectionType.ONLINE if election is None else election
-    requested_state = (
-        partition.leader_recovery_state if leader_recovery_state is None else leader_recovery_state
+    target = Target(
+        isr=partition.isr if isr is None else isr,
+        replicas=partition.replicas if replicas is None else replicas,
+        adding=partition.adding if adding is None else adding,
+        removing=partition.removing if removing is None else removing,
     )
+    lost_log = t.brokers.zero() if unclean_shutdown is None else unclean_shutdown
+    election = ElectionType.ONLINE if election is None else election
 
-    # 1. A reassignment that can complete does.
-    leaving = removing
-    remaining = kept(replicas, lambda r: ~leaving.has(r))
-    completes = reassignment_completes(t, remaining, adding, removing, isr, min_isr)
-    isr = where(completes, isr - removing, isr)
-    replicas = where(completes, remaining, replicas)
-    adding, removing = (where(completes, t.brokers.zero(), s) for s in (adding, removing))
+    target = complete_reassignment(t, target, min_isr)
     if t.on("reassignment_needs_min_isr"):
-        min_isr = least(min_isr, replicas.length)
+        min_isr = least(min_isr, target.replicas.length)
+    assigned = members_of(target.replicas, t.brokers)
+    elr = eligible_leader_replicas(t, partition, target.isr, lost_log, min_isr, assigned)
+    known_elr = last_known_elr(t, partition, target.isr, lost_log, min_isr)
 
-    # 2. Who is eligible besides the ISR.
-    assigned = members_of(replicas, t.brokers)
-    elr = eligible_leader_replicas(t, partition, isr, unclean_shutdown, min_isr, assigned)
-    known_elr = last_known_elr(t, partition, isr, unclean_shutdown, min_isr)
-
-    # 3. Who leads. A leader from outside the ISR starts with an ISR of its own; what is not in the log of a
-    # leader that was elected uncleanly is lost, so nobody else is eligible.
-    elected = elect(t, election, partition, replicas, isr, elr, acceptable)
-    fails = elected.leader.is_some & ~members_of(partition.replicas, t.brokers).has(elected.leader)
-    changes_leader = elected.leader != partition.leader
-    uncleanly = changes_leader & elected.unclean
-    from_elr = changes_leader & elr.has(elected.leader)
-    alone = t.brokers.zero().with_(elected.leader.value)
-    isr = where(uncleanly | from_elr, alone, isr)
-    elr = where(uncleanly, t.brokers.zero(), where(from_elr, elr.without(elected.leader.value), elr))
-    if not t.on("eligible_leader_replicas"):
-        elr = t.brokers.zero()
+    elected = elect(t, election, partition, target.replicas, target.isr, elr, acceptable)
+    uncleanly = (elected.leader != partition.leader) & elected.unclean
+    isr_after, elr = after_election(t, partition, elected, target.isr, elr)
     if t.on("elr_follows_election"):
-        reached = size(isr) >= min_isr
+        reached = size(isr_after) >= min_isr
         elr, known_elr = (where(reached, t.brokers.zero(), s) for s in (elr, known_elr))
 
-    # 4. What is written of the ISR: an empty one only where it may become empty.
-    isr_changes = uncleanly | (isr != partition.isr) | reorders
-    if not t.on("isr_may_become_empty"):
-        isr_changes = isr_changes & ~isr.is_empty
-    new_isr = where(isr_changes, isr, partition.isr)
+    isr_written = writes_isr(t, partition, isr_after, uncleanly | (isr_after != partition.isr) | reorders)
+    new_isr = where(isr_written, isr_after, partition.isr)
+    leader_written = writes_leader(t, partition, elected, assigned, new_isr)
+    state = recovery_state(t, partition, leader_recovery_state, uncleanly)
+    loses_last = isr_written & isr_after.is_empty
+    known_leader = last_known_leader(t, partition, loses_last, elected.leader, leader_written)
 
-    # 5. The leader field; written also without a new leader, to end the leader epoch.
-    writes_leader = changes_leader
-    if t.on("reassignment_bumps_leader_epoch"):
-        writes_leader = writes_leader | ~(members_of(partition.replicas, t.brokers) <= assigned)
-    if t.on("shrink_bumps_leader_epoch"):
-        writes_leader = writes_leader | ~(partition.isr <= new_isr)
+    def where_other(field: str, value: Any) -> OptionValue:
+        return written(t, field, value != getattr(partition, field), value)
 
-    recovers = uncleanly & t.on("unclean_election_recovers")
-    state = where(
-        requested_state != partition.leader_recovery_state,
-        requested_state,
-        where(recovers, LeaderRecoveryState.RECOVERING, partition.leader_recovery_state),
-    )
-    known_leader = last_known_leader(t, partition, isr_changes & isr.is_empty, elected.leader, writes_leader)
     return t.record(
-        replicas=written(t, "replicas", replicas != partition.replicas, replicas),
-        adding=written(t, "adding", adding != partition.adding, adding),
-        removing=written(t, "removing", removing != partition.removing, removing),
-        isr=written(t, "isr", isr_changes, isr),
-        elr=written(t, "elr", elr != partition.elr, elr),
-        last_known_elr=written(t, "last_known_elr", known_elr != partition.last_known_elr, known_elr),
-        last_known_leader=written(
-            t, "last_known_leader", known_leader != partition.last_known_leader, known_leader
-        ),
-        leader=written(t, "leader", writes_leader, elected.leader),
-        leader_recovery_state=written(
-            t, "leader_recovery_state", state != partition.leader_recovery_state, state
-        ),
+        replicas=where_other("replicas", target.replicas),
+        adding=where_other("adding", target.adding),
+        removing=where_other("removing", target.removing),
+        isr=written(t, "isr", isr_written, isr_after),
+        elr=where_other("elr", elr),
+        last_known_elr=where_other("last_known_elr", known_elr),
+        last_known_leader=where_other("last_known_leader", known_leader),
+        leader=written(t, "leader", leader_written, elected.leader),
+        leader_recovery_state=where_other("leader_recovery_state", state),
         assigns=assigns,
-        fails=fails & t.on("unassigned_candidate_fails"),
+        fails=elects_no_replica(t, partition, elected) & t.on("unassigned_candidate_fails"),
+    )
+
+
+# --- the steps ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a change takes a partition to, as far as the one who asks for it says so."""
+
+    isr: SetValue
+    replicas: SeqValue
+    adding: SetValue
+    removing: SetValue
+
+
+def complete_reassignment(t: Terms, target: Target, min_isr: Number) -> Target:
+    """966.9, step 1. A reassignment that can complete does: who is to go leaves replicas and ISR.
+
+    It is looked at first, with every change, as the ISR that completes it is the leader's to propose, and who leaves
+    with it can neither be elected nor enter the ELR.
+    """
+    nobody = t.brokers.zero()
+    remaining = kept(target.replicas, lambda r: ~target.removing.has(r))
+    completes = reassignment_completes(t, remaining, target.adding, target.removing, target.isr, min_isr)
+    return Target(
+        isr=where(completes, target.isr - target.removing, target.isr),
+        replicas=where(completes, remaining, target.replicas),
+        adding=where(completes, nobody, target.adding),
+        removing=where(completes, nobody, target.removing),
     )
 
 
@@ -135,7 +139,8 @@ def reassignment_completes(
 ) -> Truth:
     """966.9. Whether a reassignment can complete: all adding replicas are in the ISR, and min ISR members are left.
 
-    With ``reassignment_needs_min_isr`` off: every remaining replica is in the ISR, and there is one.
+    With ``reassignment_needs_min_isr`` off: every remaining replica is in the ISR, and there is one. Then a
+    reassignment to one replica leaves one copy of records that were acknowledged by more.
     """
     in_progress = ~adding.is_empty | ~removing.is_empty
     left = isr - removing
@@ -144,6 +149,63 @@ def reassignment_completes(
         return in_progress & ~left.is_empty & ((adding - removing) <= left) & enough
     assigned = members_of(remaining, t.brokers)
     return in_progress & ~assigned.is_empty & (assigned <= left)
+
+
+def after_election(
+    t: Terms, partition: StructValue, elected: Elected, isr: SetValue, elr: SetValue
+) -> tuple[SetValue, SetValue]:
+    """966.5, 966.13, step 3. ISR and ELR after an election. A new leader from outside the ISR is an ISR of its own.
+
+    Nobody has fetched from it yet. One from the ELR leaves the ELR. What is not in the log of one that was elected
+    uncleanly is lost, and the others may hold it still, under another history: nobody else is eligible.
+    """
+    nobody, leader = t.brokers.zero(), elected.leader
+    changes = leader != partition.leader
+    uncleanly, from_elr = changes & elected.unclean, changes & elr.has(leader)
+    isr = where(uncleanly | from_elr, nobody.with_(leader.value), isr)
+    elr = cases((uncleanly, nobody), (from_elr, elr.without(leader.value)), otherwise=elr)
+    return isr, elr if t.on("eligible_leader_replicas") else nobody
+
+
+def elects_no_replica(t: Terms, partition: StructValue, elected: Elected) -> Truth:
+    """Whether the leader that was elected is no replica: Kafka looks for its log directory, and throws."""
+    return elected.leader.is_some & ~members_of(partition.replicas, t.brokers).has(elected.leader)
+
+
+def writes_isr(t: Terms, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
+    """966.3, step 4. Whether the ISR is written: where it changes, and an empty one only where it may become empty.
+
+    Where it may not, the last member stays in it while it is down, and leads when it is back, be its log whole or not.
+    """
+    return changes if t.on("isr_may_become_empty") else changes & ~isr.is_empty
+
+
+def writes_leader(
+    t: Terms, partition: StructValue, elected: Elected, assigned: SetValue, isr: SetValue
+) -> Truth:
+    """B8, step 5. Whether the leader field is written: also without a new leader, to end the leader epoch.
+
+    The followers then ask the leader anew, so that one that was taken out is heard under its old epoch no more.
+    """
+    writes = elected.leader != partition.leader
+    if t.on("reassignment_bumps_leader_epoch"):
+        writes = writes | ~(members_of(partition.replicas, t.brokers) <= assigned)
+    if t.on("shrink_bumps_leader_epoch"):
+        writes = writes | ~(partition.isr <= isr)
+    return writes
+
+
+def recovery_state(t: Terms, partition: StructValue, requested: Number | None, uncleanly: Truth) -> Number:
+    """704.1. The leader recovery state: as it was asked for, else RECOVERING after an unclean election."""
+    before = partition.leader_recovery_state
+    requested = before if requested is None else requested
+    recovers = uncleanly & t.on("unclean_election_recovers")
+    return cases(
+        (requested != before, requested), (recovers, LeaderRecoveryState.RECOVERING), otherwise=before
+    )
+
+
+# --- what a record does -------------------------------------------------------------------------------------
 
 
 def is_empty_record(t: Terms, record: StructValue) -> Truth:

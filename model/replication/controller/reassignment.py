@@ -57,9 +57,8 @@ def reassignment_checks(
     factor_may_change: Truth | bool = True,
 ) -> Checks:
     """B8, 860.1. Whether a list of replicas can be asked for; ``partition`` is asked for its replication factor."""
-    checks = Checks(Error.NONE)
+    checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
-    wrong = Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("the target has a replica", ~target.is_empty, wrong)
     checks.check(
         "every replica of the target is registered",
@@ -67,16 +66,26 @@ def reassignment_checks(
         wrong,
     )
     checks.check("the target has every replica once", is_distinct(target), wrong)
-    if partition is not None and t.on("replication_factor_check"):
-        replicas = members_of(partition.replicas, t.brokers)
-        going_on = ~partition.adding.is_empty | ~partition.removing.is_empty
-        wanted = where(going_on, (replicas | partition.adding) - partition.removing, replicas)
+    if partition is not None:
+        factor_stays = size(_replicas_in_the_end(t, partition)) == target.length
         checks.check(
             "the replication factor stays, or may change",
-            factor_may_change | (size(wanted) == target.length),
+            factor_may_change | factor_stays,
             Error.INVALID_REPLICATION_FACTOR,
+            rule="replication_factor_check",
         )
     return checks
+
+
+def _in_progress(partition: StructValue) -> Truth:
+    return ~partition.adding.is_empty | ~partition.removing.is_empty
+
+
+def _replicas_in_the_end(t: Terms, partition: StructValue) -> SetValue:
+    """The replicas that a partition has when the reassignment that is in progress, if any, is complete."""
+    replicas = members_of(partition.replicas, t.brokers)
+    in_the_end = (replicas | partition.adding) - partition.removing
+    return where(_in_progress(partition), in_the_end, replicas)
 
 
 def reassign(
@@ -84,6 +93,7 @@ def reassign(
 ) -> StructValue:
     """966.9. The record that starts a reassignment, or completes it at once.
 
+    An operator asks. Who is to go stays a replica until the new ones are in the ISR, or its copies would be gone first.
     The replicas are the target and then those that are to go. What was being added or removed already stays
     so where the new target neither adds nor removes anything.
     """
@@ -115,27 +125,17 @@ def cancellation_checks(
 ) -> Checks:
     """966.9. Whether a reassignment can be cancelled: one is in progress, and enough of the ISR is left.
 
-    Enough are min ISR members; with ``reassignment_needs_min_isr`` off one, and none where unclean
-    election is enabled.
+    Enough are min ISR members, as the adding replicas take their copies with them; with
+    ``reassignment_needs_min_isr`` off one, and none where unclean election is enabled.
     """
-    checks = Checks(Error.NONE)
+    checks, too_few = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("the partition exists", partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
-    checks.check(
-        "a reassignment is in progress",
-        ~partition.adding.is_empty | ~partition.removing.is_empty,
-        Error.NO_REASSIGNMENT_IN_PROGRESS,
-    )
+    checks.check("a reassignment is in progress", _in_progress(partition), Error.NO_REASSIGNMENT_IN_PROGRESS)
     original, left = _isr_without_adding(t, partition)
-    if t.on("reassignment_needs_min_isr"):
-        needed = effective_min_isr(min_isr, original.length)
-        checks.check(
-            "min ISR members are left in the ISR", size(left) >= needed, Error.INVALID_REPLICA_ASSIGNMENT
-        )
-    checks.check(
-        "a member is left in the ISR, or unclean election is enabled",
-        ~left.is_empty | unclean_election,
-        Error.INVALID_REPLICA_ASSIGNMENT,
-    )
+    enough = size(left) >= effective_min_isr(min_isr, original.length)
+    checks.check("min ISR members are left in the ISR", enough, too_few, rule="reassignment_needs_min_isr")
+    somebody = ~left.is_empty | unclean_election
+    checks.check("a member is left in the ISR, or unclean election is enabled", somebody, too_few)
     return checks
 
 
@@ -144,7 +144,8 @@ def cancel_reassignment(
 ) -> StructValue:
     """966.9. The record that cancels a reassignment: the adding replicas leave replicas and ISR.
 
-    Where that empties the ISR, the first replica is put into it, whatever its log holds.
+    Where that empties the ISR, the first replica is put into it, whatever its log holds: that is how records are lost
+    where ``reassignment_needs_min_isr`` is off.
     """
     original, left = _isr_without_adding(t, partition)
     first = t.brokers.zero().with_(original.at(0))

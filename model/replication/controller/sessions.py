@@ -12,6 +12,7 @@ from highwater.model.language import (
     StructValue,
     Truth,
     any_of,
+    cases,
     least,
     where,
 )  # fmt: skip
@@ -46,19 +47,23 @@ def registration_checks(
 ) -> Checks:
     """B8, 584.1. A second incarnation is refused while the session of the first one lives.
 
+    Two processes under one broker id would both be taken for the replica, with two logs. One that does not know a
+    finalized feature could not read the metadata that it is to follow.
     ``features_supported``: the broker knows the finalized level of every feature.
     """
-    checks = Checks(Error.NONE)
-    if t.on("live_session_check"):
-        checks.check(
-            "no other incarnation has a live session",
-            same_incarnation | ~has_live_session(t, registration, session, now_ms, timeout_ms),
-            Error.DUPLICATE_BROKER_REGISTRATION,
-        )
-    if t.on("finalized_features_check"):
-        checks.check(
-            "the broker supports the finalized features", features_supported, Error.UNSUPPORTED_VERSION
-        )
+    checks = Checks(Error.NONE, on=t.on)
+    checks.check(
+        "no other incarnation has a live session",
+        same_incarnation | ~has_live_session(t, registration, session, now_ms, timeout_ms),
+        Error.DUPLICATE_BROKER_REGISTRATION,
+        rule="live_session_check",
+    )
+    checks.check(
+        "the broker supports the finalized features",
+        features_supported,
+        Error.UNSUPPORTED_VERSION,
+        rule="finalized_features_check",
+    )
     return checks
 
 
@@ -153,7 +158,10 @@ def session_of_fencing(t: Terms, session: StructValue, now_ms: Number) -> Struct
 
 
 def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
-    """380.3, 903.1. A heartbeat counts only with the broker's registered epoch."""
+    """380.3, 903.1. A heartbeat counts only with the broker's registered epoch.
+
+    One that a former life sent would unfence the new one before it has replayed its own registration.
+    """
     checks = Checks(Error.NONE)
     registration = registrations[request.broker]
     checks.check(
@@ -166,10 +174,10 @@ def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
 
 def current_broker_state(registration: StructValue, session: StructValue) -> Number:
     """Where a broker is, for its heartbeats."""
-    return where(
-        session.controlled_shutdown_offset.is_some,
-        BrokerState.CONTROLLED_SHUTDOWN,
-        where(registration.fenced, BrokerState.FENCED, BrokerState.UNFENCED),
+    return cases(
+        (session.controlled_shutdown_offset.is_some, BrokerState.CONTROLLED_SHUTDOWN),
+        (registration.fenced, BrokerState.FENCED),
+        otherwise=BrokerState.UNFENCED,
     )
 
 
@@ -183,26 +191,25 @@ def next_broker_state(
     active broker has replayed metadata that far.
     """
     registration, session = registrations[request.broker], sessions[request.broker]
-    fenced = where(
-        request.want_shut_down,
-        BrokerState.SHUTDOWN_NOW,
-        where(~request.want_fence & is_caught_up(session, request), BrokerState.UNFENCED, BrokerState.FENCED),
+    stop, fence, unfence = BrokerState.SHUTDOWN_NOW, BrokerState.FENCED, BrokerState.UNFENCED
+    shutting_down = BrokerState.CONTROLLED_SHUTDOWN
+
+    may_unfence = ~request.want_fence & is_caught_up(session, request)
+    if_fenced = cases((request.want_shut_down, stop), (may_unfence, unfence), otherwise=fence)
+
+    wants_out = where(request.want_shut_down, stop, fence)
+    hands_over = where(has_leaderships, shutting_down, stop)
+    if_unfenced = cases(
+        (request.want_fence, wants_out), (request.want_shut_down, hands_over), otherwise=unfence
     )
-    shut_down = where(has_leaderships, BrokerState.CONTROLLED_SHUTDOWN, BrokerState.SHUTDOWN_NOW)
-    unfenced = where(
-        request.want_fence,
-        where(request.want_shut_down, BrokerState.SHUTDOWN_NOW, BrokerState.FENCED),
-        where(request.want_shut_down, shut_down, BrokerState.UNFENCED),
-    )
+
+    # Who does not know yet that the leadership has moved would still fetch from, or write to, a broker that is gone.
     others_know = session.controlled_shutdown_offset.value <= lowest_active_offset(t, registrations, sessions)
-    shutting_down = where(
-        ~has_leaderships & others_know, BrokerState.SHUTDOWN_NOW, BrokerState.CONTROLLED_SHUTDOWN
-    )
+    if_shutting_down = where(~has_leaderships & others_know, stop, shutting_down)
+
     current = current_broker_state(registration, session)
-    return where(
-        current == BrokerState.CONTROLLED_SHUTDOWN,
-        shutting_down,
-        where(current == BrokerState.FENCED, fenced, unfenced),
+    return cases(
+        (current == shutting_down, if_shutting_down), (current == fence, if_fenced), otherwise=if_unfenced
     )
 
 

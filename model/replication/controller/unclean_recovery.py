@@ -13,14 +13,12 @@ def may_recover(
     """966.13, steps 3 and 4. Whether an unclean recovery may elect a leader now.
 
     There is no leader, and no ISR or ELR member that is live. Aggressive does not wait; Balanced waits for
-    the ELR, and without one until every last known ELR member is live.
+    the ELR, and without one until every last known ELR member is live: the longest log among those that are asked is
+    the best only if the one that was longest has been asked.
     """
     active = t.active(registrations)
-    stuck = (
-        partition.leader.is_none
-        & ((partition.isr | partition.elr) & active).is_empty
-        & partition.isr.is_empty
-    )
+    complete_and_live = (partition.isr | partition.elr) & active
+    stuck = partition.leader.is_none & complete_and_live.is_empty & partition.isr.is_empty
     balanced = partition.elr.is_empty & (partition.last_known_elr <= active)
     return stuck & (balanced | aggressive)
 
