@@ -7,9 +7,9 @@ from typing import Any
 
 from highwater.checker.docs import findings_4_2 as findings
 from highwater.checker.docs.kafka_trunk import run_table
+from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides
 from highwater.checker.sequence_chart import SequenceChart
-from highwater.checker.problems import InputError
 
 _PROFILES = ("kafka_trunk_2024_10", "kafka_4_2", "kip_966_first_phase")
 
