@@ -79,7 +79,8 @@ def _finding(name: str, finding: dict[str, Any]) -> Iterator[str]:
     yield f"**{chosen.title}.**\n"
     yield f"{finding['text'].strip()}\n"
     yield f"- Within: {', '.join(f'{key} {value}' for key, value in chosen.parameters.items())}."
-    yield f"- Needs: {', '.join(_needs(name, finding))}."
+    needed = ", ".join(_needs(name, finding)) or "nothing of what was taken away"
+    yield f"- Needs: {needed}."
     for rule in dict.fromkeys(rule for switches in finding["closes"] for rule in switches):
         yield f"- `{rule}` ({protocol.rules[rule].source}): {protocol.rules[rule].sentence}"
     yield f"- In the code: {finding['place']}."
