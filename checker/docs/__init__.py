@@ -11,6 +11,7 @@ from pathlib import Path
 
 from highwater.checker.docs import notes, quorum_notes, zookeeper_notes
 from highwater.checker.docs.differences import differences_page
+from highwater.checker.docs.kafka_4_2 import kafka_4_2
 from highwater.checker.docs.kafka_trunk import kafka_trunk
 from highwater.checker.docs.linking import link_numbers
 from highwater.checker.docs.liveness import liveness_page
@@ -33,6 +34,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     "gallery.md": notes.GALLERY.page,
     "replication-rules.md": replication_rules,
     "kafka-trunk.md": kafka_trunk,
+    "kafka-4.2.md": kafka_4_2,
     "differences.md": differences_page,
     "liveness.md": liveness_page,
     "quorum.md": quorum_page,

@@ -56,10 +56,11 @@ def _finding(finding: Finding) -> Iterator[str]:
     for rule in dict.fromkeys(rule for rules in finding.closes for rule in rules):
         yield f"- Missing: `{rule}` ({protocol.rules[rule].source}). {protocol.rules[rule].sentence}"
     yield f"- The run to `{example.name}`, depth {example.depth}. {example.meaning}\n"
-    yield from _run(SequenceChart(it.model.protocol), example)
+    yield from run_table(SequenceChart(it.model.protocol), example)
 
 
-def _run(chart: SequenceChart, example: Counterexample) -> Iterator[str]:
+def run_table(chart: SequenceChart, example: Counterexample) -> Iterator[str]:
+    """A run as a table: each step, and what it changes."""
     yield "| step | what happens | what changes |"
     yield "| ---: | --- | --- |"
     for number, step in enumerate(example.steps[1:], 2):
@@ -67,4 +68,4 @@ def _run(chart: SequenceChart, example: Counterexample) -> Iterator[str]:
         yield f"| {number} | {step.sentence} | {changes} |"
 
 
-__all__ = ["kafka_trunk"]
+__all__ = ["kafka_trunk", "run_table"]
