@@ -42,15 +42,6 @@ def same_record(first: SeqValue, second: SeqValue, offset: int) -> Truth:
     return (first.length > offset) & (second.length > offset) & (first.at(offset) == second.at(offset))
 
 
-def has_prefix(log: SeqValue, prefix: SeqValue) -> Truth:
-    """Whether a log begins with all records of another one."""
-    agree = total(
-        (prefix.length > i) & ((log.length <= i) | (log.at(i) != prefix.at(i)))
-        for i in range(prefix.type.maximum)
-    )
-    return agree == 0
-
-
 __all__ = [
-    "diverges", "end_offset_for_epoch", "epoch_before", "has_prefix", "last_epoch", "same_record", "truncation_offset",
+    "diverges", "end_offset_for_epoch", "epoch_before", "last_epoch", "same_record", "truncation_offset",
 ]  # fmt: skip
