@@ -23,7 +23,7 @@ PLACE = "replication/controller/kafka-4.2-"
 CLOSED_BY: dict[str, list[dict[str, bool]]] = {
     found["name"]: found["closes"] for found in TEXTS["finding"] if found["name"] != "cleared-elr"
 }
-"""Sets of switches, each of which closes the finding; no smaller part of one does. cleared-elr is about liveness: below."""
+"""Sets of switches, each of which closes the finding; no smaller part of one does. cleared-elr (liveness): below."""
 
 DEPTHS = {
     "elr-turned-off": 6, "shut-out": 7, "reassignment": 4, "reassignment-loss": 6, "assignment": 3,
