@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.model.language.interpreter import differences
 from highwater.traces.decisions import decisions
+from highwater.traces.metadata import accepted
 from highwater.traces.metadata.beliefs import Flags
 from highwater.traces.metadata.image import Broker, Partition
 from highwater.traces.metadata.pending import Pending
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower, Found
 
 LOG_DIRS_VERSION = 2
-"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; before, one without
-flags would say nothing, and none is written."""
+"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; one without flags and
+without directories says nothing, and none is written: a broker that has none left has stopped."""
 _WHOLE = Settings((1,), (False,))
 
 
@@ -29,10 +30,14 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
     broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]
     flags = Flags(True, data["fenced"], data.get("inControlledShutdown", False))
     known = follower.image.brokers.get(broker)
+    supported = accepted.supported_by(data)
     if follower.is_loading:
-        _store(follower, broker, epoch, incarnation, flags)
+        _store(follower, broker, epoch, incarnation, flags).supported = supported
         return
+    if lacking := accepted.registration(follower, supported):
+        _wrong(follower, found, "register", lacking)
     if known is not None and known.incarnation == incarnation:
+        known.supported = supported
         _same_incarnation(follower, known, flags, found)
         return
     first = pending.first_of_decision(found.offset)
@@ -44,7 +49,7 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
     pending.registration(epoch, found.offset)
     if known is None:
         known = _store(follower, broker, epoch, incarnation, Flags())
-    known.epoch, known.incarnation, known.flags = epoch, incarnation, flags
+    known.epoch, known.incarnation, known.flags, known.supported = epoch, incarnation, flags, supported
     pending.broker(follower.event("register", broker, flags), found.offset)
 
 
@@ -80,7 +85,7 @@ def change(follower: Follower, pending: Pending, found: Found) -> None:
     """A registration's flags change."""
     fenced, shutdown = found.data.get("fenced", 0), found.data.get("inControlledShutdown", 0)
     if not fenced and not shutdown:
-        if found.version < LOG_DIRS_VERSION:
+        if found.version < LOG_DIRS_VERSION or not found.data.get("logDirs"):
             _wrong(follower, found, "change a registration", {"record": ("none", "written")})
         else:
             follower.telling.skipped("BROKER_REGISTRATION_CHANGE_RECORD of log directories")
