@@ -16,7 +16,7 @@ LIMIT_CHANGES = 500
 """So many changes of a partition are kept for its timeline."""
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
-    "missing beginning", "missing records", "unknown operation",
+    "missing beginning", "missing records", "open transaction", "unknown operation",
 )  # fmt: skip
 """The kinds of doubts. docs/replay.md says what each means."""
 

@@ -212,6 +212,8 @@ class Follower:
     def finish(self) -> None:
         """Nothing follows any more: close what is open, and name the profile."""
         self.settle()
+        for group in self.together.close():
+            self.decided(group)
         if note := self.together.note():
             self.report.notes.append(note)
         self.close(self.last_time)

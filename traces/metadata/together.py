@@ -30,6 +30,7 @@ class Together:
     ) -> None:
         self._skipped, self._damaged = skipped, damaged
         self._transaction: list[Record] | None = None
+        self._begun: Record | None = None
         self._held: tuple[list[int], list[bytes]] | None = None
         self._held_time = 0
 
@@ -69,6 +70,11 @@ class Together:
             self._held = None
             yield from self._divided(offsets, self._held_time, values)
 
+    def close(self) -> Iterator[list[Record]]:
+        """At the end of the log: the record that begins a transaction which has not ended, if there is one."""
+        if self._transaction is not None and self._begun is not None:
+            yield [self._begun]
+
     def note(self) -> str | None:
         """What is to be said at the end of the log of records that were kept."""
         if self._transaction is None:
@@ -92,13 +98,18 @@ class Together:
             yield group
 
     def _in_transaction(self, offset: int, time: int, value: bytes) -> list[Record] | None:
-        """Records between BEGIN and END count when it ends, and not where it is aborted."""
+        """Records between BEGIN and END count when it ends, and not where it is aborted.
+
+        Where another one begins before, they never count: what began them is handed on.
+        """
         key, kept = value[1], self._transaction
         if key in (_BEGIN, _END, _ABORT):
             self._skipped(TYPES[key], 1)
         if key == _BEGIN or kept is None:
-            self._transaction = []
-        elif key == _END:
+            unended = None if kept is None or self._begun is None else [self._begun]
+            self._transaction, self._begun = [], (offset, time, value)
+            return unended
+        if key == _END:
             self._transaction = None
             return kept
         elif key == _ABORT:

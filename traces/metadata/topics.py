@@ -196,6 +196,21 @@ def _newer(follower: Follower, found: Found) -> None:
         follower.doubt("newer version", why, found.offset)
 
 
+def begin_transaction(follower: Follower, pending: Pending, found: Found) -> None:
+    """A transaction begins that never ends: its records are not followed. Of others nothing is handed on."""
+    pending.flush()
+    follower.doubt("open transaction", "a metadata transaction that does not end", found.offset)
+
+
+def end_transaction(follower: Follower, pending: Pending, found: Found) -> None:
+    """A transaction ends, or is aborted, that has not begun."""
+    pending.flush()
+    follower.telling.skipped(found.type)
+    if not follower.lacks_beginning:
+        what = "end a transaction that has not begun"
+        follower.telling.wrong(found.offset, found.time, None, what, None, True)
+
+
 def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
     """The ELR and the last known ELR of a topic's partitions become empty, of all with an empty name.
 
@@ -255,9 +270,12 @@ HANDLERS: dict[str, Callable[[Follower, Pending, Found], None]] = {
     "FEATURE_LEVEL_RECORD": feature,
     "REGISTER_CONTROLLER_RECORD": controller,
     "CLEAR_ELR_RECORD": clear_elr,
+    "BEGIN_TRANSACTION_RECORD": begin_transaction,
+    "END_TRANSACTION_RECORD": end_transaction,
+    "ABORT_TRANSACTION_RECORD": end_transaction,
 }
 
 __all__ = [
-    "BEFORE", "HANDLERS", "clear_elr", "configure", "controller", "create", "create_partition", "feature",
-    "partition_state", "remove",
+    "BEFORE", "HANDLERS", "begin_transaction", "clear_elr", "configure", "controller", "create", "create_partition",
+    "decided", "end_transaction", "feature", "partition_state", "remove",
 ]  # fmt: skip

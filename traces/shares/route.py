@@ -91,6 +91,8 @@ class _Routed:
                 self.head.remarks.append(not_compared(snapshot, sequence.next_offset))
             number += 1
         self._settle()
+        for group in self._together.close():
+            self._decided(group)
         if note := self._together.note():
             self.head.remarks.append(note)
 

@@ -19,8 +19,10 @@ from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.situations import FlagsOf, Situations
 from highwater.traces.observed import PartitionChange
 from highwater.traces.report import Report, Unexplained
+from tests.traces.metadata.corruptions import TIME
 from tests.traces.metadata.mutations import (
     CHANGE,
+    CLEAR,
     CONFIG,
     CREATION,
     FEATURE,
@@ -40,12 +42,15 @@ ENDS_EARLIER = "the log ends earlier"
 CREATION_ORDER = "order within the creation of a topic"
 SETTING = "a setting on which no decision depends"
 ALLOWED = "another history that the protocol allows"
+TIMES = "a time, on which nothing depends"
 TORN = "a decision with a record of another one within it"
+UNCLEARED = "a min.insync.replicas that clears no ELR"
+MISSED = (TORN, UNCLEARED)
 """Not allowed, and not reported: what is known to be missed."""
-WITHOUT_MEANING = (SET_ORDER, NOT_FOLLOWED, INDEPENDENT, REPEATED, ENDS_EARLIER, CREATION_ORDER)
+WITHOUT_MEANING = (SET_ORDER, NOT_FOLLOWED, INDEPENDENT, REPEATED, ENDS_EARLIER, CREATION_ORDER, TIMES)
 """What does not change the meaning of a log."""
 REASONS = (*WITHOUT_MEANING, SETTING, ALLOWED)
-FOLLOWED_FEATURES = ("metadata.version", "eligible.leader.replicas.version")
+METADATA, ELR = FOLLOWED_FEATURES = ("metadata.version", "eligible.leader.replicas.version")
 FOLLOWED_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 
 
@@ -128,11 +133,24 @@ def shared() -> Iterator[None]:
 
 
 def is_reported(mutation: Mutation, original: Replayed, changed: Replayed) -> bool:
-    """Whether the replay tells the change: by something unexplained, or other rules where they were changed."""
-    if changed.error is not None or changed.report.unexplained_count:
+    """Whether the replay tells the change.
+
+    By something unexplained, by damage, by a doubt that the log as it is does not have, or by other rules where they
+    were changed.
+    """
+    if changed.error is not None or changed.report.unexplained_count or changed.report.damage:
+        return True
+    if is_doubted(original, changed):
         return True
     rules = (changed.report.profile, changed.report.rules)
     return mutation.kind in FOLLOWED_FEATURES and rules != (original.report.profile, original.report.rules)
+
+
+def is_doubted(original: Replayed, changed: Replayed) -> bool:
+    """Whether the replay says that it is not sure, and did not of the log as it is."""
+    return {(d.kind, d.summary) for d in changed.report.doubts} > {
+        (d.kind, d.summary) for d in original.report.doubts
+    }
 
 
 def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) -> tuple[str, str]:
@@ -147,11 +165,15 @@ def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) 
         return SET_ORDER, ""
     if "removed" in mutation.kind and after == before[: len(after)]:
         return ENDS_EARLIER, ""
+    if mutation.kind == TIME:
+        return (TIMES, "") if _without_times(original) == _without_times(changed) else ("", "a time counts")
     one, other = mutation.touched[0], mutation.touched[-1]
     if not is_followed(one) or not is_followed(other):
-        return NOT_FOLLOWED, ""
+        return (NOT_FOLLOWED, "") if _states(original) == _states(changed) else ("", "it is followed")
     if is_torn(made, changed):
         return TORN, _cause(mutation, original, changed)
+    if is_uncleared(made):
+        return UNCLEARED, _cause(mutation, original, changed)
     if "swapped" in mutation.kind:
         if {one.type, other.type} <= {"TOPIC_RECORD", CONFIG, CREATION}:
             return (CREATION_ORDER if _states(original) == _states(changed) else ""), "creation"
@@ -247,6 +269,46 @@ def _reaches(
         if other is None or other.cause is None or found.cause not in other.cause.split(" or "):
             return False
     return False
+
+
+def is_uncleared(log: Log) -> bool:
+    """Whether a min.insync.replicas of Kafka 4.2 is without the record that clears ELRs, in its batch or transaction.
+
+    With ELR on there is one for each; what is written with the level of the feature clears nothing.
+    """
+    levels: dict[str, int] = {}
+    for group in _decided(log):
+        of_min_isr = sum(r.type == CONFIG and r.data["name"] == "min.insync.replicas" for r in group)
+        cleared = sum(r.type == CLEAR for r in group)
+        new = {r.data["name"]: r.data["featureLevel"] for r in group if r.type == FEATURE}
+        levels |= new
+        if levels.get(METADATA, 0) >= 26 and levels.get(ELR) and ELR not in new and cleared < of_min_isr:
+            return True
+    return False
+
+
+def _decided(log: Log) -> Iterator[list[MetadataRecord]]:
+    """The records of each batch; those of a transaction together."""
+    open_: list[MetadataRecord] | None = None
+    for batch in log.batches:
+        found = [] if batch.control else [decode(value or b"") for value in batch.values]
+        if open_ is not None or any(r.type == "BEGIN_TRANSACTION_RECORD" for r in found):
+            open_ = [*(open_ or []), *found]
+            found, ends = open_, any(r.type == "END_TRANSACTION_RECORD" for r in found)
+            if not ends:
+                continue
+            open_ = None
+        yield found
+
+
+def _without_times(replay: Replayed) -> object:
+    """All that a replay says, but for when, and for how long."""
+    said = replay.report.to_json()
+    figures = {name: number for name, number in replay.report.figures.items() if "ms " not in name}
+    lines = [
+        {k: v for k, v in line.items() if k != "time"} for line in (*said["unexplained"], *said["findings"])
+    ]
+    return lines, figures, said["doubts"], said["profile"], said["rules"], _states(replay)
 
 
 def _snapshots(log: Log) -> list[tuple[int, list[MetadataRecord]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
 
 Data = dict[str, Any]
+Changed = Iterator[tuple[str, str, Data]]
+"""Changes of a record: the kind, in words, the new fields."""
 
 CHANGE, CREATION = "PARTITION_CHANGE_RECORD", "PARTITION_RECORD"
 REGISTRATION, FLAGS = "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD"
@@ -148,37 +149,42 @@ def fields(log: Log) -> Iterator[Mutation]:
     brokers = sorted({r.data["brokerId"] for _, _, r in log.records() if r.type == REGISTRATION})
     epochs = sorted({r.data["brokerEpoch"] for _, _, r in log.records() if r.type == REGISTRATION})
     state: dict[tuple[str, int], Data] = {}
+    return of_records(log, lambda record: _of_record(record, _merge(state, record), brokers, epochs))
+
+
+def of_records(log: Log, changes: Callable[[MetadataRecord], Changed]) -> Iterator[Mutation]:
+    """Changes of each record's fields, each one a log; a change that makes the same record is none."""
     for number, offset, record in log.records():
-        for kind, what, data in _of_record(record, _merge(state, record), brokers, epochs):
+        for kind, what, data in changes(record):
             value = encode(record.type, record.version, data)
             if value == encode(*record):
                 continue
-            yield Mutation(
-                kind, record.type, offset, what, _with_value(log, number, offset, value), (record,)
-            )
+            made = with_value(log, number, offset, value)
+            yield Mutation(kind, record.type, offset, what, made, (record,))
 
 
 def fields_of_snapshots(log: Log) -> Iterator[Mutation]:
     """Every change of one field of one record of a snapshot; ``offset`` is where the snapshot ends."""
     brokers = sorted({r.data["brokerId"] for _, _, r in log.records() if r.type == REGISTRATION})
     epochs = sorted({r.data["brokerEpoch"] for _, _, r in log.records() if r.type == REGISTRATION})
+    return of_snapshots(log, lambda record: _of_record(record, record.data, brokers, epochs))
+
+
+def of_snapshots(log: Log, changes: Callable[[MetadataRecord], Changed]) -> Iterator[Mutation]:
+    """The same of the records of snapshots."""
     for at, snapshot in enumerate(log.snapshots):
-        inner = Log(snapshot.batches)
-        for number, offset, record in inner.records():
-            for kind, what, data in _of_record(record, record.data, brokers, epochs):
-                value = encode(record.type, record.version, data)
-                if value == encode(*record):
-                    continue
-                made = _with_snapshot(log, at, _with_value(inner, number, offset, value))
-                where = f"{record.type} of a snapshot"
-                yield Mutation(kind, where, snapshot.end_offset, what, made, (record,))
+        for inner in of_records(Log(snapshot.batches), changes):
+            made = _with_snapshot(log, at, inner.make)
+            yield replace(inner, where=f"{inner.where} of a snapshot", offset=snapshot.end_offset, make=made)
 
 
-def _with_value(log: Log, number: int, offset: int, value: bytes) -> Callable[[], Log]:
+def with_value(log: Log, number: int, offset: int, value: bytes) -> Callable[[], Log]:
+    """Another record at an offset, in the batch of that number."""
+
     def make() -> Log:
         batch = log.batches[number]
         values = [value if o == offset else v for o, v in zip(batch.offsets, batch.values, strict=True)]
-        return _with_batches(log, number, 1, [batch._replace(values=values)])
+        return with_batches(log, number, 1, [batch._replace(values=values)])
 
     return make
 
@@ -191,7 +197,8 @@ def _with_snapshot(log: Log, at: int, made: Callable[[], Log]) -> Callable[[], L
     return make
 
 
-def _with_batches(log: Log, number: int, count: int, new: Sequence[RecordBatch]) -> Log:
+def with_batches(log: Log, number: int, count: int, new: Sequence[RecordBatch]) -> Log:
+    """Other batches in the place of so many."""
     return replace(log, batches=(*log.batches[:number], *new, *log.batches[number + count :]))
 
 
@@ -203,9 +210,6 @@ def _merge(state: dict[tuple[str, int], Data], record: MetadataRecord) -> Data:
     before = state.get(key, record.data)
     state[key] = before | {k: v for k, v in record.data.items() if v is not None}
     return before
-
-
-Changed = Iterator[tuple[str, str, Data]]
 
 
 def _of_record(record: MetadataRecord, before: Data, brokers: list[int], epochs: list[int]) -> Changed:
@@ -220,38 +224,39 @@ def _of_record(record: MetadataRecord, before: Data, brokers: list[int], epochs:
             for name in ("leaderEpoch", "partitionEpoch"):
                 if name in data:
                     for value in (data[name] - 1, data[name] + 1):
-                        yield _put(f"{name} off by one", data, name, value)
+                        yield put(f"{name} off by one", data, name, value)
         case "REGISTER_BROKER_RECORD":
             yield from _of_epoch(data, epochs)
             for name in ("fenced", "inControlledShutdown"):
-                yield _put(f"{name} flipped", data, name, not data[name])
+                yield put(f"{name} flipped", data, name, not data[name])
         case "BROKER_REGISTRATION_CHANGE_RECORD":
             yield from _of_epoch(data, epochs)
             for name in ("fenced", "inControlledShutdown")[: 1 + min(record.version, 1)]:
                 for value in {-1, 0, 1} - {data.get(name, 0)}:
-                    yield _put(f"{name} flipped", data, name, value)
+                    yield put(f"{name} flipped", data, name, value)
             for other in brokers:
                 if other != data["brokerId"]:
-                    yield _put("another broker", data, "brokerId", other)
+                    yield put("another broker", data, "brokerId", other)
         case "CONFIG_RECORD":
             if data["name"] == "min.insync.replicas":
                 for text in ("1", "2", "3", "4", None):
                     if text != data["value"]:
-                        yield _put("min.insync.replicas", data, "value", text)
+                        yield put("min.insync.replicas", data, "value", text)
         case "FEATURE_LEVEL_RECORD":
             if data["name"] == "metadata.version":
                 for level in LEVELS:
                     if level != data["featureLevel"]:
-                        yield _put("metadata.version", data, "featureLevel", level)
+                        yield put("metadata.version", data, "featureLevel", level)
             if data["name"] == "eligible.leader.replicas.version":
-                yield _put("eligible.leader.replicas.version", data, "featureLevel", 1 - data["featureLevel"])
+                yield put("eligible.leader.replicas.version", data, "featureLevel", 1 - data["featureLevel"])
         case "CLEAR_ELR_RECORD":
             for topic in ("", "t1", "t2"):
                 if topic != data["topicName"]:
-                    yield _put("another topic's ELR cleared", data, "topicName", topic)
+                    yield put("another topic's ELR cleared", data, "topicName", topic)
 
 
-def _put(kind: str, data: Data, name: str, value: Any) -> tuple[str, str, Data]:
+def put(kind: str, data: Data, name: str, value: Any) -> tuple[str, str, Data]:
+    """A field with another value."""
     return kind, f"{name} {data.get(name)} -> {value}", {**data, name: value}
 
 
@@ -271,20 +276,20 @@ def _of_sets(record: MetadataRecord, before: Data, brokers: list[int]) -> Change
         written = members is not None
         now = list(members if members is not None else before.get(name) or ())
         for member in now:
-            yield _put(f"{short} member dropped", data, name, [m for m in now if m != member])
+            yield put(f"{short} member dropped", data, name, [m for m in now if m != member])
         for other in brokers:
             if other not in now:
-                yield _put(f"{short} member added", data, name, [*now, other])
+                yield put(f"{short} member added", data, name, [*now, other])
         if written and record.type == CHANGE:
             yield _without(f"{short} field dropped", data, name)
         elif now or record.type == CHANGE:
-            yield _put(f"{short} written unchanged", data, name, now)
+            yield put(f"{short} written unchanged", data, name, now)
         if written and len(now) > 1:
-            yield _put(f"{short} in another order", data, name, now[::-1])
+            yield put(f"{short} in another order", data, name, now[::-1])
         if name == "lastKnownElr" and len(now) == 1:
             for other in (*brokers, -1):
                 if other not in now:
-                    yield _put("lastKnownElr changed", data, name, [other])
+                    yield put("lastKnownElr changed", data, name, [other])
 
 
 def _of_leader(data: Data, before: Data, brokers: list[int]) -> Changed:
@@ -293,11 +298,11 @@ def _of_leader(data: Data, before: Data, brokers: list[int]) -> Changed:
     for other in (*brokers, -1):
         if other != now:
             kind = "leader set to -1" if other < 0 else "leader swapped"
-            yield _put(kind if written else "leader field added", data, "leader", other)
+            yield put(kind if written else "leader field added", data, "leader", other)
     if written and "leaderEpoch" not in data:
         yield _without("leader field dropped", data, "leader")
     elif not written:
-        yield _put("leader field added", data, "leader", now)
+        yield put("leader field added", data, "leader", now)
 
 
 def _of_replicas(record: MetadataRecord, before: Data, brokers: list[int]) -> Changed:
@@ -305,23 +310,23 @@ def _of_replicas(record: MetadataRecord, before: Data, brokers: list[int]) -> Ch
     now = list(data.get("replicas") or before["replicas"])
     for i in range(len(now) - 1):
         swapped = [*now[:i], now[i + 1], now[i], *now[i + 2 :]]
-        yield _put("replicas in another order", data, "replicas", swapped)
+        yield put("replicas in another order", data, "replicas", swapped)
     for member in now:
         if len(now) > 1:
-            yield _put("replicas changed", data, "replicas", [m for m in now if m != member])
+            yield put("replicas changed", data, "replicas", [m for m in now if m != member])
     for other in brokers:
         if other not in now:
-            yield _put("replicas changed", data, "replicas", [*now, other])
-            yield _put("replicas changed", data, "replicas", [*now[:-1], other])
+            yield put("replicas changed", data, "replicas", [*now, other])
+            yield put("replicas changed", data, "replicas", [*now[:-1], other])
     if data.get("replicas") is not None and record.type == CHANGE:
         yield _without("replicas changed", data, "replicas")
     for name, short in (("addingReplicas", "adding"), ("removingReplicas", "removing")):
         members = list((data.get(name) if data.get(name) is not None else before.get(name)) or ())
         for member in members:
-            yield _put(f"{short} changed", data, name, [m for m in members if m != member])
+            yield put(f"{short} changed", data, name, [m for m in members if m != member])
         for other in brokers:
             if other not in members:
-                yield _put(f"{short} changed", data, name, [*members, other])
+                yield put(f"{short} changed", data, name, [*members, other])
         if data.get(name) is not None and record.type == CHANGE:
             yield _without(f"{short} changed", data, name)
 
@@ -330,7 +335,7 @@ def _of_recovery(data: Data) -> Changed:
     name, now = "leaderRecoveryState", data.get("leaderRecoveryState")
     for value in (0, 1):
         if value != now:
-            yield _put("leaderRecoveryState", data, name, value)
+            yield put("leaderRecoveryState", data, name, value)
     if now is not None:
         yield _without("leaderRecoveryState", data, name)
 
@@ -338,110 +343,10 @@ def _of_recovery(data: Data) -> Changed:
 def _of_epoch(data: Data, epochs: list[int]) -> Changed:
     now = data["brokerEpoch"]
     for value in (now - 1, now + 1):
-        yield _put("broker epoch off by one", data, "brokerEpoch", value)
+        yield put("broker epoch off by one", data, "brokerEpoch", value)
     for other in epochs:
         if abs(other - now) > 1:
-            yield _put("broker epoch of another", data, "brokerEpoch", other)
-
-
-# --- changes of the order ---------------------------------------------------------------------------------
-
-
-def whole_records(log: Log) -> Iterator[Mutation]:
-    """Every record removed or written twice, every two neighbours swapped."""
-    found = list(log.records())
-    for number, offset, record in found:
-        for kind, make in (
-            ("record removed, gap", _removed(log, number, offset)),
-            ("record removed, gap within the batch", _removed_within(log, number, offset)),
-            ("record removed, renumbered", _renumbered(log, number, offset, 0)),
-            ("record twice", _renumbered(log, number, offset, 2)),
-        ):
-            if kind.endswith("batch") and len(log.batches[number].values) == 1:
-                continue
-            yield Mutation(kind, record.type, offset, str(record.data)[:200], make, (record,))
-    for (a, first, one), (b, second, other) in pairwise(found):
-        if one == other or second != first + 1:
-            continue
-        kind = "swapped within a batch" if a == b else "swapped across batches"
-        where = " and ".join(sorted((one.type, other.type)))
-        what = f"{one.data} and {other.data}"[:300]
-        yield Mutation(
-            kind, where, first, what, _swapped(log, a, b, first, second), (one, other), last=second
-        )
-
-
-def _removed(log: Log, number: int, offset: int) -> Callable[[], Log]:
-    """The offset of the record is missing: what follows it in its batch becomes a batch of its own."""
-
-    def make() -> Log:
-        batch = log.batches[number]
-        at = offset - batch.base_offset
-        parts = [
-            batch._replace(
-                base_offset=batch.base_offset + a,
-                last_offset=batch.base_offset + b - 1,
-                offsets=range(batch.base_offset + a, batch.base_offset + b),
-                values=batch.values[a:b],
-            )
-            for a, b in ((0, at), (at + 1, len(batch.values)))
-            if a < b
-        ]
-        return _with_batches(log, number, 1, parts)
-
-    return make
-
-
-def _removed_within(log: Log, number: int, offset: int) -> Callable[[], Log]:
-    """The offset of the record is missing within its batch, which goes as far as before."""
-
-    def make() -> Log:
-        batch = log.batches[number]
-        kept = [(o, v) for o, v in zip(batch.offsets, batch.values, strict=True) if o != offset]
-        changed = batch._replace(offsets=[o for o, _ in kept], values=[v for _, v in kept])
-        return _with_batches(log, number, 1, [changed])
-
-    return make
-
-
-def _renumbered(log: Log, number: int, offset: int, copies: int) -> Callable[[], Log]:
-    """A record so many times, and all that follows with offsets without gaps; broker epochs stay as they are."""
-
-    def make() -> Log:
-        moved = copies - 1
-        found = list(log.batches[:number])
-        batch = log.batches[number]
-        at = offset - batch.base_offset
-        values = [*batch.values[:at], *[batch.values[at]] * copies, *batch.values[at + 1 :]]
-        if values:
-            found.append(_at(batch._replace(values=values), batch.base_offset))
-        found += [_at(b, b.base_offset + moved) for b in log.batches[number + 1 :]]
-        snapshots = [
-            replace(s, end_offset=s.end_offset + moved) if s.end_offset > offset else s for s in log.snapshots
-        ]
-        return Log(tuple(found), tuple(snapshots))
-
-    return make
-
-
-def _at(batch: RecordBatch, base: int) -> RecordBatch:
-    end = base + len(batch.values)
-    return batch._replace(base_offset=base, last_offset=end - 1, offsets=range(base, end))
-
-
-def _swapped(log: Log, a: int, b: int, first: int, second: int) -> Callable[[], Log]:
-    def make() -> Log:
-        found = list(log.batches)
-        values = [list(found[n].values) for n in (a, b)]
-        i, j = first - found[a].base_offset, second - found[b].base_offset
-        one, other = values[0][i], values[1][j]
-        for number, at, value in ((a, i, other), (b, j, one)):
-            changed = list(found[number].values)
-            changed[at] = value
-            found[number] = found[number]._replace(values=changed)
-        return replace(log, batches=tuple(found))
-
-    return make
+            yield put("broker epoch of another", data, "brokerEpoch", other)
 
 
 def without_order(record: MetadataRecord) -> MetadataRecord:
@@ -451,6 +356,7 @@ def without_order(record: MetadataRecord) -> MetadataRecord:
 
 
 __all__ = [
-    "CHANGE", "CLEAR", "CONFIG", "CREATION", "FEATURE", "FLAGS", "FOLLOWED", "REGISTRATION", "SETS", "Log", "Mutation",
-    "Snapshot", "fields", "fields_of_snapshots", "read", "whole_records", "without_order",
+    "CHANGE", "CLEAR", "CONFIG", "CREATION", "FEATURE", "FLAGS", "FOLLOWED", "REGISTRATION", "SETS", "Changed", "Data",
+    "Log", "Mutation", "Snapshot", "fields", "fields_of_snapshots", "of_records", "of_snapshots", "put", "read",
+    "with_batches", "with_value", "without_order",
 ]  # fmt: skip

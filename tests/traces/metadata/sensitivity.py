@@ -20,21 +20,25 @@ from tests.traces.clusters import CLUSTERS, SCENARIOS
 from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.metadata.accounts import (
     ALLOWED,
+    MISSED,
     SETTING,
-    TORN,
     WITHOUT_MEANING,
     Replayed,
+    is_doubted,
     is_reported,
     reason,
     replayed,
     shared,
 )
-from tests.traces.metadata.mutations import Log, Mutation, fields, fields_of_snapshots, read, whole_records
+from tests.traces.metadata.corruptions import corruptions
+from tests.traces.metadata.mutations import Log, Mutation, fields, fields_of_snapshots, read
+from tests.traces.metadata.orders import whole_records
 
 PAGE = Path(__file__).parents[3] / "docs" / "replay-sensitivity.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 TRIED, REPORTED = "tried", "reported"
 AT, SAME_BATCH, LATER, EARLIER = "at the record", "in its batch", "later", "earlier"
+DOUBTED = "nowhere: a doubt alone"
 NO_OFFSET = "no offset: rules that do not fit all partitions, other rules, or a log that cannot be read"
 SEED = 1
 
@@ -72,7 +76,7 @@ class Tally:
 
 def mutations(log: Log) -> Iterator[Mutation]:
     """All single changes of a log."""
-    return chain(fields(log), fields_of_snapshots(log), whole_records(log))
+    return chain(fields(log), fields_of_snapshots(log), whole_records(log), corruptions(log))
 
 
 def one(tally: Tally, name: str, mutation: Mutation, log: Log, original: Replayed, folder: Path) -> None:
@@ -84,13 +88,15 @@ def one(tally: Tally, name: str, mutation: Mutation, log: Log, original: Replaye
         counts[REPORTED] += 1
         if changed.first is not None:
             counts[position(mutation, log, changed.first)] += 1
+        elif is_doubted(original, changed):
+            counts[DOUBTED] += 1
         return
     why, decisions = reason(mutation, log, original, changed)
     said = f"{name}, {'with' if log.snapshots else 'without'} snapshots, {mutation}: {decisions}"
     counts[why] += 1
     if not why:
         tally.unaccounted.append(said)
-    elif why == TORN:
+    elif why in MISSED:
         tally.missed.append(said)
     elif why == ALLOWED:
         tally.decisions[mutation.kind, decisions] += 1
@@ -115,11 +121,11 @@ def folder_of(name: str) -> Path:
 
 
 def measure(name: str, sample: int | None = None) -> Tally:
-    """All changes of one cluster's log, or so many of each kind; with its snapshots and without."""
+    """All changes of one cluster's log, or so many of each kind; without its snapshots, and with any that it has."""
     tally = Tally()
     full = read(folder_of(name))
     with TemporaryDirectory() as folder, shared():
-        for log in (full, full.without_snapshots()):
+        for log in (full, full.without_snapshots()) if full.snapshots else (full,):
             original = replayed(log, Path(folder))
             assert not original.report.unexplained_count
             for mutation in chosen(log, sample):
@@ -183,8 +189,8 @@ def table(tally: Tally) -> str:
     ]
     lines += ["\nWhere the first entry of the report stands:\n\n", "| place | reported changes | share |\n"]
     lines += ["| --- | ---: | ---: |\n"]
-    placed = sum(both[p] for p in (AT, SAME_BATCH, LATER, EARLIER))
-    places = [(p, both[p]) for p in (AT, SAME_BATCH, LATER, EARLIER)]
+    places = [(p, both[p]) for p in (AT, SAME_BATCH, LATER, EARLIER, DOUBTED)]
+    placed = sum(number for _, number in places)
     for place, number in (*places, (NO_OFFSET, both[REPORTED] - placed)):
         lines.append(f"| {place} | {number:,} | {share(number, both[REPORTED])} |\n")
     return "".join(lines)
@@ -192,7 +198,7 @@ def table(tally: Tally) -> str:
 
 def _row(kind: str, counts: Counter[str]) -> str:
     same = sum(counts[why] for why in WITHOUT_MEANING)
-    missed = counts[TORN] + counts[""]
+    missed = sum(counts[why] for why in (*MISSED, ""))
     cells = (counts[TRIED], same, counts[SETTING], counts[ALLOWED], counts[REPORTED], missed)
     told = share(counts[REPORTED], counts[REPORTED] + missed)
     return f"| {kind} | {' | '.join(f'{c:,}' for c in cells)} | {told} |\n"

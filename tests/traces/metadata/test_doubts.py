@@ -25,6 +25,7 @@ from tests.traces.metadata.made_logs import (
     registration,
     registration_change,
     setting,
+    together,
     with_version,
     write,
 )
@@ -362,3 +363,34 @@ def test_doubts_that_are_too_many_to_tell_are_kept_as_one() -> None:
     assert found.is_reliable(LIMIT, "u-0")
     assert not found.is_reliable(LIMIT + 1, "u-0")
     assert Doubts.from_json(json.loads(json.dumps(found.to_json()))).told() == told
+
+
+# --- transactions ---------------------------------------------------------------------------------------
+
+
+BEGIN, END = together()
+ABORT = encode("ABORT_TRANSACTION_RECORD", 0, {})
+
+
+def test_a_transaction_that_does_not_end(tmp_path: Path) -> None:
+    """Its records are not followed, so nobody knows; a log can end so, and is told of as such."""
+    report = replayed(tmp_path, BEGIN, *loss())
+    assert doubts(report) == [("open transaction", START, None)]
+    assert (report.unexplained, report.findings, report.explained) == ([], [], False)
+    assert doubts(replayed(tmp_path / "ended", BEGIN, *loss(), END)) == []
+    assert doubts(replayed(tmp_path / "aborted", BEGIN, *loss(), ABORT)) == []
+
+
+def test_a_transaction_within_another(tmp_path: Path) -> None:
+    """The first one has no end."""
+    report = replayed(tmp_path, BEGIN, *loss(), BEGIN, *loss("u"), END)
+    assert doubts(report) == [("open transaction", START, None)]
+    assert marks(report) == {"u-0": {False}}
+
+
+@pytest.mark.parametrize("end", [END, ABORT])
+def test_a_transaction_that_has_not_begun(tmp_path: Path, end: bytes) -> None:
+    report = replayed(tmp_path, end, *loss())
+    first = report.unexplained[0]
+    assert (first.position["offset"], first.partition) == (START, None)
+    assert report.is_violated

@@ -12,7 +12,8 @@ from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.report import Report
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.metadata.accounts import TORN, is_torn, replayed, shared
-from tests.traces.metadata.mutations import Log, fields, read, whole_records
+from tests.traces.metadata.mutations import Log, fields, read
+from tests.traces.metadata.orders import whole_records
 from tests.traces.metadata.sensitivity import (
     AT,
     BEGIN,
