@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.decisions import decisions, zero
+from highwater.traces.metadata.actions import MAX_BROKERS
 from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC
 from highwater.traces.metadata.profiles import ELR_VERSION
 
@@ -29,6 +30,23 @@ def without(supported: Supported, levels: Iterable[tuple[str, int]]) -> list[str
         for name, level in levels
         if supported and not supported.get(name, (0, 0))[0] <= level <= supported.get(name, (0, 0))[1]
     ]
+
+
+def creation(follower: Follower, replicas: Sequence[int]) -> Differences:
+    """B8. What stands against the creation of a partition with these replicas."""
+    order = list(dict.fromkeys(replicas))
+    if not order or len(replicas) > MAX_BROKERS:
+        return {}
+    flags = [follower.image.flags(broker).to_plain() for broker in order]
+    size = len(replicas)
+    nobody = follower.image.flags(-1).to_plain()
+    found = decisions(size, _rules(follower)[0]).new_partition_checks(
+        replicas=[order.index(broker) for broker in replicas],
+        registrations=[*flags, *[nobody] * (size - len(flags))],
+        factor=size,
+    )
+    verdict = found["checks"]
+    return {} if verdict.answer == "NONE" else {"replicas": (verdict.refused_by[0], list(replicas))}
 
 
 def registration(follower: Follower, supported: Supported) -> Differences:
@@ -132,4 +150,4 @@ def _said(levels: tuple[int, int]) -> str:
     return f"{levels[0]} to {levels[1]}"
 
 
-__all__ = ["Supported", "level", "min_isr", "registration", "supported_by", "unsafe"]
+__all__ = ["Supported", "creation", "level", "min_isr", "registration", "supported_by", "unsafe"]

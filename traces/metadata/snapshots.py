@@ -16,7 +16,9 @@ from highwater.traces.kafka.values import (
     UnknownRecord,
     api_key,
     decode,
+    undefined,
 )
+from highwater.traces.metadata.accepted import supported_by
 from highwater.traces.metadata.across import Across, is_creation
 from highwater.traces.metadata.follow import Follower
 from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
@@ -86,6 +88,8 @@ def compare(
     configs: dict[tuple[int, str, str], str] = {}
     for record in _records(snapshot, across):
         data = record.data
+        if (wrong := undefined(record.type, data)) and record.type != "PARTITION_RECORD":
+            yield None, {f"{record.type}.{field}": pair for field, pair in wrong.items()}, True
         match record.type:
             case "TOPIC_RECORD":
                 topics[data["topicId"]] = data["name"]
@@ -94,7 +98,7 @@ def compare(
                 seen.add((name, data["partitionId"]))
                 if f"{name}-{data['partitionId']}" in unfollowed:
                     continue
-                wrong = _partition(image, name, data)
+                wrong = wrong or _partition(image, name, data)
                 if not has_elr:
                     wrong = {f: pair for f, pair in wrong.items() if f not in _OF_ELR or pair[1]}
                 if wrong:
@@ -169,6 +173,9 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
             data.get("inControlledShutdown", False),
         ),
     }
+    theirs = supported_by(data)
+    if theirs and known.supported:
+        pairs["features"] = (known.supported, theirs)
     return {f"{name}.{field}": pair for field, pair in pairs.items() if pair[0] != pair[1]}
 
 

@@ -85,6 +85,8 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
     try:
         belief, roster = situations.initial(state, image.settings(topic, number, len(state.replicas)))
         wrong = {} if follower.is_loading else situations.wrong_creation(state)
+        if not follower.is_loading and not follower.lacks_beginning:
+            wrong = accepted.creation(follower, state.replicas) | wrong
     except CannotFollow as why:
         follower.lost(f"{topic.name}-{number}", found.offset, found.time, str(why))
         return

@@ -169,7 +169,8 @@ def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) 
         return (TIMES, "") if _without_times(original) == _without_times(changed) else ("", "a time counts")
     one, other = mutation.touched[0], mutation.touched[-1]
     if not is_followed(one) or not is_followed(other):
-        return (NOT_FOLLOWED, "") if _states(original) == _states(changed) else ("", "it is followed")
+        same = _states(original, False) == _states(changed, False)
+        return (NOT_FOLLOWED, "") if same else ("", "it is followed")
     if is_torn(made, changed):
         return TORN, _cause(mutation, original, changed)
     if is_uncleared(made):
@@ -315,11 +316,11 @@ def _snapshots(log: Log) -> list[tuple[int, list[MetadataRecord]]]:
     return [(s.end_offset, [without_order(r) for _, _, r in Log(s.batches).records()]) for s in log.snapshots]
 
 
-def _states(replay: Replayed) -> dict[str, list[object]]:
-    """What each partition goes through."""
+def _states(replay: Replayed, with_causes: bool = True) -> dict[str, list[object]]:
+    """What each partition goes through, and by which decisions."""
     found: dict[str, list[object]] = {}
     for c in replay.changes:
-        found.setdefault(c.name, []).append((c.before, c.after, c.cause))
+        found.setdefault(c.name, []).append((c.before, c.after, c.cause if with_causes else None))
     return found
 
 

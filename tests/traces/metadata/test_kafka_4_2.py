@@ -322,6 +322,16 @@ def test_a_broker_supports_the_finalized_features(tmp_path: Path) -> None:
     assert wrong(turned_on, START_OFF) == [(2, None)]
 
 
+def test_a_partition_is_created_on_brokers_that_are_registered(tmp_path: Path) -> None:
+    """B8. Also where the one that is not would be none of the ISR; and one of them has to be active."""
+    assert wrong(replayed(tmp_path, partition(1))) == []
+    assert wrong(replayed(tmp_path, partition(1, replicas=[0, 1, 2, 3]))) == [(0, "t-1")]
+    fenced = [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)]
+    alone: dict[str, Any] = {"replicas": [2], "isr": [], "leader": -1}
+    assert wrong(replayed(tmp_path, fenced, partition(1, replicas=[2, 0], isr=[0]))) == []
+    assert wrong(replayed(tmp_path, fenced, partition(1, **alone))) == [(3, "t-1")]
+
+
 def test_a_change_of_a_registration_says_something(tmp_path: Path) -> None:
     """Flags, or the directories that are left to the broker."""
     data = {"brokerId": 1, "brokerEpoch": 4}

@@ -94,6 +94,11 @@ def test_a_partition(log: Log, tmp_path: Path) -> None:
         ("REGISTER_BROKER_RECORD", None, "broker {brokerId}"),
         ("REGISTER_BROKER_RECORD", {"brokerEpoch": 1}, "broker {brokerId}.brokerEpoch"),
         ("REGISTER_BROKER_RECORD", {"inControlledShutdown": True}, "broker {brokerId}.inControlledShutdown"),
+        (
+            "REGISTER_BROKER_RECORD",
+            {"features": [{"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": 99}]},
+            "broker {brokerId}.features",
+        ),
         ("CONFIG_RECORD", None, "{name} of {resourceName}"),
         ("CONFIG_RECORD", {"value": "99"}, "{name} of {resourceName}"),
         ("FEATURE_LEVEL_RECORD", None, "feature {name}"),
@@ -105,3 +110,10 @@ def test_what_is_of_the_cluster(
 ) -> None:
     made, record = changed(log, type_, data)
     assert told(made, tmp_path) == [(None, {field.format(**record.data)})]
+
+
+@pytest.mark.parametrize("value", [2, 7, -1])
+def test_a_value_that_means_nothing(log: Log, tmp_path: Path, value: int) -> None:
+    """It is not taken for the value that it is nearest to, as RECOVERED."""
+    (found,) = told(changed(log, "PARTITION_RECORD", {"leaderRecoveryState": value})[0], tmp_path)
+    assert found[1] == {"leaderRecoveryState"}
