@@ -184,6 +184,13 @@ class Everything(Protocol):
         s.next.number = total(s.row[m].flag for m in self.node) - s.log.last.much
         s.next.set = s.set & s.sets[s.log[n].who]
 
+    @action(amount="amount")
+    def share(self, s: State, amount: Any) -> None:
+        require("a guard that divides", s.flag | (s.number % amount != 1))
+        s.next.number = where(s.flag, s.number * amount, (s.number - 7) // s.row[0].much)
+        s.next.row[0].much = -s.number % s.row[1].much - s.number % 3
+        s.next.large = s.large // (s.row[0].who + 1) % 1000
+
     @action(rule="extra")
     def never(self, s: State) -> None:
         require("impossible", (s.number > 4) & (s.number < 4))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.model.language import graph
+from highwater.model.language import graph, partial
 from highwater.model.language.checks import Checks
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BOOL, Node
@@ -73,8 +73,10 @@ class Function:
         self._roots: list[Node] = []
         self._bounds: list[tuple[int, Leaf]] = []
         self._decode = self._result(returned)
-        self._evaluate = compile_nodes(self._roots)
         self.size = len(graph.reachable(self._roots))
+        without = partial.undefined_any(self._roots)
+        self._divides = None if without is graph.FALSE else self._add([without])
+        self._evaluate = compile_nodes(self._roots)
 
     def __call__(self, **arguments: Any) -> Any:
         """Evaluate on plain values, given by name."""
@@ -82,6 +84,8 @@ class Function:
         for name, encode in self._encoders.items():
             encode(arguments[name], scalars)
         results = self._evaluate(scalars)
+        if self._divides is not None and results[self._divides]:
+            raise BoundError(f"{self.name}: // or % by zero")
         for position, leaf in self._bounds:
             value = int(results[position])
             if not leaf.low <= value <= leaf.high:

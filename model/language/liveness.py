@@ -18,12 +18,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph
+from highwater.model.language import graph, partial
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.errors import LanguageError, has_parentheses, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.identity import refuse_identity
 from highwater.model.language.tracing import State, returned_condition, tracing
+from highwater.model.language.values import as_bool
 
 if TYPE_CHECKING:
     from highwater.model.language.model import Instance, Model
@@ -191,6 +192,7 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)", where)
         premise, goal = (returned_condition(part, what, where).node for part in returned)
+        premise = graph.or_(premise, partial.undefined(as_bool(returned[0]).node))
     else:
         premise, goal = graph.TRUE, returned_condition(returned, what, where).node
     groups = [group for fairness in liveness.fair for group in _groups(model, liveness, fairness)]
@@ -240,7 +242,10 @@ def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterable[Fa
         when = None
         if fairness.when is not None:
             said = _look(model, name, fairness.when, **choices[choice])
-            when = returned_condition(said, f"the condition of {label}", place_of(fairness.when)).node
+            asked, stated = f"the condition of {label}", place_of(fairness.when)
+            when = returned_condition(said, asked, stated).node
+            if partial.undefined(as_bool(said).node) is not graph.FALSE:
+                raise LanguageError(f"{asked} divides by what can be zero: put the case in a where()", stated)
         yield FairGroup(label, fairness.strong, frozenset(numbers), when)
 
 

@@ -20,6 +20,7 @@ from highwater.model.language.tracing import (
     State,
     Write,
     bound_checks,
+    guards_asked,
     returned_condition,
     tracing,
 )
@@ -191,7 +192,7 @@ def trace_instance(
     return Instance(
         action,
         {name: plain for name, (_, plain) in choice.items()},
-        tuple(g for g in trace.guards if g.node is not graph.TRUE),
+        guards_asked(trace),
         {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not inputs[leaf]},
         tuple(bound_checks(trace, leaves)),
     )

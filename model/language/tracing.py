@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from highwater.model.language import graph, values
+from highwater.model.language import graph, partial, values
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.types import Array, Leaf, Seq, Struct, Type
@@ -138,15 +138,18 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
     premise = values.as_bool(premise)
     trace = _current.get()
     if trace is not None:
-        trace.premises.append(premise.node)
+        trace.premises.append(partial.where_defined(premise.node))
     return ~premise | conclusion
 
 
 def returned_condition(result: object, what: str, place: str | None) -> values.Truth:
-    """What a property returned, as a condition; LanguageError at its place where it is none."""
+    """What a property returned, as a condition that is false where it has no meaning (``partial``).
+
+    LanguageError at its place where it is no condition.
+    """
     if not isinstance(result, (values.Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
-    return values.as_bool(result)
+    return values.Truth(None, (partial.where_defined(values.as_bool(result).node),))
 
 
 class State:
@@ -336,10 +339,37 @@ _refuse_reading()
 def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     """The conditions under which the writes of a trace leave their types, declared bounds and errors alike.
 
-    An index that a guard keeps inside is none of them.
+    An index that a guard keeps inside is none of them. Dividing by zero is one: ``guards_asked`` lets a step that has
+    to know a guard without a meaning get so far.
     """
     guarded = _conjuncts(trace.guards)
     checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
+    return _defined(trace, [*checks, *_leaving(trace, leaves)], guarded)
+
+
+def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Check]:
+    """The checks, each false where it has no meaning, and one more: that all which the step needs to know has one."""
+    guards = [g.node for g in trace.guards]
+    needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
+    without = graph.or_(
+        partial.undefined_any(guards),
+        graph.any_(n for n in map(partial.undefined, needed) if graph.not_(n) not in guarded),
+    )
+    if without is graph.FALSE:
+        return checks
+    checks = [replace(c, node=partial.where_defined(c.node)) for c in checks]
+    divides = Check(0, without, None, "// or % by zero", partial.place_in([*guards, *needed]))
+    return [*(c for c in checks if c.node is not graph.FALSE), divides]
+
+
+def guards_asked(trace: Trace) -> tuple[Guard, ...]:
+    """The guards that are not known to hold. One without a meaning lets the step pass, which is then an error."""
+    asked = (replace(g, node=graph.or_(g.node, partial.undefined(g.node))) for g in trace.guards)
+    return tuple(g for g in asked if g.node is not graph.TRUE)
+
+
+def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
+    checks: list[Check] = []
     for number, write in sorted(trace.writes.items()):
         leaf, node = leaves[number], write.node
         if node.low >= leaf.low and node.high <= leaf.high:

@@ -274,6 +274,12 @@ class Expressions:
         options = [
             lambda: _two(a(), b(), "+", lambda x, y: x + y),
             lambda: _two(a(), b(), "-", lambda x, y: x - y),
+            lambda: _two(a(), b(), "*", lambda x, y: 0 + x * y),
+            lambda: _two(
+                a(), self.counted(depth - 1), "//", lambda x, y: x // y, _divided(lambda x, y: x // y)
+            ),
+            lambda: _two(a(), self.counted(depth - 1), "%", lambda x, y: x % y, _divided(lambda x, y: x % y)),
+            lambda: _one(a(), "-", lambda x: 0 - x),
             lambda: _two(a(), b(), "least", least, min),
             lambda: _two(a(), b(), "greatest", greatest, max),
             lambda: self._total(depth),
@@ -289,6 +295,10 @@ class Expressions:
             lambda read=read: _one(read(), "0 +", lambda x: 0 + x, lambda x: x)
             for read in self.reads(lambda t: isinstance(t, Index), depth)
         ]
+
+    def counted(self, depth: int) -> Expression:
+        """A number that is not known while tracing, where there is one: to divide by."""
+        return self.one_of(self.counts(depth) or [lambda: self.number(depth)])
 
     def _total(self, depth: int) -> Expression:
         a, b = self.condition(depth - 1), self.condition(depth - 1)
@@ -482,7 +492,8 @@ def _inside(type: Type, value: Any) -> Any:
     return value
 
 
-def _one(a: Expression, name: str, symbolic: Any, plain: Any) -> Expression:
+def _one(a: Expression, name: str, symbolic: Any, plain: Any = None) -> Expression:
+    plain = plain or symbolic
     return Expression(f"{name}({a.text})", lambda s: symbolic(a.symbolic(s)), lambda p: plain(a.plain(p)))
 
 
@@ -501,6 +512,17 @@ def _three(a: Expression, b: Expression, c: Expression, name: str, symbolic: Any
         lambda s: symbolic(a.symbolic(s), b.symbolic(s), c.symbolic(s)),
         lambda p: plain(a.plain(p), b.plain(p), c.plain(p)),
     )
+
+
+def _divided(operation: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    """The operation; Overflow where it divides by zero: the language notices only where the value is needed."""
+
+    def plain(x: int, y: int) -> int:
+        if y == 0:
+            raise Overflow
+        return operation(x, y)
+
+    return plain
 
 
 def _distinct(items: list[Any]) -> bool:
