@@ -182,14 +182,14 @@ def _number(type: _Number) -> Encoder:
 
 
 def _set(type: Set) -> Encoder:
-    size = type.index.size
+    inner = encoder(type.index)
 
     def encode(plain: Any, scalars: list[int]) -> None:
         bits = 0
         for item in plain:
-            if item.__class__ is not int or not 0 <= item < size:
-                raise ValueError(f"{item!r} is not a value of {type.index}")
-            bits |= 1 << item
+            number: list[int] = []
+            inner(item, number)
+            bits |= 1 << number[0]
         scalars.append(bits)
 
     return encode
@@ -213,8 +213,13 @@ def _option(type: Option) -> Encoder:
 
 def _array(type: Array) -> Encoder:
     inner, size = encoder(type.element), type.index.size
+    names = type.index.members if isinstance(type.index, Enum) else ()
 
     def encode(plain: Any, scalars: list[int]) -> None:
+        if names and isinstance(plain, Mapping):
+            if set(plain) != set(names):
+                raise ValueError(f"{type} has the elements {', '.join(names)}")
+            plain = [plain[name] for name in names]
         if len(plain) != size:
             raise ValueError(f"{type} has {size} elements, not {len(plain)}")
         for item in plain:

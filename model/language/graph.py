@@ -371,3 +371,29 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
             seen[node.id] = node
             stack.extend(node.args)
     return [seen[i] for i in sorted(seen)]
+
+
+def conjuncts(roots: Iterable[Node]) -> set[Node]:
+    """All that holds where these conditions hold, as far as it is one of their parts."""
+    found, stack = {TRUE}, list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            if node.op == "and":
+                stack.extend(node.args)
+    return found
+
+
+def contradict(roots: Iterable[Node]) -> bool:
+    """Whether these are seen never to hold together: one is another's negation, or a number has two values."""
+    parts = conjuncts(roots)
+    values: dict[Node, int] = {}
+    for part in parts:
+        if part is FALSE or not_(part) in parts:
+            return True
+        if part.op == "eq" and part.args[1].is_const:
+            value = part.args[1].value
+            if values.setdefault(part.args[0], value) != value:
+                return True
+    return False

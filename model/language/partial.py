@@ -1,8 +1,8 @@
 """Where an expression has no meaning: it divides by zero.
 
 Engines compute 0 there. So that this is never taken for an answer, whoever asks for an expression asks for
-``undefined`` too: a step whose guards or writes need such a value is an error, a property that needs one does not hold.
-A value that is not needed does no harm: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d > 1)`` are always defined.
+``undefined`` too: a step whose guards or writes need such a value is an error, and a property that needs one does not
+hold. A value that is not needed does no harm: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d > 1)`` are fine.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotH
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 
 if TYPE_CHECKING:
-    from highwater.model.language.types import Array, Index, Option, Seq, Set, Struct, Type
+    from highwater.model.language.types import Array, Enum, Index, Option, Seq, Set, Struct, Type
 
 
 class Value:
@@ -631,11 +631,16 @@ def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
         _watch.reset(token)
 
 
+def watched(condition: Node) -> None:
+    """Tell the condition of a branch to who watches."""
+    if (watch := _watch.get()) is not None:
+        watch(condition, place())
+
+
 def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
     condition = as_bool(condition)
-    if (watch := _watch.get()) is not None:
-        watch(condition.node, place())
+    watched(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):
         yes = _plain(yes)
     if isinstance(yes, OptionValue) and isinstance(no, OptionValue) and yes.type != no.type:
@@ -734,7 +739,7 @@ def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Num
     return Number(None, (node,))
 
 
-def members(index: Index, condition: Any, within: Set) -> SetValue:
+def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
     """The set of those indices for which ``condition(i)`` holds."""
     nodes = graph.const(0, BITS)
     empty = nodes
