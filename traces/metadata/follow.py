@@ -313,6 +313,7 @@ class Follower:
         pending.flush()
         if self.has_new_features:
             self._renew()
+        topics.decided(self, pending, records[-1][1])
 
     def _renew(self) -> None:
         """From here on the rules are those of the features that were just set."""

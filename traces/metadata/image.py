@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from highwater.traces.decisions import effective_min_isr
@@ -94,13 +94,15 @@ class Topic:
 class Broker:
     """A broker's registration, with the log directories that it lists.
 
-    ``partition`` stands in for it where no partition has it as a replica.
+    ``partition`` stands in for it where no partition has it as a replica. ``supported`` are the levels of features
+    that it supports, from and to.
     """
 
     epoch: int
     incarnation: str
     flags: Flags
     directories: tuple[str, ...] = ()
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     partition: Partition | None = None
 
 

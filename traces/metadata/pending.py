@@ -40,7 +40,9 @@ class Pending:
         self._stops: list[int] = []
         self._brokers: list[tuple[BrokerEvent, int, Variant | None]] = []
         self._settings_only = True
-        self._of_min_isr: list[str] = []
+        self._of_min_isr: list[tuple[str, int]] = []
+        self.sets_elr: int | None = None
+        """The offset of a record of the level of eligible.leader.replicas.version, where there is one."""
 
     def add(self, partition: Partition, item: Item, offset: int) -> None:
         """An item that concerns a partition."""
@@ -56,9 +58,16 @@ class Pending:
         if item.__class__ is not Settings:
             self._settings_only = False
 
-    def min_isr(self, topic: str) -> None:
-        """A record of min.insync.replicas, of a topic or of all ("")."""
-        self._of_min_isr.append(topic)
+    def min_isr(self, topic: str, offset: int) -> None:
+        """A record of min.insync.replicas, of a topic or of all (""), to which one that clears ELRs has to belong."""
+        self._of_min_isr.append((topic, offset))
+
+    def uncleared(self) -> list[tuple[str, int]]:
+        """The records of min.insync.replicas to which none belonged: topics and offsets.
+
+        None where the level of the feature is set, too: what makes ELR safe clears nothing.
+        """
+        return self._of_min_isr if self.sets_elr is None else []
 
     def cleared(self, topic: str, offset: int) -> bool:
         """A record that clears ELRs; whether it belongs to one of min.insync.replicas that none belonged to yet.
@@ -67,10 +76,11 @@ class Pending:
         """
         self._first = offset + 1
         self._settings_only = False
-        belongs = topic in self._of_min_isr
-        if belongs:
-            self._of_min_isr.remove(topic)
-        return belongs
+        for place, (name, _) in enumerate(self._of_min_isr):
+            if name == topic:
+                del self._of_min_isr[place]
+                return True
+        return False
 
     def clear(self, partition: Partition, item: Change, offset: int) -> None:
         """What a record that clears ELRs does to a partition: it belongs to the first setting that has none yet.

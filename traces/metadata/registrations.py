@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.model.language.interpreter import differences
 from highwater.traces.decisions import decisions
-from highwater.traces.metadata import directories
+from highwater.traces.metadata import accepted, directories
 from highwater.traces.metadata.image import Broker, Partition
 from highwater.traces.metadata.observations import Flags
 from highwater.traces.metadata.pending import Pending
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower, Found
 
 LOG_DIRS_VERSION = 2
-"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; before, one without
-flags would say nothing, and none is written."""
+"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; one without flags and
+without directories says nothing, and none is written: a broker that has none left has stopped."""
 _WHOLE = Settings((1,), (False,))
 
 
@@ -31,10 +31,15 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
     flags = Flags(True, data["fenced"], data.get("inControlledShutdown", False))
     listed = tuple(data.get("logDirs") or ())
     known = follower.image.brokers.get(broker)
+    supported = accepted.supported_by(data)
     if follower.is_loading:
-        _store(follower, broker, epoch, incarnation, flags).directories = listed
+        stored = _store(follower, broker, epoch, incarnation, flags)
+        stored.directories, stored.supported = listed, supported
         return
+    if lacking := accepted.registration(follower, supported):
+        _wrong(follower, found, "register", lacking)
     if known is not None and known.incarnation == incarnation:
+        known.supported = supported
         _same_incarnation(follower, known, flags, found)
         _lists_others(follower, pending, found, known, listed)
         return
@@ -47,7 +52,8 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
     pending.registration(epoch, found.offset)
     if known is None:
         known = _store(follower, broker, epoch, incarnation, Flags())
-    known.epoch, known.incarnation, known.flags, known.directories = epoch, incarnation, flags, listed
+    known.epoch, known.incarnation, known.flags = epoch, incarnation, flags
+    known.directories, known.supported = listed, supported
     event = follower.event("register", broker, flags)
     pending.broker(event, found.offset, directories.registered(follower, broker, event))
 
@@ -97,7 +103,7 @@ def change(follower: Follower, pending: Pending, found: Found) -> None:
     fenced, shutdown = found.data.get("fenced", 0), found.data.get("inControlledShutdown", 0)
     listed = tuple(found.data.get("logDirs") or ())
     lists = bool(listed) or not (fenced or shutdown)
-    if lists and found.version < LOG_DIRS_VERSION:
+    if lists and (found.version < LOG_DIRS_VERSION or not listed):
         _wrong(follower, found, "change a registration", {"record": ("none", "written")})
     elif lists and not follower.follows_directories:
         follower.telling.skipped("BROKER_REGISTRATION_CHANGE_RECORD of log directories")
@@ -105,7 +111,7 @@ def change(follower: Follower, pending: Pending, found: Found) -> None:
     if known is None:
         return
     _flags(follower, pending, found, found.data["brokerId"], known, fenced, shutdown)
-    if lists and found.version >= LOG_DIRS_VERSION:
+    if listed and found.version >= LOG_DIRS_VERSION:
         _lost_directories(follower, pending, found, known, listed, bool(fenced or shutdown))
 
 

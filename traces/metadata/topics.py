@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
 from highwater.traces.log_directories import is_online
-from highwater.traces.metadata import directories
+from highwater.traces.metadata import accepted, directories
 from highwater.traces.metadata.image import (
     BROKER,
     MIN_ISR,
@@ -20,7 +20,7 @@ from highwater.traces.metadata.image import (
     undefined_setting,
 )
 from highwater.traces.metadata.pending import Pending
-from highwater.traces.metadata.profiles import newer_than_profiles
+from highwater.traces.metadata.profiles import ELR_VERSION, newer_than_profiles
 from highwater.traces.metadata.slots import CannotFollow
 from highwater.traces.metadata.steps import Change
 from highwater.traces.observed import PartitionState
@@ -147,7 +147,7 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
     else:
         configs[data["name"]] = data["value"]
     if data["name"] == MIN_ISR:
-        pending.min_isr(resource[1] if resource[0] == TOPIC else "")
+        _change_min_isr(follower, pending, found, resource, defined is None)
     if follower.on_setting is not None:
         follower.on_setting(resource[1] if resource[0] == TOPIC else None)
     topics = list(image.names.values())
@@ -159,10 +159,44 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
             pending.add(partition, settings, found.offset)
 
 
+def _change_min_isr(
+    follower: Follower, pending: Pending, found: Found, resource: tuple[int, str], is_defined: bool
+) -> None:
+    """A setting of min.insync.replicas: whether it is accepted, and that ELRs are cleared with it."""
+    if follower.is_loading:
+        return
+    kind, name = resource
+    refused = accepted.min_isr(follower, kind, name, found.data.get("value") is None) if is_defined else None
+    if refused is not None:
+        wrong = {MIN_ISR: (refused, f"of {'topic' if kind == TOPIC else 'broker'} {name or 'default'}")}
+        follower.telling.wrong(found.offset, found.time, None, "change_min_isr", wrong, True)
+    pending.min_isr(name if kind == TOPIC else "", found.offset)
+
+
+def decided(follower: Follower, pending: Pending, time: int) -> None:
+    """All records of a decision are there: what it should have written, too, is looked for."""
+    if follower.is_loading:
+        return
+    uncleared = pending.uncleared()
+    if uncleared and follower.situations().beliefs.has_rule("min_isr_change_clears_elr"):
+        for topic, offset in uncleared:
+            missing = {"CLEAR_ELR_RECORD": ("written", "not written")}
+            follower.telling.wrong(offset, time, None, "change_min_isr", missing, True, topic=topic)
+    if pending.sets_elr is not None and not follower.lacks_beginning and (wrong := accepted.unsafe(follower)):
+        follower.telling.wrong(pending.sets_elr, time, None, "turn ELR on", wrong, True)
+
+
 def feature(follower: Follower, pending: Pending, found: Found) -> None:
     """A feature's level; it can call for other rules, and for rules that no profile has."""
     pending.flush()
-    follower.image.features[found.data["name"]] = found.data["featureLevel"]
+    name, level = found.data["name"], found.data["featureLevel"]
+    if name == ELR_VERSION:
+        pending.sets_elr = found.offset
+    if not follower.is_loading:
+        wrong = accepted.level(follower, name, follower.image.features.get(name, 0), level)
+        if wrong:
+            follower.telling.wrong(found.offset, found.time, None, f"set {name}", wrong, True)
+    follower.image.features[name] = level
     follower.has_new_features = True
     _newer(follower, found)
 
