@@ -566,6 +566,7 @@ def _is_online() -> Function:
     return Function(directories.is_online, directory=directories.Directory, listed=Bool, lists_any=Bool)
 
 
+@cache
 def is_online(directory: str, listed: bool, lists_any: bool) -> bool:
     """KIP-858. Whether a replica's directory is online."""
     return bool(_is_online()(directory=directory, listed=listed, lists_any=lists_any))
@@ -576,6 +577,7 @@ def _names_default() -> Function:
     return Function(directories.names_default, listed=Int(0, MAX_INT))
 
 
+@lru_cache(maxsize=64)
 def names_default(listed: int) -> bool:
     """KIP-858. Whether a new replica's directory is known from the start."""
     return bool(_names_default()(listed=listed))

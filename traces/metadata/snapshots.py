@@ -156,6 +156,11 @@ def _partition(image: Image, topic: str, data: dict[str, Any]) -> dict[str, tupl
         ordered = name == "replicas" or not isinstance(value, list)
         if (value if ordered else sorted(value)) != (theirs[name] if ordered else sorted(theirs[name])):
             wrong[name] = (value, theirs[name])
+    if partition.directories and (listed := data.get("directories")):
+        here = dict(zip(partition.replicas, partition.directories, strict=False))
+        there = dict(zip(data["replicas"], listed, strict=False))
+        if here != there:
+            wrong["directories"] = (list(partition.directories), list(listed))
     return wrong
 
 
@@ -176,6 +181,8 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     theirs = supported_by(data)
     if theirs and known.supported:
         pairs["features"] = (known.supported, theirs)
+    if known.directories and (listed := data.get("logDirs")):
+        pairs["logDirs"] = (sorted(known.directories), sorted(listed))
     return {f"{name}.{field}": pair for field, pair in pairs.items() if pair[0] != pair[1]}
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
-from highwater.traces.metadata import accepted
+from highwater.traces.log_directories import is_online
+from highwater.traces.metadata import accepted, directories
 from highwater.traces.metadata.image import (
     BROKER,
     MIN_ISR,
@@ -83,15 +84,21 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
         return
     state = partition_state(data)
     try:
-        belief, roster = situations.initial(state, image.settings(topic, number, len(state.replicas)))
+        settings, where = image.settings(topic, number, len(state.replicas)), _directories(data)
+        belief, roster = situations.initial(state, settings, offline=_offline(follower, data, where))
         wrong = {} if follower.is_loading else situations.wrong_creation(state)
         if not follower.is_loading and not follower.lacks_beginning:
             wrong = accepted.creation(follower, state.replicas) | wrong
+        if where and not follower.is_loading and follower.follows_directories:
+            expected = directories.at_creation(follower, data)
+            wrong = wrong | ({} if where == expected else {"directories": (list(expected), list(where))})
     except CannotFollow as why:
         follower.lost(f"{topic.name}-{number}", found.offset, found.time, str(why))
         return
     partition = Partition(topic, number, belief, roster, found.partition_key)
     partition.leader_epoch, partition.partition_epoch = state.leader_epoch, state.partition_epoch
+    if where and follower.follows_directories:
+        image.put_in(partition, where, state.replicas)
     if wrong:
         telling.wrong(found.offset, found.time, name, "create", wrong)
     image.partitions[partition.key] = topic.partitions[number] = partition
@@ -102,6 +109,22 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
         partition.state = state
         cause = "snapshot" if follower.is_loading else "create"
         telling.change(partition, found.offset, found.time, None, state, cause)
+
+
+def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The log directories of a PartitionRecord. Raises CannotFollow where they are not as many as the replicas."""
+    found = tuple(data.get("directories") or ())
+    if found and len(found) != len(data["replicas"]):
+        raise CannotFollow(f"{len(data['replicas'])} replicas in {len(found)} log directories")
+    return found
+
+
+def _offline(follower: Follower, data: Mapping[str, Any], where: tuple[str, ...]) -> list[int]:
+    """The replicas of a partition in a snapshot that are in directories which their brokers do not list."""
+    if not follower.follows_directories:
+        return []
+    pairs = zip(data["replicas"], where, strict=False)
+    return [b for b, directory in pairs if not is_online(directory, follower.image.listed(b) or ())]
 
 
 def configure(follower: Follower, pending: Pending, found: Found) -> None:
@@ -119,6 +142,8 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
         summary = f"{found.type} with {data['name']} {data['value']}"
         follower.doubt("undefined value", summary, found.offset, None, found.offset + 1)
     configs = image.configs.setdefault(resource, {})
+    if resource[0] == BROKER and resource[1]:
+        image.nodes.add(resource[1])
     if data.get("value") is None:
         configs.pop(data["name"], None)
     else:

@@ -337,7 +337,11 @@ def test_a_change_of_a_registration_says_something(tmp_path: Path) -> None:
     data = {"brokerId": 1, "brokerEpoch": 4}
     assert wrong(replayed(tmp_path, encode("BROKER_REGISTRATION_CHANGE_RECORD", 2, data))) == [(0, None)]
     some = encode("BROKER_REGISTRATION_CHANGE_RECORD", 2, data | {"logDirs": [DIRECTORY]})
-    assert wrong(replayed(tmp_path, some)) == []
+    both = registration(1, 4, logDirs=[DIRECTORY, DIRECTORY.replace("C", "D")])
+    listing = [both if value == registration(1, 4) else value for value in beginning(*ON)]
+    assert both in listing
+    assert wrong(replayed(tmp_path, some, start=listing)) == []
+    assert wrong(replayed(tmp_path, some)) == [(0, None)]
 
 
 def test_a_snapshot_that_is_written_with_elr_off_has_no_elr(tmp_path: Path) -> None:
