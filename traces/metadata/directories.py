@@ -81,11 +81,11 @@ def _place(follower: Follower, partition: Partition, record: Mapping[str, Any]) 
     old = partition.directories
     listed = None if record.get("directories") is None else tuple(record["directories"])
     after = old if listed is None else listed
-    if set(after) == {MIGRATING}:
+    if listed is None and set(after) == {MIGRATING}:
         after = (MIGRATING,) * len(replicas)
-    if after and len(after) != len(replicas):
+    if listed is not None and len(listed) != len(replicas):
         raise CannotFollow(f"{len(replicas)} replicas in {len(after)} log directories")
-    image.put_in(partition, after, replicas)
+    image.put_in(partition, after if len(after) == len(replicas) else (), replicas)
     where = dict(zip(before, old, strict=False))
     if replicas != before:
         expected = tuple(where.get(b) or default_directory(image.listed(b)) for b in replicas)

@@ -138,7 +138,9 @@ class Follower:
         """Follow one batch. Raises TraceError where a record in it cannot be read."""
         self.path = path
         if batch.leader_epoch != self._epoch and not self.is_loading:
-            self._of_epoch(batch.leader_epoch)
+            for group in self.together.settle():
+                self.cut_off(group)
+            self.written_by(batch.leader_epoch)
         values, time = batch.values, batch.timestamp
         self.report.records += len(values)
         if batch.control:
@@ -202,13 +204,18 @@ class Follower:
                 return [other]
         return []
 
-    def _of_epoch(self, epoch: int) -> None:
-        """What follows was written by the controller of this epoch; what was kept is all that there is of it."""
+    def written_by(self, epoch: int) -> None:
+        """What follows was written by the controller of this epoch.
+
+        Another one can have begun with a snapshot, which has no index of the ELRs.
+        """
         before, self._epoch = self._epoch, epoch
-        if before is not None:
-            for group in self.together.settle():
-                self.cut_off(group)
-            self.new_controller()
+        if before in (None, epoch):
+            return
+        beliefs = self._situations.beliefs
+        for partition in self.image.of_topics():
+            if partition.belief.is_indexed_astray:
+                partition.belief = beliefs.after_failover(partition.belief)
 
     def cut_off(self, records: Sequence[Record]) -> None:
         """Follow records of a decision that the controller did not write to its end. Raises TraceError."""
@@ -216,17 +223,10 @@ class Follower:
         self.decided(records)
         self.is_last = False
 
-    def new_controller(self) -> None:
-        """Another controller decides from now on. It can have begun with a snapshot, which has no index of the ELRs."""
-        beliefs = self._situations.beliefs
-        for partition in self.image.of_topics():
-            if partition.belief.is_indexed_astray:
-                partition.belief = beliefs.after_failover(partition.belief)
-
     def settle(self) -> None:
-        """Follow what was kept because more of the same decision might have come."""
+        """Follow what was kept because more of the same decision might have come: it may still come."""
         for group in self.together.settle():
-            self.decided(group)
+            self.cut_off(group)
         self.tell()
 
     def tell(self) -> None:

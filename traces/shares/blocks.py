@@ -15,10 +15,12 @@ from typing import NamedTuple
 from highwater.traces.metadata.across import CHANGED, CREATED, Elsewhere
 from highwater.traces.metadata.together import Record
 
-CHANGES, DECIDED, GAP, CHECK, FILE, LOADING = range(6)
+CHANGES, DECIDED, GAP, CHECK, FILE, LOADING, EPOCH, CUT_OFF = range(8)
 """Kinds of entries: changes that are decisions of their own; records that belong together; a gap, with the offset
 expected in the place of a time; a snapshot to compare, by its number; the file that is read from now on; whether a
-snapshot is loaded from now on. All but the first are the same ones in all shares, apart from what is left out."""
+snapshot is loaded from now on; the leader epoch of what follows, in the place of a time; records that belong together
+and are the last ones of their controller. All but the first are the same ones in all shares, apart from what is left
+out."""
 _HEAD = struct.Struct("<III")
 _ELSEWHERE: dict[Elsewhere, int] = {CHANGED: -1, CREATED: -2}
 _BY_NUMBER = {-1: CHANGED, -2: CREATED}
@@ -106,4 +108,6 @@ def read(block: bytes) -> list[Entry]:
     return found
 
 
-__all__ = ["CHANGES", "CHECK", "DECIDED", "FILE", "GAP", "LOADING", "Entry", "Writer", "read"]
+__all__ = [
+    "CHANGES", "CHECK", "CUT_OFF", "DECIDED", "EPOCH", "FILE", "GAP", "LOADING", "Entry", "Writer", "read",
+]  # fmt: skip

@@ -18,7 +18,7 @@ from highwater.traces.metadata.replay import Sequence
 from highwater.traces.metadata.telling import OnChange
 from highwater.traces.report import LIMIT, Finding, Report, Unexplained
 from highwater.traces.rules import RuleSet
-from highwater.traces.shares.blocks import CHECK, DECIDED, FILE, GAP, LOADING, Entry, read
+from highwater.traces.shares.blocks import CHECK, CUT_OFF, DECIDED, EPOCH, FILE, GAP, LOADING, Entry, read
 
 Place = tuple[int, int, str, bool]
 """The order of what is told: the group, the offset in it, the partition, and whether it is no disagreement."""
@@ -100,6 +100,10 @@ class ShareFollower(Follower):
         match entry.kind:
             case k if k == DECIDED:
                 self.decided(records)
+            case k if k == CUT_OFF:
+                self.cut_off(records)
+            case k if k == EPOCH:
+                self.written_by(entry.times[0])
             case k if k == GAP:
                 self.gap(self.path, entry.times[0], entry.offsets[0])
             case k if k == CHECK:

@@ -13,7 +13,7 @@ from highwater.traces.metadata.across import CHANGED, CREATED, TOPIC_ID, is_crea
 from highwater.traces.metadata.replay import Sequence as InSequence
 from highwater.traces.metadata.replay import not_compared
 from highwater.traces.metadata.together import CHANGE, Record, Together
-from highwater.traces.shares.blocks import CHECK, DECIDED, FILE, GAP, LOADING, Writer
+from highwater.traces.shares.blocks import CHECK, CUT_OFF, DECIDED, EPOCH, FILE, GAP, LOADING, Writer
 from highwater.traces.shares.plan import Range
 
 
@@ -55,6 +55,7 @@ class _Routed:
         self._adding: dict[bytes, Adding] = {}
         self._together = Together(self._skipped, self._damaged)
         self._path = Path()
+        self._epoch: int | None = None
 
     def read(self) -> None:
         """Route everything. Raises TraceError."""
@@ -64,7 +65,7 @@ class _Routed:
             for piece in part.pieces[: part.loaded]:
                 for found in piece.batches(self.head.notes):
                     assert not isinstance(found, Gap)
-                    self._batch(*found)
+                    self._take(*found)
             self._common(LOADING, [(0, 0, b"")])
         sequence = InSequence(self._log)
         del sequence.checks[: part.checked]
@@ -102,9 +103,16 @@ class _Routed:
 
     def _settle(self) -> None:
         for group in self._together.settle():
-            self._decided(group)
+            self._decided(group, CUT_OFF)
 
     def _batch(self, path: Path, batch: RecordBatch) -> None:
+        if batch.leader_epoch != self._epoch:
+            self._epoch = batch.leader_epoch
+            self._settle()
+            self._common(EPOCH, [(0, batch.leader_epoch, b"")])
+        self._take(path, batch)
+
+    def _take(self, path: Path, batch: RecordBatch) -> None:
         self._file(path)
         values, head = batch.values, self.head
         head.records += len(values)
@@ -142,7 +150,7 @@ class _Routed:
         )
         return found
 
-    def _decided(self, records: Sequence[Record]) -> None:
+    def _decided(self, records: Sequence[Record], kind_of: int = DECIDED) -> None:
         """Records that belong together: to each share its own, and what all have to know.
 
         Of changes of others between two records about the cluster, the first is enough to know, and so it is of
@@ -170,7 +178,7 @@ class _Routed:
                         part.append((offset, time, elsewhere))
             parts[owner].append(record)
         for writer, part in zip(self.writers, parts, strict=True):
-            writer.add(DECIDED, part)
+            writer.add(kind_of, part)
 
     def _common(self, kind: int, records: Sequence[Record]) -> None:
         for writer in self.writers:

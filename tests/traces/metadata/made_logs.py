@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.values import encode
+from tests.traces.kafka.made import leader_change
 
 TOPICS = {"t": "AAAAAAAAAAAAAAAAAAAAAQ", "u": "AAAAAAAAAAAAAAAAAAAAAg"}
 BROKERS = [0, 1, 2]
@@ -97,13 +99,31 @@ def with_version(value: bytes, version: int) -> bytes:
     return value[:2] + bytes((version,)) + value[3:]
 
 
-def write(folder: Path, values: Iterable[bytes | Sequence[bytes]], base: int = 0) -> Path:
-    """A segment in which each value is a batch, or each list of values; the directory."""
+@dataclass(frozen=True)
+class Controller:
+    """Another controller writes from here on, in a leader epoch of its own."""
+
+    epoch: int
+
+
+def write(
+    folder: Path, values: Iterable[bytes | Sequence[bytes] | Controller], base: int = 0, controls: bool = True
+) -> Path:
+    """A segment in which each value is a batch, or each list of values; the directory.
+
+    ``controls``: a new controller begins with its control record, as Kafka's do.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    content, offset = b"", base
+    content, offset, epoch = b"", base, 1
     for value in values:
+        if isinstance(value, Controller):
+            epoch = value.epoch
+            if controls:
+                content += leader_change(offset, epoch)
+                offset += 1
+            continue
         batch = [value] if isinstance(value, bytes) else list(value)
-        content += encode_batch(offset, 1, 1000 + offset, batch)
+        content += encode_batch(offset, epoch, 1000 + offset, batch)
         offset += len(batch)
     (folder / f"{base:020}.log").write_bytes(content)
     return folder

@@ -1,0 +1,169 @@
+"""Another controller: what it can have forgotten, and what the one before it can have left half written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.kafka.values import encode
+from highwater.traces.metadata import together
+from highwater.traces.shares import plan
+from tests.traces.metadata.made_logs import (
+    Controller,
+    beginning,
+    change,
+    partition,
+    registration,
+    registration_change,
+    setting,
+    write,
+)
+from tests.traces.shares.test_shares import divided, embedded
+
+ON = (("metadata.version", 29), ("eligible.leader.replicas.version", 1))
+OFF = (("metadata.version", 29), ("eligible.leader.replicas.version", 0))
+START = len(beginning(*ON))
+INCARNATION = "AAAAAAAAAAAAAAAAAAAAEA"
+NEXT = Controller(2)
+Values = Sequence[bytes | Sequence[bytes] | Controller]
+
+
+def wrong(
+    folder: Path, *values: bytes | Sequence[bytes] | Controller, start: Sequence[bytes] | None = None
+) -> list[tuple[int, str | None]]:
+    """What is not explained of a log, in one process and in shares: offsets from the beginning's end on."""
+    begun = beginning(*ON) if start is None else start
+    path = write(folder / str(len(list(folder.iterdir()))), [*begun, *values])
+    report = embedded(path)
+    assert isinstance(report, dict)
+    assert not report["doubts"]
+    assert divided(path, 3, 1 << 30)[0] == report
+    return [(u["position"]["offset"] - len(begun), u["partition"]) for u in report["unexplained"]]
+
+
+def offset(values: Values) -> int:
+    """The offset behind these values."""
+    return START + sum(len(v) if isinstance(v, list | tuple) else 1 for v in values)
+
+
+# --- the index of ELR members --------------------------------------------------------------------------------
+
+CLEARED: Values = (
+    change(0, isr=[0, 1]),
+    change(0, isr=[0], eligibleLeaderReplicas=[1]),
+    [setting("min.insync.replicas", "3"), encode("CLEAR_ELR_RECORD", 0, {"topicName": "t"})],
+    change(0, isr=[0, 1]),
+    [
+        change(0, isr=[0], eligibleLeaderReplicas=[1]),
+        change(0, "u", isr=[0, 2]),
+        registration_change(1, 4, fenced=1),
+    ],
+)
+"""1 is twice in the index for t-0: once since its ELR was cleared, and once since it is in it again."""
+EMPTIED = change(0, eligibleLeaderReplicas=[])
+
+
+@pytest.mark.parametrize("controller", [(), (Controller(1),), (NEXT,), (NEXT, Controller(3))])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_the_index_can_be_forgotten(tmp_path: Path, controller: tuple[Controller, ...], times: int) -> None:
+    """A registration visits t-0 for each entry. A new controller may have one entry left, or both."""
+    before = (*CLEARED, *controller)
+    new = registration(1, offset(before), incarnationId=INCARNATION)
+    is_new = controller not in ((), (Controller(1),))
+    found = wrong(tmp_path, *before, [*[EMPTIED] * times, new])
+    assert (found == []) == (times == 2 or (times == 1 and is_new))
+
+
+def test_which_it_was_is_known_then(tmp_path: Path) -> None:
+    """The first registration shows whether there was one entry or two; none comes back."""
+    before = (*CLEARED, NEXT)
+    registered = [EMPTIED, registration(1, offset(before), incarnationId=INCARNATION)]
+    unfenced = registration_change(1, offset(before), fenced=-1)
+    returns = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
+    after = (*before, registered, unfenced, *returns)
+    last = registration(1, offset(after), incarnationId="AAAAAAAAAAAAAAAAAAAAEg")
+    assert wrong(tmp_path, *after, [EMPTIED, last]) == []
+    assert wrong(tmp_path, *after, [EMPTIED, EMPTIED, last]) != []
+
+
+# --- a registration in part ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision goes on in another batch after two records, and not after ten thousand."""
+    for module in (together, plan):
+        monkeypatch.setattr(module, "SPLIT", 2)
+
+
+ELR: Values = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
+OF_1 = [change(0, "u", isr=[0, 2]), EMPTIED]
+"""What the registration of 1 after a crash changes; its record comes behind that."""
+
+
+def registered(before: Values) -> bytes:
+    return registration(1, offset(before), incarnationId=INCARNATION)
+
+
+@pytest.mark.usefixtures("batches_of_two")
+def test_a_registration_in_part(tmp_path: Path) -> None:
+    """The controller fails behind the first batch; the broker registers with the next one, which changes no more."""
+    again = [registered((*ELR, OF_1, NEXT))]
+    assert wrong(tmp_path, *ELR, OF_1, NEXT, again) == []
+    assert wrong(tmp_path, *ELR, OF_1) == []
+    assert wrong(tmp_path, *ELR, OF_1, registered(ELR)) == []
+    assert wrong(tmp_path, *ELR, OF_1, registered((*ELR, OF_1))) != []
+    assert (3, "t-0") in wrong(tmp_path, *ELR, OF_1, setting("min.insync.replicas", "1", "u"))
+    assert (3, "t-0") in wrong(tmp_path, *ELR, OF_1, Controller(1), again)
+
+
+@pytest.mark.usefixtures("batches_of_two")
+@pytest.mark.parametrize(
+    "records",
+    [
+        [OF_1[0], change(0, eligibleLeaderReplicas=[2])],
+        [OF_1[0], change(0, isr=[], leader=-1, eligibleLeaderReplicas=[0])],
+        [OF_1[0], change(0, eligibleLeaderReplicas=[], leader=0)],
+        [EMPTIED],
+    ],
+)
+def test_what_no_registration_writes(tmp_path: Path, records: list[bytes]) -> None:
+    """Nor does one that is smaller than a batch: it is written as a whole."""
+    assert (2 + len(records) - 1, "t-0") in wrong(tmp_path, *ELR, records, NEXT)
+
+
+@pytest.mark.usefixtures("batches_of_two")
+def test_with_elr_off_it_leaves_the_isr(tmp_path: Path) -> None:
+    """As if it were fenced: without a leader there is no other explanation."""
+    start = beginning(*OFF)
+    first = [change(0, isr=[0]), change(0, "u", isr=[0])]
+    gone = [change(0, leader=-1), change(0, "u", leader=-1)]
+    assert wrong(tmp_path, first, gone, NEXT, start=start) == []
+    assert (3, "u-0") in wrong(tmp_path, first, gone, change(0, "u", leader=0), start=start)
+
+
+def test_in_batches_of_ten_thousand(tmp_path: Path) -> None:
+    """Kafka's size: all but five of the changes of a registration are written."""
+    count = together.SPLIT + 5
+    start = beginning(*ON, min_isr="3")
+    start += [partition(number) for number in range(1, count)]
+    leaves = [change(n, isr=[0, 2], eligibleLeaderReplicas=[1]) for n in range(count)]
+    of_u = change(0, "u", isr=[0, 2], eligibleLeaderReplicas=[1])
+    fenced = [
+        leaves[: together.SPLIT],
+        [*leaves[together.SPLIT :], of_u, registration_change(1, 4, fenced=1)],
+    ]
+    emptied = [change(n, eligibleLeaderReplicas=[]) for n in range(count)]
+    first, rest = (
+        emptied[: together.SPLIT],
+        [*emptied[together.SPLIT :], change(0, "u", eligibleLeaderReplicas=[])],
+    )
+    for controller, is_explained in (((NEXT,), True), ((), False)):
+        epoch = len(start) + 2 * count + 2 - 5 + len(controller)
+        again = [*rest, registration(1, epoch, incarnationId=INCARNATION)]
+        path = write(tmp_path / str(is_explained), [*start, *fenced, first, *controller, again])
+        report = embedded(path)
+        assert isinstance(report, dict)
+        assert bool(report["unexplained"]) != is_explained

@@ -1,0 +1,322 @@
+"""Log directories that fail, in logs made for it: explained by that alone, and not explained with one field wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.kafka.values import encode
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.observed import PartitionChange
+from highwater.traces.report import Report
+from tests.traces.kafka.made import snapshot
+from tests.traces.metadata.made_logs import (
+    BROKERS,
+    TOPICS,
+    change,
+    feature,
+    registration,
+    registration_change,
+    setting,
+    write,
+)
+
+ON = (("metadata.version", 29), ("eligible.leader.replicas.version", 1))
+A, B = ([f"{broker}{letter}AAAAAAAAAAAAAAAAAAAw" for broker in "BCD"] for letter in "ab")
+"""Of each broker its two directories: t-0 is in the first ones, u-0 in the second ones."""
+UNASSIGNED, LOST = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+NEW = "AAAAAAAAAAAAAAAAAAAAEA"
+EPOCHS = (2, 4, 6)
+Records = Sequence[bytes | Sequence[bytes]]
+
+
+def partition(topic: str, **changed: Any) -> bytes:
+    data = {
+        "partitionId": 0, "topicId": TOPICS[topic], "replicas": BROKERS, "isr": BROKERS, "removingReplicas": [],
+        "addingReplicas": [], "leader": 0, "leaderEpoch": 0, "partitionEpoch": 0, "directories": [UNASSIGNED] * 3,
+        **changed,
+    }  # fmt: skip
+    return encode("PARTITION_RECORD", 2, data, lenient=True)
+
+
+def assigned(topic: str, *directories: str, **changed: Any) -> bytes:
+    return change(0, topic, directories=list(directories), **changed)
+
+
+def lists(broker: int, *directories: str, epoch: int | None = None) -> bytes:
+    data = {"brokerId": broker, "brokerEpoch": EPOCHS[broker] if epoch is None else epoch}
+    data |= {"logDirs": list(directories)} if directories else {}
+    return encode("BROKER_REGISTRATION_CHANGE_RECORD", 2, data, lenient=True)
+
+
+def registers(broker: int, epoch: int, *directories: str, **changed: Any) -> bytes:
+    return registration(broker, epoch, logDirs=list(directories), **changed)
+
+
+def beginning() -> list[bytes]:
+    """Three brokers with two directories each; they have said in which ones their replicas of t-0 and u-0 are."""
+    values = [feature(name, level) for name, level in ON]
+    for broker in BROKERS:
+        values += [
+            registers(broker, EPOCHS[broker], A[broker], B[broker]),
+            registration_change(broker, EPOCHS[broker], fenced=-1),
+        ]
+    for topic, where in (("t", A), ("u", B)):
+        values.append(encode("TOPIC_RECORD", 0, {"name": topic, "topicId": TOPICS[topic]}))
+        values += [setting("min.insync.replicas", "2", topic), partition(topic)]
+        values.append(setting("unclean.leader.election.enable", "false", topic))
+        values += [assigned(topic, *where[: n + 1], *[UNASSIGNED] * (2 - n)) for n in BROKERS]
+    return values
+
+
+START = len(beginning())
+LEADER_FAILS = [change(0, isr=[1, 2], leader=1), lists(0, B[0])]
+FOLLOWER_FAILS = [change(0, isr=[0, 2]), lists(1, B[1])]
+
+
+def replayed(
+    folder: Path, *values: bytes | Sequence[bytes], start: Records | None = None
+) -> tuple[list[tuple[int, str | None]], dict[int, str | None]]:
+    """What is not explained, and what explains the changes: offsets from the beginning's end on."""
+    begun = beginning() if start is None else start
+    path = write(folder / str(len(list(folder.iterdir()))), [*begun, *values])
+    return told(path)
+
+
+def told(path: Path) -> tuple[list[tuple[int, str | None]], dict[int, str | None]]:
+    report, causes = Report("", "", ""), {}
+
+    def on_change(change: PartitionChange) -> None:
+        causes[change.position - START] = change.cause
+
+    replay_metadata(open_metadata_log(path), report, tracks=lambda _: True, on_change=on_change)
+    assert report.doubts == []
+    assert "BROKER_REGISTRATION_CHANGE_RECORD of log directories" not in report.skipped
+    return [(u.position["offset"] - START, u.partition) for u in report.unexplained], causes
+
+
+def wrong(folder: Path, *values: bytes | Sequence[bytes]) -> list[tuple[int, str | None]]:
+    return replayed(folder, *values)[0]
+
+
+def count(*values: bytes | Sequence[bytes]) -> int:
+    return sum(1 if isinstance(value, bytes) else len(value) for value in values)
+
+
+# --- a directory fails ---------------------------------------------------------------------------------------
+
+
+def test_the_leaders_directory_fails(tmp_path: Path) -> None:
+    """Another replica leads, and that is explained by the failure and nothing else; u-0 is in another directory."""
+    not_explained, causes = replayed(tmp_path, LEADER_FAILS)
+    assert (not_explained, causes[0]) == ([], "lose_directory")
+    not_explained, causes = replayed(tmp_path, FOLLOWER_FAILS)
+    assert not_explained == []
+    assert causes[0] == "alter_partition or lose_directory"
+
+
+@pytest.mark.parametrize(
+    ("records", "where"),
+    [
+        ([change(0, isr=[1, 2], leader=2), LEADER_FAILS[1]], (0, "t-0")),
+        ([change(0, isr=[1, 2], leader=-1), LEADER_FAILS[1]], (0, "t-0")),
+        ([change(0, isr=[1, 2]), LEADER_FAILS[1]], (0, "t-0")),
+        ([change(0, leader=1), LEADER_FAILS[1]], (0, "t-0")),
+        ([change(0, isr=[1], leader=1), LEADER_FAILS[1]], (0, "t-0")),
+        ([change(0, isr=[1, 2], leader=1, eligibleLeaderReplicas=[0]), LEADER_FAILS[1]], (0, "t-0")),
+        ([change(0, isr=[1, 2], leader=1, leaderRecoveryState=1), LEADER_FAILS[1]], (0, "t-0")),
+        ([LEADER_FAILS[1]], (0, "t-0")),
+        ([LEADER_FAILS[0]], (0, "t-0")),
+        ([LEADER_FAILS[1], LEADER_FAILS[0]], (0, "t-0")),
+        # The other directory is gone: of u-0 nothing is written, and t-0 has no reason.
+        ([LEADER_FAILS[0], lists(0, A[0])], (0, "t-0")),
+        ([LEADER_FAILS[0], lists(1, B[1])], (0, "t-0")),
+        ([*LEADER_FAILS[:1], change(0, "u", isr=[1, 2], leader=1), LEADER_FAILS[1]], (1, "u-0")),
+        # What it had already, what it never had, and an epoch that is not registered.
+        ([LEADER_FAILS[0], lists(0, A[0], B[0])], (0, "t-0")),
+        ([LEADER_FAILS[0], lists(0, NEW)], (1, None)),
+        ([LEADER_FAILS[0], lists(0, B[0], epoch=3)], (1, None)),
+        ([lists(1, B[1])], (0, "t-0")),
+        ([change(0, isr=[0, 1]), lists(1, B[1])], (1, "t-0")),
+    ],
+)
+def test_what_its_failure_does_not_write(tmp_path: Path, records: list[bytes], where: Any) -> None:
+    assert where in wrong(tmp_path, records)
+
+
+def test_it_stands_beside_the_brokers_record(tmp_path: Path) -> None:
+    """Another decision between the two is not possible in one request."""
+    between = [LEADER_FAILS[0], registration_change(2, 6, fenced=1, inControlledShutdown=0), LEADER_FAILS[1]]
+    assert wrong(tmp_path, between)
+    assert wrong(tmp_path, LEADER_FAILS[0], LEADER_FAILS[1])
+
+
+def test_a_replica_in_it_cannot_lead(tmp_path: Path) -> None:
+    """The next leader's broker is fenced: the failed replica is passed over, though its broker is up."""
+    fenced = registration_change(1, 4, fenced=1)
+    of_u = change(0, "u", isr=[0, 2])
+    to_2 = change(0, isr=[2], leader=2, eligibleLeaderReplicas=[1])
+    assert wrong(tmp_path, LEADER_FAILS, [to_2, of_u, fenced]) == []
+    to_0 = change(0, isr=[0], leader=0, eligibleLeaderReplicas=[1])
+    assert (2, "t-0") in wrong(tmp_path, LEADER_FAILS, [to_0, of_u, fenced])
+    # Nor as the preferred replica, should it come back into the ISR.
+    returns, back = change(0, isr=[0, 1, 2]), change(0, leader=0)
+    assert wrong(tmp_path, LEADER_FAILS, returns, back) == [(3, "t-0")]
+
+
+def test_two_directories_of_one_request(tmp_path: Path) -> None:
+    """Each with its partition; the broker lists what it has left, which is a third one, or none."""
+    both = [change(0, isr=[0, 2]), change(0, "u", isr=[0, 2])]
+    third = registers(1, START, A[1], B[1], NEW, incarnationId="AAAAAAAAAAAAAAAAAAAAEg")
+    again: Records = [
+        [change(0, isr=[0, 2]), change(0, "u", isr=[0, 2]), third],
+        registration_change(1, START, fenced=-1),
+        change(0, isr=BROKERS),
+        change(0, "u", isr=BROKERS),
+    ]
+    assert wrong(tmp_path, *again, [*both, lists(1, NEW, epoch=START)]) == []
+    assert (count(*again) + 1, "u-0") in wrong(tmp_path, *again, [both[0], lists(1, NEW, epoch=START)])
+    assert wrong(tmp_path, [*both, lists(1)]) == []
+    assert (1, "u-0") in wrong(tmp_path, [both[0], lists(1)])
+
+
+# --- what comes after ----------------------------------------------------------------------------------------
+
+
+def down(*directories: str) -> Records:
+    """All replicas of t-0 go; 0 has lost its directory, is last in the ISR, and restarts with these directories."""
+    first: Records = [
+        [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)],
+        [
+            change(0, isr=[0], eligibleLeaderReplicas=[1]),
+            change(0, "u", isr=[0], eligibleLeaderReplicas=[1]),
+            registration_change(1, 4, fenced=1),
+        ],
+        [change(0, isr=[], leader=-1, eligibleLeaderReplicas=[0, 1], lastKnownElr=[0]), lists(0, B[0])],
+    ]
+    epoch = START + count(*first)
+    restarts = [
+        change(0, "u", isr=[], leader=-1, eligibleLeaderReplicas=[0, 1], lastKnownElr=[0]),
+        registers(0, epoch, *directories, incarnationId=NEW),
+    ]
+    return [*first, restarts]
+
+
+BACK: dict[str, Any] = {"isr": [0], "leader": 0, "eligibleLeaderReplicas": [1], "lastKnownElr": []}
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_restart_without_the_directory(tmp_path: Path, is_back: bool) -> None:
+    """What it lists decides whether the replica in it can be elected when the broker is unfenced."""
+    before = down(A[0], B[0]) if is_back else down(B[0])
+    at = count(*before)
+    epoch = START + at - 2
+    unfenced = registration_change(0, epoch, fenced=-1)
+    of_t, of_u = change(0, **BACK), change(0, "u", **BACK)
+    elected, not_elected = (wrong(tmp_path, *before, [unfenced, of_u, *more]) for more in ([of_t], []))
+    assert (elected, not_elected) == (([], [(at, "t-0")]) if is_back else ([(at + 2, "t-0")], []))
+
+
+def test_a_replica_is_made_anew_in_another_directory(tmp_path: Path) -> None:
+    """The broker says that it is there; then, and not before, it can be elected."""
+    before = down(B[0])
+    at = count(*before)
+    unfenced = [registration_change(0, START + at - 2, fenced=-1), change(0, "u", **BACK)]
+    # K16: the assignment empties the ELR. The last known leader, which that leaves, leads when somebody is unfenced.
+    moved = assigned("t", B[0], *A[1:], eligibleLeaderReplicas=[])
+    elected = change(0, isr=[0], leader=0, leaderRecoveryState=1, lastKnownElr=[])
+    unfenced_2 = registration_change(2, 6, fenced=-1)
+    assert wrong(tmp_path, *before, unfenced, change(0, **BACK)) == [(at + 2, "t-0")]
+    assert wrong(tmp_path, *before, unfenced, moved, [unfenced_2, elected]) == []
+    assert wrong(tmp_path, *before, unfenced, moved, [unfenced_2]) == [(at + 3, "t-0")]
+    still_there = assigned("t", NEW, *A[1:], eligibleLeaderReplicas=[])
+    assert wrong(tmp_path, *before, unfenced, still_there, [unfenced_2]) == []
+
+
+def test_a_leader_says_that_its_replica_is_in_a_failed_directory(tmp_path: Path) -> None:
+    """Two changes of one request: where the replica is, and that another one leads."""
+    said, leaves = assigned("t", LOST, *A[1:]), change(0, isr=[1, 2], leader=1)
+    assert wrong(tmp_path, [said, leaves]) == []
+    assert wrong(tmp_path, [said]) == [(0, "t-0")]
+    assert (0, "t-0") in wrong(tmp_path, [said, change(0, isr=[1, 2], leader=2)])
+    online = assigned("t", B[0], *A[1:])
+    assert wrong(tmp_path, [online]) == []
+    assert wrong(tmp_path, [online, leaves]) == [(1, "t-0")]
+
+
+@pytest.mark.parametrize(
+    ("directories", "is_explained"),
+    [((B[0], *A[1:]), True), ((B[0], B[1], A[2]), False), (tuple(A), False), ((B[0],), False)],
+)
+def test_a_broker_says_of_one_replica_where_it_is(
+    tmp_path: Path, directories: tuple[str, ...], is_explained: bool
+) -> None:
+    path = write(tmp_path, [*beginning(), assigned("t", *directories)])
+    report = Report("", "", "")
+    replay_metadata(open_metadata_log(path), report)
+    assert [u.position["offset"] - START for u in report.unexplained] == ([] if is_explained else [0])
+    assert [d.kind for d in report.doubts] == (["not followed"] if len(directories) < 3 else [])
+
+
+@pytest.mark.parametrize("where", [(UNASSIGNED, A[2]), (B[1], A[2]), (A[2], A[2])])
+def test_a_reassignment_leaves_replicas_where_they_are(tmp_path: Path, where: tuple[str, str]) -> None:
+    """1 goes, and comes back: it has two directories, and has not said yet in which one it is."""
+    goes = change(0, replicas=[0, 2], isr=[0, 2], directories=[A[0], A[2]], leader=0)
+    comes = change(0, replicas=[1, 2, 0], addingReplicas=[1], directories=[where[0], where[1], A[0]])
+    expected = [] if where[0] == UNASSIGNED else [(1, "t-0")]
+    assert wrong(tmp_path, goes, comes) == expected
+    assert wrong(tmp_path, change(0, replicas=[0, 2], isr=[0, 2], directories=A[1:], leader=0)) == [
+        (0, "t-0")
+    ]
+    assert wrong(tmp_path, change(0, replicas=[0, 2], isr=[0, 2], leader=0))[0] == (0, "t-0")
+
+
+def test_a_new_partition_is_in_its_brokers_default(tmp_path: Path) -> None:
+    """Of brokers with two directories there is none; where there is one, that."""
+    start = [v for v in beginning() if v != partition("u")]
+    start = start[: START - 7]
+    assert replayed(tmp_path, start=[*start])[0] == []
+    named = [*start, encode("TOPIC_RECORD", 0, {"name": "v", "topicId": NEW})]
+    fine, placed = (partition("t", topicId=NEW), partition("t", topicId=NEW, directories=A))
+    assert replayed(tmp_path, fine, start=named)[0] == []
+    assert [name for _, name in replayed(tmp_path, placed, start=named)[0]] == ["v-0"]
+
+
+# --- snapshots -----------------------------------------------------------------------------------------------
+
+
+def of_snapshot(listed: Sequence[str]) -> list[bytes]:
+    """What a snapshot holds in which broker 0 lists these directories, and 1 leads t-0."""
+    values = [feature(name, level) for name, level in ON]
+    for broker in BROKERS:
+        directories = listed if broker == 0 else (A[broker], B[broker])
+        values.append(registers(broker, EPOCHS[broker], *directories, fenced=False))
+    values.append(encode("TOPIC_RECORD", 0, {"name": "t", "topicId": TOPICS["t"]}))
+    values.append(partition("t", leader=1, leaderEpoch=1, partitionEpoch=4, isr=[1, 2], directories=A))
+    return [*values, setting("min.insync.replicas", "2")]
+
+
+@pytest.mark.parametrize("is_online", [True, False])
+def test_a_log_that_begins_with_a_snapshot(tmp_path: Path, is_online: bool) -> None:
+    listed = (A[0], B[0]) if is_online else (B[0],)
+    (tmp_path / f"{START:020}-0000000001.checkpoint").write_bytes(snapshot(of_snapshot(listed)))
+    again = change(0, isr=[0, 1, 2])
+    write(tmp_path, [again, change(0, leader=0)], START)
+    assert told(tmp_path)[0] == ([] if is_online else [(1, "t-0")])
+
+
+def test_a_snapshot_in_mid_log_is_compared(tmp_path: Path) -> None:
+    write(tmp_path, [*beginning(), LEADER_FAILS])
+    at = START + 2
+    for listed, found in (((B[0],), 0), ((A[0],), 1)):
+        content = snapshot(of_snapshot(listed))
+        (tmp_path / f"{at:020}-0000000001.checkpoint").write_bytes(content)
+        report = Report("", "", "")
+        replay_metadata(open_metadata_log(tmp_path), report)
+        told_of = [d for u in report.unexplained for c in u.candidates for d in c.differences]
+        assert ("broker 0.logDirs" in told_of) == bool(found), told_of
+        assert "directories" not in told_of
