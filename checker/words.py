@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from highwater.model.language.messages import MessageKind, Messages
 from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
 
 
@@ -28,6 +29,8 @@ def say(type: Type, value: Any) -> str:
         return "none" if value is None else say(type.content_type, value)
     if isinstance(type, Set):
         return "{" + ",".join(map(str, value)) + "}"
+    if isinstance(type, MessageKind):
+        return "{" + ", ".join(_message(type.message, item) for item in value) + "}"
     if isinstance(type, Array) and isinstance(value, Mapping):
         return "[" + ", ".join(f"{name} {say(type.element, item)}" for name, item in value.items()) + "]"
     if isinstance(type, (Array, Seq)):
@@ -37,6 +40,10 @@ def say(type: Type, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def _message(type: Struct, value: Any) -> str:
+    return f"{type.name}({fields(type, value)})" if type.fields else type.name
 
 
 def fields(type: Struct, value: Any) -> str:
@@ -53,7 +60,10 @@ def lines(type: Struct, state: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """A state as pairs (path, text): one for each field, or for each element of a field that is an array."""
     for name, inner in type.fields.items():
         value = state[name]
-        if isinstance(inner, Array):
+        if isinstance(inner, Messages):
+            for kind, own in inner.fields.items():
+                yield f"{name}.{kind}", say(own, value[kind])
+        elif isinstance(inner, Array):
             for i, item in value.items() if isinstance(value, Mapping) else enumerate(value):
                 yield f"{name}[{i}]", _bare(inner.element, item)
         else:

@@ -10,6 +10,7 @@ from highwater.model.language import (
     Enum,
     Index,
     Int,
+    Messages,
     Option,
     Parameter,
     Protocol,
@@ -110,6 +111,11 @@ class Everything(Protocol):
         self.nodes = Set(self.node)
         self.pair = Struct("Pair", who=self.node, flag=Bool, much=Int(-3, 4, bound="much"))
         self.amount = Int(-2, 2)
+        self.post = Messages(
+            ask=dict(who=self.node, much=Int(-1, 7, bound="much"), of=Option(self.colour)),
+            told=dict(who=self.node, set=Set(self.colour)),
+        )
+        self.asked = self.post.of("ask")
         return Struct(
             "State",
             flag=Bool,
@@ -123,6 +129,9 @@ class Everything(Protocol):
             log=Seq(self.pair, 3, bound="log"),
             sets=Array(self.node, self.nodes),
             paint=Set(self.colour),
+            post=self.post,
+            copies=Messages(duplicates=2, note=dict(to=self.colour, flag=Bool)),
+            inbox=Array(self.node, Messages(ping=dict(who=self.node), stop={})),
             pots=Array(self.colour, Struct("Pot", full=Bool, lent=Option(self.node))),
         )
 
@@ -142,6 +151,9 @@ class Everything(Protocol):
                 "log": [],
                 "sets": [[]] * n,
                 "paint": ["RED"],
+                "post": {},
+                "copies": {"note": [{"to": "RED", "flag": True}]},
+                "inbox": [{}] * n,
                 "pots": [{"full": False, "lent": None}] * 3,
             }
             for flag in (False, True)
@@ -211,6 +223,26 @@ class Everything(Protocol):
             s.next.colour = following
         with otherwise(size(s.paint) > 1):
             s.next.colour = pot
+
+    @action(who="node", of="colour")
+    def ask(self, s: State, who: Any, of: Any) -> None:
+        s.next.post.send(
+            "ask", who=who, much=s.number + 2, of=where(s.flag, Option(self.colour).some(of), None)
+        )
+        s.next.copies.send("note", to=s.colour, flag=s.flag)
+        with when(s.copies.has("note", to=of)):
+            s.next.copies.discard("note", to=of, flag=True)
+        s.next.inbox[who].send("ping", who=s.maybe.value)
+        s.next.inbox[s.row[who].who].send("stop")
+
+    @action(who="node")
+    def answer(self, s: State, who: Any) -> None:
+        require("asked", s.post.count("ask", who=who, much=s.number) > where(s.flag, 1, 0))
+        s.next.post.send("told", who=who, set=s.paint)
+        s.next.post.receive("ask", who=who, much=s.number, of=None)
+        s.next.number = s.copies.count("note", flag=s.flag) - s.post.count("told", set=s.paint)
+        s.next.flag = any_of(there & (m.who == s.maybe.value) for m, there in s.post.all("told", who=who))
+        s.next.inbox[who].discard("ping", who=where(s.inbox[s.maybe.value].has("stop"), who, s.log[0].who))
 
     @action(rule="extra")
     def never(self, s: State) -> None:

@@ -102,12 +102,13 @@ def type_image(type_: Any) -> Any:
         return [kind, type_image(type_.index)]
     if kind == "Option":
         return [kind, type_image(type_.content_type)]
-    if kind == "Array":
+    if kind in ("Array", "MessageKind"):
+        kind = "Array"
         return [kind, type_image(type_.index), type_image(type_.element)]
     if kind == "Seq":
         return [kind, type_image(type_.element), type_.maximum, type_.bound]
-    if kind == "Struct":
-        return [kind, type_.name, [[name, type_image(inner)] for name, inner in type_.fields.items()]]
+    if kind in ("Struct", "Messages"):
+        return ["Struct", type_.name, [[name, type_image(inner)] for name, inner in type_.fields.items()]]
     raise TypeError(f"the type {type_} is not known")
 
 

@@ -7,7 +7,7 @@ them are whose.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from highwater.checker.native.layout import Layout, Words
+from highwater.model.language.messages import MessageKind
 from highwater.model.language.types import (
     Array,
     BoolType,
@@ -67,9 +68,11 @@ def column(type_: Type, values: Sequence[Scalar]) -> pa.Array:
     if isinstance(type_, Option):
         return _option(type_, values)
     if isinstance(type_, Struct):
-        return _struct(type_, values)
+        return _struct(type_.fields, values)
+    if isinstance(type_, MessageKind):
+        return pa.array([list(type_.decode(row)) for row in zip(*(v.tolist() for v in values), strict=True)])
     if isinstance(type_, Array) and isinstance(type_.index, Enum):
-        return _struct(Struct("Array", **dict.fromkeys(type_.index.members, type_.element)), values)
+        return _struct(dict.fromkeys(type_.index.members, type_.element), values)
     if isinstance(type_, Array):
         size, length = type_.index.size, len(values[0])
         elements = _interleaved(type_.element, size, values)
@@ -91,11 +94,11 @@ def _numbers(type_: Type, values: Scalar, none: NDArray[np.bool_] | None = None)
     return numbers
 
 
-def _struct(type_: Struct, values: Sequence[Scalar]) -> pa.Array:
-    fields = {}
-    for name in type_.fields:
-        start, field = type_.field(name)
+def _struct(types: Mapping[str, Type], values: Sequence[Scalar]) -> pa.Array:
+    fields, start = {}, 0
+    for name, field in types.items():
         fields[name] = column(field, values[start : start + field.leaf_count])
+        start += field.leaf_count
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
 
 

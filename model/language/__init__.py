@@ -20,6 +20,7 @@ from highwater.model.language.liveness import (
     tagged,
     weak,
 )
+from highwater.model.language.messages import Messages
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import (
     Action,
@@ -46,8 +47,10 @@ from highwater.model.language.values import (
     any_of,
     as_bool,
     cases,
+    first,
     greatest,
     least,
+    least_by,
     size,
     total,
     where,
@@ -55,9 +58,10 @@ from highwater.model.language.values import (
 
 __all__ = [
     "Action", "Array", "ArrayValue", "Bool", "Budgets", "Checks", "Drawing", "Enum", "Index", "Int", "Invariant",
-    "Lane", "LanguageError", "Liveness", "Message", "Model", "Number", "Only", "Option", "OptionValue",
-    "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue", "State",
-    "Struct", "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool", "cases",
-    "either", "eventually", "greatest", "implies", "invariant", "leads_to", "least", "one_of", "otherwise",
-    "require", "size", "spend", "strong", "tagged", "total", "under", "weak", "when", "where",
+    "Lane", "LanguageError", "Liveness", "Message", "Messages", "Model", "Number", "Only", "Option",
+    "OptionValue", "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue",
+    "State", "Struct", "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool",
+    "cases", "either", "eventually", "first", "greatest", "implies", "invariant", "leads_to", "least", "least_by",
+    "one_of", "otherwise", "require", "size", "spend", "strong", "tagged", "total", "under", "weak", "when",
+    "where",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from highwater.model.language.checks import Checks
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BOOL, Node
 from highwater.model.language.interpreter import BoundError, compile_nodes
+from highwater.model.language.messages import MessageKind
 from highwater.model.language.tracing import tracing
 from highwater.model.language.types import (
     Array,
@@ -134,6 +135,8 @@ class Function:
 
 def encoder(type: Type) -> Encoder:
     """How plain values of a type become scalars, without making nodes of them."""
+    if isinstance(type, MessageKind):
+        return _messages(type)
     if isinstance(type, BoolType):
         return _bool
     if isinstance(type, Enum):
@@ -224,6 +227,16 @@ def _array(type: Array) -> Encoder:
             raise ValueError(f"{type} has {size} elements, not {len(plain)}")
         for item in plain:
             inner(item, scalars)
+
+    return encode
+
+
+def _messages(type: MessageKind) -> Encoder:
+    def encode(plain: Any, scalars: list[int]) -> None:
+        try:
+            scalars.extend(type.encode(plain))
+        except LanguageError as wrong:
+            raise ValueError(wrong.message) from None
 
     return encode
 

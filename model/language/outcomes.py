@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.model.language import graph, partial
-from highwater.model.language.graph import INT, Node
+from highwater.model.language.graph import Node
 from highwater.model.language.tracing import Check, Guard, Trace
 from highwater.model.language.types import Leaf
 
@@ -45,16 +45,10 @@ def guards_asked(trace: Trace) -> tuple[Guard, ...]:
 def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     checks: list[Check] = []
     for number, write in sorted(trace.writes.items()):
-        leaf, node = leaves[number], write.node
-        if node.low >= leaf.low and node.high <= leaf.high:
-            continue
-        if leaf.sort == INT:
-            outside = graph.not_(graph.within(node, leaf.low, leaf.high))
-        else:
-            fits = graph.intersection(node, graph.const(leaf.high, leaf.sort))
-            outside = graph.not_(graph.eq(fits, node))
-        message = f"{leaf.path} leaves {leaf.low}..{leaf.high}"
+        leaf = leaves[number]
+        outside = leaf.left_by(write.node)
         if outside is not graph.FALSE:
+            message = f"{leaf.path} leaves {leaf.low}..{leaf.high}"
             checks.append(Check(number, outside, leaf.bound, message, write.place))
     return checks
 

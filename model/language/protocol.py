@@ -9,6 +9,7 @@ on symbolic values.
 from __future__ import annotations
 
 import inspect
+import re
 import string
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -174,7 +175,8 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
                 where,
             )
     try:
-        fields = [field for _, field, _, _ in string.Formatter().parse(says) if field is not None]
+        parsed = string.Formatter().parse(says)
+        fields = [re.split(r"[.\[]", field)[0] for _, field, _, _ in parsed if field is not None]
     except ValueError as wrong:
         raise LanguageError(f"the sentence of action {name}: {wrong}", where) from None
     for named in fields:

@@ -1,4 +1,4 @@
-"""More words for sequences and options: filter, search, concatenate, and the way to and from a set.
+"""More words for sequences and options: search, and the way to and from a set.
 
 A sequence has a bounded length, so each of these is a loop over positions that is known while tracing.
 """
@@ -46,24 +46,6 @@ def first_some(*options: OptionValue) -> OptionValue:
     return found
 
 
-def kept(sequence: SeqValue, condition: Callable[[Any], Truth]) -> SeqValue:
-    """The elements for which the condition holds, in their order."""
-    result = sequence.type.zero()
-    for position in range(sequence.type.maximum):
-        element = sequence.at(position)
-        keep = (sequence.length > position) & condition(element)
-        result = where(keep, result.append(element), result)
-    return result
-
-
-def concatenated(first: SeqValue, second: SeqValue) -> SeqValue:
-    """One sequence after the other; over the maximum the length leaves its type, which a write reports."""
-    result = first
-    for position in range(second.type.maximum):
-        result = where(second.length > position, result.append(second.at(position)), result)
-    return result
-
-
 def is_distinct(sequence: SeqValue) -> Truth:
     """Whether no element stands in a sequence twice."""
     positions = range(sequence.type.maximum)
@@ -88,6 +70,5 @@ def every_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Trut
 
 
 __all__ = [
-    "any_element", "ascending", "concatenated", "every_element", "first_of", "first_some", "is_distinct", "kept",
-    "members_of",
+    "any_element", "ascending", "every_element", "first_of", "first_some", "is_distinct", "members_of",
 ]  # fmt: skip

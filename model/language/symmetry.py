@@ -14,7 +14,9 @@ from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS, INT, Node
 from highwater.model.language.interpreter import Interpreter, compile_nodes
+from highwater.model.language.messages import MessageKind
 from highwater.model.language.model import Model, Scalars
+from highwater.model.language.numbering import number_of
 from highwater.model.language.types import Array, Enum, Index, Option, Seq, Set, Struct, Type
 
 Renaming = Mapping[str, Sequence[int]]
@@ -55,7 +57,9 @@ def _sizes(model: Model) -> dict[str, int]:
 def _types(type_: Type) -> Iterator[Type]:
     yield type_
     inner: list[Type] = []
-    if isinstance(type_, Struct):
+    if isinstance(type_, MessageKind):
+        inner = [type_.message]
+    elif isinstance(type_, Struct):
         inner = list(type_.fields.values())
     elif isinstance(type_, (Array, Seq)):
         inner = [type_.element]
@@ -80,6 +84,8 @@ def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node
         for part in type_.fields.values():
             found += _rename(part, nodes[len(found) : len(found) + part.leaf_count], renaming)
         return found
+    if isinstance(type_, MessageKind):
+        return _messages(type_, nodes, renaming)
     if isinstance(type_, Array):
         width = type_.element.leaf_count
         parts = [
@@ -107,6 +113,21 @@ def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node
         content = _rename(type_.content_type, nodes[1:], renaming)
         return [nodes[0], *(graph.select(there, b, a) for a, b in zip(nodes[1:], content, strict=True))]
     return list(nodes)
+
+
+def _messages(kind: MessageKind, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
+    """Messages whose fields are renamed: each is in another one's place."""
+    result = [graph.const(0, INT if kind.copies else BITS)] * kind.index.size
+    for number, message in enumerate(kind.constants()):
+        renamed = number_of(kind.message, _rename(kind.message, message.nodes, renaming)).value
+        if kind.copies:
+            result[renamed] = nodes[number]
+            continue
+        word, bit = divmod(renamed, kind.width)
+        one = graph.const(1 << bit, BITS)
+        here = kind.there(nodes, number) > 0
+        result[word] = graph.union(result[word], graph.select(here.node, one, graph.const(0, BITS)))
+    return result
 
 
 def _mapped(node: Node, order: Sequence[int]) -> Node:

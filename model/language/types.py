@@ -42,6 +42,15 @@ class Leaf:
         """Width in a packed state: enough for every value of the interval, stored from ``low``; 0 for a constant."""
         return (self.high - self.low).bit_length()
 
+    def left_by(self, node: Node) -> Node:
+        """Whether a value that is written here is none of its type; false where its interval says that it is one."""
+        if node.low >= self.low and node.high <= self.high:
+            return graph.FALSE
+        if self.sort == INT:
+            return graph.not_(graph.within(node, self.low, self.high))
+        fits = graph.intersection(node, graph.const(self.high, self.sort))
+        return graph.not_(graph.eq(fits, node))
+
 
 _widening: ContextVar[bool] = ContextVar("widening", default=False)
 

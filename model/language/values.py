@@ -46,6 +46,10 @@ class Value:
         """Inequality as a symbolic bool."""
         return ~(self == other)
 
+    def in_(self, *values: object) -> Truth:
+        """Whether this equals one of these."""
+        return any_of(self == value for value in values)
+
     def __hash__(self) -> int:
         """As the plain value's, where that is known while tracing: dicts and sets look up by it."""
         try:
@@ -448,6 +452,13 @@ class OptionValue(Value):
         """Whether there is a value and it equals this one."""
         return self == self.type.some(other)
 
+    def or_(self, other: Any) -> Any:
+        """The value, or another one where there is none: ``s.ballot.or_(-1) < b``."""
+        value = self.value
+        if isinstance(value, Number) and isinstance(other, int) and not isinstance(other, bool):
+            value = Number(None, value.nodes)  # what stands for none may be outside the type
+        return where(self.is_some, value, other)
+
     def _instead(self, symbol: str, other: object) -> str:
         return ": under .is_some take its .value"
 
@@ -511,9 +522,7 @@ class SeqValue(Value):
     def __getitem__(self, index: object) -> Any:
         """The element at a position; the element type's zero before the start and past the end."""
         if isinstance(index, slice):
-            raise fail(
-                "a sequence has no slices: write .truncate(n), or kept(…) of model/language/sequences.py"
-            )
+            raise fail("a sequence has no slices: write .truncate(n), .tail, .drop(i) or .filter(condition)")
         node = lift_like(self.length, index).nodes[0]
         if node.high < 0:
             raise fail(
@@ -525,6 +534,50 @@ class SeqValue(Value):
     def last(self) -> Any:
         """The last element; zero where there is none."""
         return self[self.length - 1]
+
+    @property
+    def head(self) -> Any:
+        """The first element; zero where there is none."""
+        return self[0]
+
+    @property
+    def tail(self) -> SeqValue:
+        """A copy without the first element; of an empty one the length leaves its type, which a write reports."""
+        zero = self.type.element.zero()
+        later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
+        return self._with_length(self.length - 1, lambda i, old: later[i])
+
+    def pop(self) -> tuple[Any, SeqValue]:
+        """The head and the tail."""
+        return self.head, self.tail
+
+    def filter(self, condition: Callable[[Any], Truth | bool]) -> SeqValue:
+        """A copy with those elements for which the condition holds, in their order."""
+        result = self.type.lift([])
+        for i in range(self.type.maximum):
+            element = self.at(i)
+            result = where((self.length > i) & condition(element), result.append(element), result)
+        return result
+
+    def drop(self, position: Number | int) -> SeqValue:
+        """A copy without the element at a position; where there is none, nothing is left out."""
+        found = (position >= 0) & (self.length > position)
+        items = [self.at(i) for i in range(self.type.maximum)] + [self.type.element.zero()]
+        return self._with_length(
+            self.length - total([as_bool(found)]),
+            lambda i, old: where(found & (position <= i), items[i + 1], old),
+        )
+
+    def __add__(self, other: object) -> SeqValue:
+        """One sequence after the other; over the maximum the length leaves its type, which a write reports."""
+        result, second = self, self.type.lift(other)
+        for i in range(self.type.maximum):
+            result = where(second.length > i, result.append(second.at(i)), result)
+        return result
+
+    def __radd__(self, other: object) -> SeqValue:
+        """One sequence after the other."""
+        return self.type.lift(other) + self
 
     def append(self, value: object) -> SeqValue:
         """A copy with one more element; over the maximum the length leaves its type, which a write reports."""
@@ -739,6 +792,38 @@ def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Num
     return Number(None, (node,))
 
 
+def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
+    """The first value of an index, or the first member, for which the condition holds, if there is one."""
+    return least_by(index, lambda i: 0, among=condition)
+
+
+def least_by(
+    index: Index | Enum,
+    key: Callable[[Any], Number | int],
+    *,
+    among: Callable[[Any], Truth | bool] | None = None,
+) -> OptionValue:
+    """The value of an index whose key is the least, the first of several such; of those ``among`` which it is sought.
+
+    None where the condition holds for no value.
+    """
+    from highwater.model.language.types import Option
+
+    option = Option(index)
+    found, least_key = option.none(), Number(None, (graph.const(0, INT),))
+    for i in index:
+        own = key(i)
+        own = own if isinstance(own, Number) else Number(None, (graph.const(own, INT),))
+        better = found.is_none | (own < least_key)
+        if among is not None:
+            better &= as_bool(among(i))
+        found, least_key = (
+            where(better, option.some(i), found),
+            where(better, Number(None, own.nodes), least_key),
+        )
+    return found
+
+
 def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
     """The set of those indices for which ``condition(i)`` holds."""
     nodes = graph.const(0, BITS)
@@ -764,8 +849,10 @@ __all__ = [
     "as_bool",
     "cases",
     "choose",
+    "first",
     "greatest",
     "least",
+    "least_by",
     "lift_like",
     "members",
     "size",

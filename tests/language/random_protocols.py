@@ -28,10 +28,12 @@ from highwater.model.language import (
     action,
     all_of,
     any_of,
+    first,
     greatest,
     implies,
     invariant,
     least,
+    least_by,
     require,
     size,
     total,
@@ -371,6 +373,9 @@ class Expressions:
         options: list[Callable[[], Expression]] = [
             lambda: _two(v(), v(), "==", lambda x, y: type.lift(x) == y, lambda x, y: x == y),
             lambda: _two(v(), v(), "!=", lambda x, y: type.lift(x) != y, lambda x, y: x != y),
+            lambda: _three(
+                v(), v(), v(), "in_", lambda x, y, z: type.lift(x).in_(y, z), lambda x, y, z: x in (y, z)
+            ),
         ]
         if isinstance(type, Set):
             t = type
@@ -450,6 +455,9 @@ class Expressions:
                         lambda x, y: x - y,
                     ),
                 ]
+            case Option() if isinstance(type.content_type, (Index, Enum)) and self.rng.random() < 0.3:
+                index = type.content_type
+                options += [lambda: self._first(index, depth), lambda: self._least_by(index, depth)]
             case Option():
                 options.append(lambda: self.value(type.content_type, depth - 1))
                 inner = options[-1]
@@ -486,13 +494,44 @@ class Expressions:
                 options += [
                     lambda: _two(v(), element(), "append", lambda x, y: x.append(y), lambda x, y: [*x, y]),
                     lambda: _two(v(), self.number(depth - 1), "truncate", lambda x, n: x.truncate(n), _truncated),
-                    lambda: _two(v(), v(), "concatenated", words.concatenated, lambda x, y: x + y),
+                    lambda: _two(v(), v(), "+", lambda x, y: x + y),
+                    lambda: _one(v(), "tail", lambda x: x.tail, _tail),
+                    lambda: _two(v(), self.number(depth - 1), "drop", lambda x, n: x.drop(n), _dropped),
                     lambda: _two(
-                        v(), element(), "kept",
-                        lambda x, y: words.kept(x, lambda z: z != y), lambda x, y: [z for z in x if z != y],
+                        v(), element(), "filter",
+                        lambda x, y: x.filter(lambda z: z != y), lambda x, y: [z for z in x if z != y],
                     ),
                 ]  # fmt: skip
         return options
+
+    def _first(self, index: Index | Enum, depth: int) -> Expression:
+        """The first that equals one value or is in a set."""
+        x, among = self.value(index, depth - 1), self.value(Set(index), depth - 1)
+        return _two(
+            x,
+            among,
+            "first",
+            lambda x, y: first(index, lambda i: (i == x) | Set(index).lift(y).has(i)),
+            lambda x, y: next((i for i in keys(index) if i == x or i in y), None),
+        )
+
+    def _least_by(self, index: Index | Enum, depth: int) -> Expression:
+        """The one in a set whose number is the least."""
+        numbers, among = [self.number(depth - 1) for _ in keys(index)], self.value(Set(index), depth - 1)
+        order = keys(index)
+        return Expression(
+            f"least_by({[n.text for n in numbers]}, {among.text})",
+            lambda s: least_by(
+                index,
+                lambda i: numbers[i.node.value].symbolic(s),
+                among=Set(index).lift(among.symbolic(s)).has,
+            ),
+            lambda p: min(
+                (i for i in order if i in among.plain(p)),
+                key=lambda i: [n.plain(p) for n in numbers][order.index(i)],
+                default=None,
+            ),
+        )
 
     def _where(self, type: Type, depth: int) -> Expression:
         c, a, b = self.condition(depth - 1), self.value(type, depth - 1), self.value(type, depth - 1)
@@ -554,6 +593,16 @@ def _replaced(items: Any, at: Any, value: Any) -> Any:
     if isinstance(items, dict):
         return {**items, at: value}
     return [value if i == at else old for i, old in enumerate(items)]
+
+
+def _tail(items: list[Any]) -> list[Any]:
+    if not items:
+        raise Overflow
+    return items[1:]
+
+
+def _dropped(items: list[Any], at: int) -> list[Any]:
+    return [item for i, item in enumerate(items) if i != at]
 
 
 def _truncated(items: list[Any], length: int) -> list[Any]:

@@ -215,7 +215,7 @@ def test_values_of_different_types_do_not_go_together(body: Body, message: str) 
     (lambda m, s: s.o < 3, r"under \.is_some take its \.value"),
     (lambda m, s: 3 <= s.o, r"under \.is_some take its \.value"),
     (lambda m, s: s.parcel.who, r"has no 'who'; under \.is_some"),
-    (lambda m, s: s.log + [1], r"\+ has no meaning"),
+    (lambda m, s: s.log + s.row, r"expected Seq"),
     (lambda m, s: s.log.lenght, "did you mean 'length'"),
     (lambda m, s: s.s.add(1), "has no 'add'"),
     (lambda m, s: s.n[0], "no elements to index"),

@@ -27,12 +27,10 @@ from highwater.model.language.interpreter import BoundError
 from highwater.model.language.sequences import (
     any_element,
     ascending,
-    concatenated,
     every_element,
     first_of,
     first_some,
     is_distinct,
-    kept,
     members_of,
 )
 
@@ -47,7 +45,7 @@ WORDS = Function(
         "members": members_of(s, brokers),
         "ascending": ascending(chosen, sequence),
         "first": first_of(s, chosen.has),
-        "kept": kept(s, chosen.has),
+        "kept": s.filter(chosen.has),
         "distinct": is_distinct(s),
         "any": any_element(s, chosen.has),
         "every": every_element(s, chosen.has),
@@ -74,7 +72,7 @@ def test_words_for_sequences_do_what_python_does(s: list[int], t: list[int], cho
 
 
 def test_sequences_that_have_no_room_leave_their_type() -> None:
-    join = Function(lambda s, t: concatenated(s, t), s=sequence, t=sequence)
+    join = Function(lambda s, t: s + t, s=sequence, t=sequence)
     assert join(s=[3, 1], t=[0, 2]) == [3, 1, 0, 2]
     with pytest.raises(BoundError, match=r"length leaves 0\.\.4: 5"):
         join(s=[3, 1, 2], t=[0, 2])

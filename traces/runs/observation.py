@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.messages import MessageKind
 from highwater.model.language.model import Scalars
 from highwater.model.language.types import (
     Array,
@@ -124,6 +126,8 @@ def read_value(type_: Type, start: int, value: Any, place: Place, seen: Seen) ->
     """
     if isinstance(type_, Struct):
         return _read_struct(type_, start, value, place, seen)
+    if isinstance(type_, MessageKind):
+        return _read_messages(type_, start, value, place, seen)
     if isinstance(type_, Array):
         return _read_array(type_, start, value, place, seen)
     if isinstance(type_, Seq):
@@ -178,6 +182,17 @@ def _read_array(type_: Array, start: int, value: Any, place: Place, seen: Seen) 
     for i, item in pairs:
         whole &= read_value(type_.element, start + i * width, item, place.item(i), seen)
     return whole
+
+
+def _read_messages(type_: MessageKind, start: int, value: Any, place: Place, seen: Seen) -> bool:
+    if not isinstance(value, list):
+        raise place.wrong(f"expected a list of messages, not {_shown(value)}")
+    try:
+        scalars = type_.encode(value)
+    except LanguageError as wrong:
+        raise place.wrong(printable(wrong.message, 120)) from None
+    seen.between.update((start + i, (scalar, scalar)) for i, scalar in enumerate(scalars))
+    return True
 
 
 def _read_sequence(type_: Seq, start: int, value: Any, place: Place, seen: Seen) -> bool:

@@ -18,7 +18,7 @@ from highwater.model.language import (
     size,
     where,
 )
-from highwater.model.language.sequences import kept, members_of
+from highwater.model.language.sequences import members_of
 from highwater.model.replication.controller.elections import Elected, elect
 from highwater.model.replication.controller.eligible_leader_replicas import (
     eligible_leader_replicas,
@@ -124,7 +124,7 @@ def complete_reassignment(t: Terms, target: Target, min_isr: Number) -> Target:
     with it can neither be elected nor enter the ELR.
     """
     nobody = t.brokers.zero()
-    remaining = kept(target.replicas, lambda r: ~target.removing.has(r))
+    remaining = target.replicas.filter(lambda r: ~target.removing.has(r))
     completes = reassignment_completes(t, remaining, target.adding, target.removing, target.isr, min_isr)
     return Target(
         isr=where(completes, target.isr - target.removing, target.isr),

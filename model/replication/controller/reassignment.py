@@ -15,11 +15,9 @@ from highwater.model.language import (
 )
 from highwater.model.language.sequences import (
     ascending,
-    concatenated,
     every_element,
     first_of,
     is_distinct,
-    kept,
     members_of,
 )
 from highwater.model.replication.controller.brokers import controller_election
@@ -104,7 +102,7 @@ def reassign(
         partition,
         min_isr,
         t.acceptable(partition, registrations),
-        replicas=concatenated(target, ascending(removing, t.replicas)),
+        replicas=target + ascending(removing, t.replicas),
         removing=where(removing.is_empty, partition.removing, removing),
         adding=where(adding.is_empty, partition.adding, adding),
     )
@@ -112,7 +110,7 @@ def reassign(
 
 def _isr_without_adding(t: Terms, partition: StructValue) -> tuple[SeqValue, SetValue]:
     """The replicas before a reassignment, and those of the ISR that are among them."""
-    original = kept(partition.replicas, lambda r: ~partition.adding.has(r))
+    original = partition.replicas.filter(lambda r: ~partition.adding.has(r))
     return original, partition.isr - partition.adding
 
 

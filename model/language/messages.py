@@ -1,0 +1,296 @@
+"""Messages under way: a set of structs of several kinds, as a part of the state.
+
+Each message that there can be has a place of its own in the state: a bit, or with ``duplicates`` a number of copies. So
+nothing is ever overwritten, the width is known, and equal sets are equal states. The order of messages is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from highwater.model.language import graph
+from highwater.model.language.errors import fail, meant, place
+from highwater.model.language.graph import BITS, INT, Node
+from highwater.model.language.numbering import count_of, number_of, value_at
+from highwater.model.language.tracing import READ, Check, Next, current, require
+from highwater.model.language.types import Array, Hits, Index, IntType, Set, Struct, Type
+from highwater.model.language.values import (
+    Number,
+    StructValue,
+    Truth,
+    Value,
+    all_of,
+    any_of,
+    total,
+)
+
+MOST = 1 << 14
+"""So many different messages a kind can have."""
+
+_WORD = 62
+
+
+@dataclass(frozen=True)
+class MessageKind(Array):
+    """The messages of one kind: words of bits, a bit for each message; or a number of copies for each."""
+
+    message: Struct
+    copies: bool
+
+    def __str__(self) -> str:
+        return f"messages of kind {self.message.name}"
+
+    @property
+    def count(self) -> int:
+        """How many different messages there are."""
+        return count_of(self.message)
+
+    @property
+    def width(self) -> int:
+        """How many messages a word has bits for."""
+        return 1 if self.copies else cast(Set, self.element).index.size
+
+    def there(self, nodes: Sequence[Node], number: int) -> Number:
+        """How often the message with this number is under way."""
+        if self.copies:
+            return Number(None, (nodes[number],))
+        bit = graph.member(graph.const(number % self.width, INT), nodes[number // self.width])
+        return total([Truth(None, (bit,))])
+
+    def decode(self, scalars: Sequence[int]) -> tuple[dict[str, Any], ...]:
+        """The messages, each as often as it is under way, as dicts of their fields."""
+        found: list[dict[str, Any]] = []
+        for word, value in enumerate(scalars):
+            times = [value] if self.copies else [value >> bit & 1 for bit in range(self.width)]
+            for bit, often in enumerate(times):
+                if often:
+                    found += [value_at(self.message, word * self.width + bit)._plain()] * often
+        return tuple(found)
+
+    def lift(self, plain: object) -> Any:  # noqa: D102
+        if isinstance(plain, Value) or not isinstance(plain, (list, tuple)):
+            return super().lift(plain)
+        words = [0] * self.index.size
+        for item in plain:
+            number = number_of(self.message, self.message.lift(item).nodes)
+            if not number.is_const:
+                raise fail("a set of messages is given by plain ones; others are sent, s.next.….send(…)")
+            word, bit = divmod(number.value, self.width)
+            if words[word] >> bit & 1 and not self.copies:
+                raise fail(f"{item!r} stands twice in a set of messages")
+            words[word] += 1 << bit
+        sort = INT if self.copies else BITS
+        return self.wrap([graph.const(word, sort) for word in words])
+
+    def constants(self) -> Iterator[StructValue]:
+        """All messages of this kind that there can be."""
+        return (value_at(self.message, number) for number in range(self.count))
+
+
+class Messages(Struct):
+    """A set of messages: for each kind a dict of the names and types of its fields.
+
+    With ``duplicates`` there are up to so many copies of a message, and ``bound`` names the scenario's bound that more
+    of them cross (without it that is an error). LanguageError where a kind has too many different messages.
+    """
+
+    def __init__(self, /, duplicates: int = 0, bound: str | None = None, **kinds: Mapping[str, Type]) -> None:
+        self.kinds: dict[str, Struct] = {}
+        fields: dict[str, Type] = {}
+        for name, parts in kinds.items():
+            if not isinstance(parts, Mapping):
+                raise fail(
+                    f"the kind {name!r} of Messages is a dict of its fields' names and types, not {parts!r}"
+                )
+            if hasattr(Sent, name) or hasattr(NextMessages, name):
+                raise fail(f"Messages cannot have a kind {name!r}: they have an attribute of this name")
+            self.kinds[name] = message = Struct(name, **parts)
+            fields[name] = _kind(message, duplicates, bound)
+        super().__init__("Messages", **fields)
+
+    def constants(self) -> Iterator[StructValue]:
+        """All messages that there can be, kind by kind: what an action's parameter can range over."""
+        return (message for name in self.kinds for message in self.of(name).constants())
+
+    def of(self, kind: str) -> MessageKind:
+        """A kind, as what an action's parameter ranges over; LanguageError where there is none."""
+        if kind not in self.kinds:
+            raise fail(
+                f"there are no messages {kind!r}; there are {', '.join(self.kinds)}{meant(kind, self.kinds)}"
+            )
+        return cast(MessageKind, self.fields[kind])
+
+    @property
+    def bits(self) -> int:
+        """How many bits of a state they take."""
+        return sum(leaf.bits for leaf in self.leaves(""))
+
+    def wrap(self, nodes: Sequence[Node]) -> Sent:  # noqa: D102
+        return Sent(self, tuple(nodes))
+
+    def place(self, old: Value, start: int, hits: Hits, at: tuple[Node, ...]) -> NextMessages:  # noqa: D102
+        return NextMessages(old, self, start, hits, at)
+
+    def zero(self) -> Sent:
+        """No message."""
+        return self.lift({name: [] for name in self.kinds})
+
+    def lift(self, plain: object) -> Any:
+        """Also from a dict that leaves kinds out: there are no such messages."""
+        if isinstance(plain, Mapping):
+            plain = {**dict.fromkeys(self.kinds, ()), **plain}
+        return super().lift(plain)
+
+    def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
+        """What a call names: a message, or a kind and some of its fields. LanguageError for what there is not."""
+        if isinstance(message, StructValue):
+            kind = self.of(message.type.name)
+            if message.type != kind.message or fields:
+                raise fail(f"a {message.describe()} is none of these messages, or has fields beside it")
+            return kind, {name: getattr(message, name) for name in kind.message.fields}
+        if not isinstance(message, str):
+            raise fail(
+                f'a message is named by its kind first: write ("{next(iter(self.kinds))}", …), not {message!r}'
+            )
+        kind = self.of(message)
+        return kind, {name: kind.message.field(name)[1].lift(value) for name, value in fields.items()}
+
+
+def _kind(message: Struct, duplicates: int, bound: str | None) -> MessageKind:
+    count = count_of(message)
+    if count > MOST:
+        raise fail(
+            f"there are {count:,} different messages {message.name!r}, and {MOST:,} are the most: "
+            "leave fields out that can be read elsewhere, or make their types smaller"
+        )
+    if duplicates:
+        return MessageKind(Index(message.name, count), IntType(0, duplicates, bound), message, True)
+    words = -(-count // _WORD)
+    return MessageKind(Index("word", words), Set(Index(message.name, -(-count // words))), message, False)
+
+
+class Sent(StructValue):
+    """Messages under way: ``has``, ``count``, ``all``."""
+
+    __slots__ = ()
+    type: Messages
+
+    def has(self, message: object, /, **fields: object) -> Truth:
+        """Whether a message of this kind with these fields is under way; a field that is left out may be anything."""
+        kind, wanted = self.type.read(message, fields)
+        if len(wanted) < len(kind.message.fields):
+            return any_of(often > 0 for _, often in self._fitting(message, fields))
+        return self._has(kind, kind.message(**wanted))
+
+    def _has(self, kind: MessageKind, message: StructValue) -> Truth:
+        """Whether one message is there, all of whose fields are known to the step."""
+        start, _ = self.type.field(kind.message.name)
+        number = number_of(kind.message, message.nodes)
+        found = graph.FALSE
+        for i, word in enumerate(self.nodes[start : start + kind.leaf_count]):
+            at = graph.sub(number, graph.const(i * kind.width, INT))
+            if kind.copies:
+                here = graph.and_(graph.eq(at, graph.const(0, INT)), graph.lt(graph.const(0, INT), word))
+            else:
+                here = graph.member(at, word)
+            found = graph.or_(found, here)
+        leaves = kind.message.leaves("")
+        outside = graph.any_(leaf.left_by(node) for leaf, node in zip(leaves, message.nodes, strict=True))
+        return Truth(None, (graph.and_(found, graph.not_(outside)),))
+
+    def count(self, message: object, /, **fields: object) -> Number:
+        """How many messages of this kind with these fields are under way."""
+        result = graph.const(0, INT)
+        for _, often in self._fitting(message, fields):
+            result = graph.add(result, often.node)
+        return Number(None, (result,))
+
+    def all(self, kind: str, /, **fields: object) -> list[tuple[StructValue, Truth]]:
+        """Every message of this kind with these fields that there can be, and whether it is under way."""
+        return [(message, often > 0) for message, often in self._fitting(kind, fields)]
+
+    def _fitting(self, message: object, fields: Mapping[str, object]) -> Iterator[tuple[StructValue, Number]]:
+        """The messages that have these fields, and how often each is under way; 0 for one that has not."""
+        kind, wanted = self.type.read(message, fields)
+        start, _ = self.type.field(kind.message.name)
+        nodes = self.nodes[start : start + kind.leaf_count]
+        for number in range(kind.count):
+            found = value_at(kind.message, number)
+            same = all_of(getattr(found, name) == value for name, value in wanted.items())
+            if same.node is not graph.FALSE:
+                often = kind.there(nodes, number).node
+                yield found, Number(None, (graph.select(same.node, often, graph.const(0, INT)),))
+
+
+class NextMessages(Next):
+    """Messages after a step: ``send`` and ``receive``, as often as wanted, in the order in which they are written."""
+
+    _type: Messages
+
+    def __getattr__(self, name: str) -> Any:
+        """What is written of one kind; LanguageError for what is asked of messages."""
+        if name in Sent.__dict__ and not name.startswith("_"):
+            raise fail(READ)
+        return super().__getattr__(name)
+
+    def send(self, message: object, /, **fields: object) -> None:
+        """Put a message under way. In a set one that is there already stays; of duplicates there is one more."""
+        self._change(message, fields, lambda word, bit: graph.union(word, bit), 1)
+
+    def receive(self, message: object, /, **fields: object) -> None:
+        """Take a message away: a guard asks that it is there. ``discard`` asks nothing."""
+        kind, wanted = self._type.read(message, fields)
+        name = f"a message {kind.message.name} is there"
+        require(name, cast(Sent, self._now()).has(kind.message.name, **wanted))
+        self.discard(message, **fields)
+
+    def discard(self, message: object, /, **fields: object) -> None:
+        """Take a message away, if it is there; one copy of it, where there can be several."""
+        self._change(message, fields, lambda word, bit: graph.difference(word, bit), -1)
+
+    def _now(self) -> Value:
+        """What is under way before the step."""
+        result = None
+        for offset, condition in self._hits or ((0, graph.TRUE),):
+            start = self._start + offset
+            nodes = self._old.nodes[start : start + self._type.leaf_count]
+            if result is not None:
+                nodes = tuple(graph.select(condition, a, b) for a, b in zip(nodes, result.nodes, strict=True))
+            result = self._type.wrap(nodes)
+        assert result is not None
+        return result
+
+    def _change(
+        self, message: object, fields: Mapping[str, object], bits: Callable[[Node, Node], Node], step: int
+    ) -> None:
+        kind, given = self._type.read(message, fields)
+        if missing := [name for name in kind.message.fields if name not in given]:
+            raise fail(f"a message {kind.message.name} has the fields {', '.join(missing)}, too")
+        value = kind.message(**given)
+        trace = current("s.next")
+        for leaf, node in zip(kind.message.leaves(kind.message.name), value.nodes, strict=True):
+            if (outside := leaf.left_by(node)) is not graph.FALSE:
+                text = f"{leaf.path} of a message leaves {leaf.low}..{leaf.high}"
+                trace.checks.append(
+                    Check(self._start, graph.and_(trace.when, outside), leaf.bound, text, place())
+                )
+        number = number_of(kind.message, value.nodes)
+        start, _ = self._type.field(kind.message.name)
+
+        def new(i: int, before: Node) -> Node:
+            if kind.copies:
+                changed = graph.add(before, graph.const(step, INT))
+                changed = changed if step > 0 else graph.max_(changed, graph.const(0, INT))
+                return graph.select(graph.eq(number, graph.const(i, INT)), changed, before)
+            low, high = i * kind.width, (i + 1) * kind.width - 1
+            at = graph.sub(number, graph.const(low, INT))
+            at = graph.min_(graph.max_(at, graph.const(0, INT)), graph.const(kind.width - 1, INT))
+            bit = graph.singleton(at, kind.width)
+            return graph.select(graph.within(number, low, high), bits(before, bit), before)
+
+        Next(self._old, kind, self._start + start, self._hits, self._at)._scalars(new, adds=True)
+
+
+__all__ = ["MessageKind", "Messages", "NextMessages", "Sent"]

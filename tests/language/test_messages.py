@@ -1,0 +1,318 @@
+"""Sets of messages against Python's own sets and counters, and what is refused of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from highwater.checker import reference
+from highwater.checker.native import search
+from highwater.checker.search import SearchOptions
+from highwater.model.language import (
+    Bool,
+    Enum,
+    Index,
+    Int,
+    LanguageError,
+    Messages,
+    Model,
+    Option,
+    Protocol,
+    Seq,
+    Set,
+    State,
+    Struct,
+    action,
+    invariant,
+    messages,
+    require,
+    size,
+    when,
+)
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.numbering import count_of, number_of, value_at
+from highwater.model.language.symmetry import asymmetry
+
+NODE, COLOUR = Index("node", 3), Enum("Colour", "RED GREEN BLUE")
+KINDS = {
+    "ask": {"who": NODE, "much": Int(-1, 5), "of": Option(COLOUR)},  # 84: more than a word
+    "tell": {"who": NODE, "up": Bool},
+    "stop": {},
+}
+
+
+def a_message(rng: Random, kind: str) -> dict[str, Any]:
+    every = [value_at(Struct(kind, **KINDS[kind]), n) for n in range(count_of(Struct(kind, **KINDS[kind])))]
+    found = rng.choice(every)._plain()
+    assert isinstance(found, dict)
+    return found
+
+
+def model(stated: Any, duplicates: int = 0) -> Model:
+    class Post(Protocol):
+        name = "post"
+
+        def define(self) -> Struct:
+            return Struct(
+                "State",
+                post=Messages(duplicates=duplicates, **KINDS),
+                who=NODE,
+                much=Int(-1, 5),
+                of=Option(COLOUR),
+                up=Bool,
+                n=Int(0, 200),
+            )
+
+        def initial(self) -> list[dict[str, Any]]:
+            return [{"post": {}, "who": 0, "much": 0, "of": None, "up": False, "n": 0}]
+
+        @action()
+        def step(self, s: State) -> None:
+            stated(self, s)
+
+    return Model(Post())
+
+
+def key(kind: str, message: Any) -> tuple[str, str]:
+    return kind, repr(sorted(message.items()))
+
+
+def after(stated: Any, duplicates: int = 0, **before: Any) -> dict[str, Any] | None:
+    """The state after the step; None where it is refused."""
+    traced = model(stated, duplicates)
+    state = traced.protocol.state.encode(traced.decode(traced.initial[0]) | before)
+    steps = list(Interpreter(traced).steps(state))
+    return traced.decode(steps[0].state) if steps and steps[0].state else None
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1 << 40), duplicates=st.sampled_from([0, 3]))
+def test_as_pythons_own_sets(seed: int, duplicates: int) -> None:
+    rng = Random(seed)
+    there: Counter[tuple[str, str]] = Counter()
+    plain: dict[str, list[Any]] = {kind: [] for kind in KINDS}
+    for _ in range(rng.randint(0, 12)):
+        kind = rng.choice(list(KINDS))
+        message = a_message(rng, kind)
+        if there[key(kind, message)] < max(1, duplicates):
+            there[key(kind, message)] += 1
+            plain[kind].append(message)
+    fields = {"who": rng.randrange(3), "much": rng.randint(-1, 5), "of": rng.choice([None, "RED", "BLUE"])}
+    up, chosen = rng.random() < 0.5, a_message(rng, "ask")
+    known = rng.random() < 0.5  # fields that are known while tracing, or read from the state
+    operations = [(rng.choice(["send", "discard", "receive"]), rng.choice(list(KINDS))) for _ in range(4)]
+
+    def of(s: Any, kind: str) -> dict[str, Any]:
+        if kind == "stop":
+            return {}
+        if kind == "tell":
+            return {"who": s.who, "up": s.up}
+        return chosen if known else {"who": s.who, "much": s.much, "of": s.of}
+
+    def stated(m: Any, s: State) -> None:
+        for word, kind in operations:
+            getattr(s.next.post, word)(kind, **of(s, kind))
+        s.next.n = 100 * s.post.count("ask", who=s.who) + size(
+            Set(NODE).of(lambda i: s.post.has("tell", who=i))
+        )
+
+    def concrete(kind: str) -> dict[str, Any]:
+        return {"stop": {}, "tell": {"who": fields["who"], "up": up}}.get(kind, chosen if known else fields)
+
+    wanted, refused = Counter(there), False
+    for word, kind in operations:
+        name = key(kind, concrete(kind))
+        refused |= word == "receive" and not there[name]
+        if word == "send":
+            wanted[name] = wanted[name] + 1 if duplicates else 1
+        else:
+            wanted[name] = max(0, wanted[name] - 1)
+    asks = sum(1 for m in plain["ask"] if m["who"] == fields["who"])
+    told = len({m["who"] for m in plain["tell"]})
+    outside = max(wanted.values()) > max(1, duplicates) or 100 * asks + told > 200
+    before: dict[str, Any] = {"post": plain, **fields, "up": up}
+    if refused:
+        assert after(stated, duplicates, **before) is None
+    elif outside:
+        with pytest.raises(BoundError, match="leaves"):
+            after(stated, duplicates, **before)
+    else:
+        found = after(stated, duplicates, **before)
+        assert found is not None
+        assert Counter(key(k, m) for k, ms in found["post"].items() for m in ms) == +wanted
+        assert found["n"] == 100 * asks + told
+
+
+@pytest.mark.parametrize(
+    "type", [Struct("S", **fields) for fields in KINDS.values()] + [Set(NODE), Option(Set(NODE))]
+)
+def test_every_value_has_a_number(type: Any) -> None:
+    values = [value_at(type, n) for n in range(count_of(type))]
+    assert [number_of(type, v.nodes).value for v in values] == list(range(len(values)))
+    assert len({repr(v._plain()) for v in values}) == len(values)
+
+
+def test_a_field_that_leaves_its_type_is_not_another_message() -> None:
+    def sends(m: Any, s: State) -> None:
+        s.next.post.send("ask", who=s.who, much=s.much + 1, of=s.of)
+
+    def asks(m: Any, s: State) -> None:
+        require("there", s.post.has("ask", who=s.who, much=s.much + 1, of=None))
+
+    assert after(sends, much=4)["post"]["ask"] == ({"who": 0, "much": 5, "of": None},)
+    with pytest.raises(BoundError, match=r"ask\.much of a message leaves -1\.\.5"):
+        after(sends, much=5)
+    everything = [value_at(Struct("ask", **KINDS["ask"]), n)._plain() for n in range(84)]
+    assert after(asks, much=5, post={"ask": everything}) is None
+    assert after(asks, much=4, post={"ask": everything}) is not None
+
+
+def test_a_message_that_is_an_action_s_parameter() -> None:
+    class Echo(Protocol):
+        name = "echo"
+
+        def define(self) -> Struct:
+            self.post = Messages(ping=dict(who=NODE), pong=dict(who=NODE))
+            self.ping, self.either = self.post.of("ping"), self.post
+            return Struct("State", post=self.post)
+
+        def initial(self) -> list[dict[str, Any]]:
+            return [{"post": {"ping": [{"who": 0}, {"who": 2}]}}]
+
+        @action(says="node {m[who]} answers", m="ping")
+        def answer(self, s: State, m: Any) -> None:
+            s.next.post.receive(m)
+            s.next.post.send("pong", who=m.who)
+
+        @action(says="{m} is lost", m="either")
+        def lose(self, s: State, m: Any) -> None:
+            s.next.post.receive(m)
+
+    traced = Model(Echo())
+    assert traced.instances[2].sentence == "node 2 answers"
+    assert len(traced.instances) == 9
+    for engine in (reference.search, search):
+        assert engine(traced, SearchOptions()).distinct_states == 9
+        assert engine(traced, SearchOptions(limit_states=3)).stopped_by == "states"
+    assert traced.leaves[0].bits == 3
+
+
+def test_symmetry_renames_what_messages_say() -> None:
+    @invariant("test")
+    def not_all(m: Any, s: State) -> Any:
+        return s.post.count("ping") < 6
+
+    @invariant("test")
+    def not_the_first(m: Any, s: State) -> Any:
+        return ~s.post.has("ping", who="p1", bit=True)
+
+    class Pings(Protocol):
+        name = "pings"
+        symmetric = ("p",)
+
+        def define(self) -> Struct:
+            self.who = Enum("p", 3)
+            return Struct("State", post=Messages(ping=dict(who=self.who, bit=Bool)))
+
+        def initial(self) -> list[dict[str, Any]]:
+            return [{"post": {}}]
+
+        @action(who="who")
+        def send(self, s: State, who: Any) -> None:
+            s.next.post.send("ping", who=who, bit=s.post.has("ping", who=who, bit=False))
+
+    traced = Model(Pings(), [not_all])
+    assert asymmetry(traced) is None
+    found = [search(traced, SearchOptions(symmetry=reduced)).distinct_states for reduced in (False, True)]
+    assert found == [27, 10]
+    assert "property not_the_first differs" in str(asymmetry(Model(Pings(), [not_the_first])))
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda: Messages(ask=NODE), "is a dict of its fields"),
+        (lambda: Messages(has=dict(who=NODE)), "cannot have a kind 'has'"),
+        (lambda: Messages(send=dict(who=NODE)), "cannot have a kind 'send'"),
+        (lambda: Messages(ask=dict(log=Seq(NODE, 2))), "are not told apart"),
+        (
+            lambda: Messages(ask=dict(n=Int(0, 1 << 20))),
+            "1,048,577 different messages 'ask', and 16,384 are the most",
+        ),
+    ],
+)
+def test_what_cannot_be_a_kind(declare: Any, message: str) -> None:
+    with pytest.raises(LanguageError, match=message):
+        declare()
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (lambda m, s: s.next.post.send("aks", who=1), r"no messages 'aks'; .*did you mean 'ask'"),
+        (lambda m, s: s.next.post.send("ask", who=1), "has the fields much, of, too"),
+        (lambda m, s: s.next.post.send("tell", who=1, up=3), "expected a bool"),
+        (lambda m, s: s.next.post.send("tell", who=1, sup=True), "no field 'sup'; .*did you mean 'up'"),
+        (lambda m, s: s.next.post.send(3), "named by its kind first"),
+        (lambda m, s: s.post.send("stop"), "no field 'send'"),
+        (lambda m, s: require("", s.next.post.has("stop")), "only written"),
+    ],
+)
+def test_what_is_wrong_is_said(stated: Any, message: str) -> None:
+    with pytest.raises(LanguageError, match=message) as error:
+        model(stated)
+    assert "test_messages.py" in str(error.value.place)
+
+
+def test_what_is_sent_and_written_as_a_whole_is_a_conflict() -> None:
+    def stated(m: Any, s: State) -> None:
+        s.next.post.send("stop")
+        s.next.post = {}
+
+    with pytest.raises(LanguageError, match="a second time"):
+        model(stated)
+
+
+def test_sending_under_a_condition() -> None:
+    def stated(m: Any, s: State) -> None:
+        with when(s.up):
+            s.next.post.receive("stop")
+            s.next.post.send("tell", who=1, up=True)
+
+    assert after(stated, up=True) is None
+    assert after(stated, up=True, post={"stop": [{}]})["post"]["tell"] == ({"who": 1, "up": True},)
+    assert after(stated, up=False)["post"]["tell"] == ()
+
+
+PLANTED = {
+    "a send that overwrites": ("send", lambda self, m, **f: self._change(m, f, lambda word, bit: bit, 1)),
+    "a receive that asks nothing": ("receive", messages.NextMessages.discard),
+    "a receive that takes nothing": ("discard", lambda self, m, **f: None),
+    "a copy too many": ("send", lambda self, m, **f: self._change(m, f, messages.graph.union, 2)),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_wrong_is_noticed_here(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(messages.NextMessages, *PLANTED[name])
+    wrong = 0
+    for seed in range(60):
+        try:
+            test_as_pythons_own_sets.hypothesis.inner_test(seed=seed, duplicates=seed % 2 * 3)  # type: ignore[attr-defined]
+        except (AssertionError, BoundError):
+            wrong += 1
+    assert wrong
+
+
+def test_one_number_for_two_messages_is_noticed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = messages.number_of
+    low = messages.graph.const(80, "int")
+    monkeypatch.setattr(messages, "number_of", lambda t, n: messages.graph.min_(honest(t, n), low))
+    everything = [value_at(Struct("ask", **KINDS["ask"]), n)._plain() for n in range(84)]
+    with pytest.raises(LanguageError, match="stands twice"):
+        after(lambda m, s: None, post={"ask": everything})
