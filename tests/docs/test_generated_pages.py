@@ -12,6 +12,7 @@ from highwater.checker.docs import defects
 from highwater.checker.docs.notes import GALLERY
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
+from tests.slow import all_but
 
 QUICK = {"truncation-rules.md", "rules.md"}
 
@@ -22,7 +23,7 @@ def committed(name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else (pytest.mark.slow,)) for n in docs.PAGES]
+    "name", all_but(QUICK, docs.PAGES, "all searches of a page; fast tests write parts of most pages")
 )
 def test_page_is_up_to_date(name: str) -> None:
     assert committed(name) == docs.PAGES[name]()
