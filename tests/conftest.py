@@ -20,6 +20,7 @@ TOGETHER = {
 
 APART = (
     "tests/docs/test_generated_pages.py::test_page_is_up_to_date",
+    "tests/docs/test_generated_pages.py::test_a_row",
     "tests/solver/test_data_path_proofs.py",
     "tests/solver/test_induction.py",
     "tests/solver/test_truncation_proofs.py",
