@@ -9,9 +9,9 @@ BIN   := $(VENV)/bin
 # What running needs is installed, and what linting and testing need besides.
 RUN   := $(VENV)/.installed
 ALL   := $(VENV)/.installed-all
-# pytest's workers, one a core. What has to run in one of them says so by its group: tests/conftest.py.
+# pytest's workers, one a core. tests/conftest.py says what runs in one of them, and what is begun first.
 EXTRAS := spark,test,lint
-XDIST := -n auto --maxprocesses 8 --dist loadgroup
+XDIST := -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 
 # The first name pins what pip installs, and the second what it builds with; before pip 25.3 the
 # first does both. The path is relative, so the tree may lie in a folder with a space in its name.

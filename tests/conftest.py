@@ -1,15 +1,37 @@
-"""What all tests share: machine code that is kept, and which of them run in one process where there are several."""
+"""What all tests share: kept machine code, which of them run in one process, and in which order these are begun."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
 from highwater.checker import code_cache
+from tests.slow import without_reason
 
-TOGETHER = ("tests/spark/", "tests/states/")
-"""Folders whose tests run in one process: starting Spark costs more than any of them."""
+TOGETHER = {
+    "tests/spark/": "Spark",
+    "tests/states/": "Spark",  # to start it costs more than any of the tests
+    "tests/replication/test_defects.py": "defects",
+    "tests/docs/": "defects",  # both ask for the same searches
+}
+"""Folders and files whose tests run in one process, and what they share."""
+
+APART = (
+    "tests/docs/test_generated_pages.py::test_page_is_up_to_date",
+    "tests/docs/test_generated_pages.py::test_a_row",
+    "tests/solver/test_data_path_proofs.py",
+    "tests/solver/test_induction.py",
+    "tests/solver/test_truncation_proofs.py",
+    "tests/solver/test_gallery.py",
+    "tests/native/test_agreement.py::test_engines_agree_on_every_scenario",
+    "tests/traces/metadata/test_sensitivity_4_2.py",
+)
+"""Tests that are long and share nothing: each may run anywhere."""
+
+FIRST = (*TOGETHER, "tests/docs/", "tests/solver/", "tests/traces/", "tests/replication/", "tests/gate/")
+"""Begun first, so that no process has a long one left when the others are done."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -17,13 +39,24 @@ def pytest_configure(config: pytest.Config) -> None:
     place = config.rootpath / ".pytest_cache" / "code"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ[code_cache.VARIABLE] = str(place)
+    # In the background of a shell Ctrl-C is ignored, and so it is by what tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The tests of a file run in one process, one after the other, as what they share is made once a file."""
+    """Refuse slow tests without a reason, and say what runs together: a file, as what its tests share is made once."""
+    if wrong := without_reason(items):
+        raise pytest.UsageError(f"marked slow without a reason: {', '.join(wrong)}; see tests/slow.py")
     if not config.pluginmanager.hasplugin("xdist"):
         return
     for item in items:
-        file = item.nodeid.split("::", maxsplit=1)[0]
-        group = next((folder for folder in TOGETHER if file.startswith(folder)), file)
-        item.add_marker(pytest.mark.xdist_group(group))
+        if not item.nodeid.startswith(APART):
+            file = item.nodeid.split("::", maxsplit=1)[0]
+            group = next((what for place, what in TOGETHER.items() if file.startswith(place)), file)
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    return next((turn for turn, place in enumerate(FIRST) if item.nodeid.startswith(place)), len(FIRST))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from highwater.checker import catalogue, request, scenarios
 from highwater.model.language import Model
@@ -15,6 +15,16 @@ from tests import zoo
 def scenario_names() -> list[str]:
     """All scenarios of the project."""
     return sorted(catalogue.scenario_files())
+
+
+def one_of_each(first: Collection[str] = ()) -> list[str]:
+    """A scenario for each set of rules of each protocol, these before others: the rest differ in bounds alone."""
+    found: dict[tuple[str, frozenset[str]], str] = {}
+    for name in sorted(scenario_names(), key=lambda name: (name not in first, name)):
+        asked = request.Request.of(scenarios.find(name), request.Overrides())
+        rules = frozenset(rule for rule, on in asked.rules.items() if on)
+        found.setdefault((asked.scenario.definition.name, rules), name)
+    return sorted({*first, *found.values()})
 
 
 def scenario_model(name: str, **parameters: int) -> Model:

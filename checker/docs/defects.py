@@ -44,13 +44,22 @@ def names(place: str = PLACE) -> list[str]:
 
 @cache
 def find(name: str, place: str = PLACE) -> Defect:
-    """Search for a defect; with one worker, so that it is the same run every time."""
+    """Search for a defect; with one worker, so that it is the same run every time.
+
+    Raises ValueError where what is found is not what the scenario promises, or nothing is and it promises something.
+    """
     scenario = scenarios.find(place + name)
     model = Request.of(scenario, Overrides()).model()
     options = SearchOptions(workers=1, stop_at_first=True)
     result = search(model, options)
     if model.liveness:
         decide(model, explore, options, result)
+    violated = {v.property for v in result.violations}
+    promised = scenario.promise.violated
+    if not violated <= promised or bool(violated) != bool(promised):  # it stops at the first of several
+        raise ValueError(
+            f"{scenario.name}: {', '.join(sorted(violated)) or 'nothing'} is violated, as not promised"
+        )
     return Defect(name, scenario, model, result, follow_all(model, result.violations))
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from highwater.checker import scenarios
 from highwater.checker.counterexample import Counterexample, follow_all
 from highwater.checker.docs import defects, trunk_findings
+from highwater.checker.docs.side_by_side import in_order
 from highwater.checker.native import search
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions
@@ -88,10 +89,17 @@ def differences_page() -> str:
         trunk=TRUNK,
     )
     lines = [head, "| rule | actions that differ | found by exploring |", "| --- | --- | --- |"]
-    lines += [_row(rule) for rule in rules()]
-    for rule in rules():
-        lines += _section(rule)
+    _of_trunk()  # of all of them each rule's section tells
+    parts = in_order(rules(), _told)
+    lines += [row for row, _ in parts]
+    for _, section in parts:
+        lines += section
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _told(rule: str) -> tuple[str, list[str]]:
+    """A rule's row and its section."""
+    return _row(rule), list(_section(rule))
 
 
 def rules() -> list[str]:

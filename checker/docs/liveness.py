@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.checker.docs import livelocks, liveness_needs, liveness_standard
+from highwater.checker.docs.side_by_side import in_order
 
 _TEXT = """# Liveness
 
@@ -89,9 +90,13 @@ def liveness_page() -> str:
                 for line in liveness_standard.section(protocol)
             ),
             _NEEDED,
-            *(line for name in liveness_needs.SCENARIOS for line in liveness_needs.section(name)),
+            *(line for part in in_order(liveness_needs.SCENARIOS, _needed) for line in part),
         ]
     )
+
+
+def _needed(name: str) -> list[str]:
+    return list(liveness_needs.section(name))
 
 
 __all__ = ["liveness_page"]

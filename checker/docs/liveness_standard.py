@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from highwater.checker import engines, scenarios
 from highwater.checker.docs.liveness_needs import SCENARIOS, run_with
+from highwater.checker.docs.side_by_side import in_order
 from highwater.checker.liveness import violating_run
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions
@@ -43,7 +44,7 @@ def names(protocol: str) -> list[str]:
 
 def section(protocol: str) -> Iterator[str]:
     """The table of a protocol, and its reasons."""
-    rows = {name: row(name) for name in names(protocol)}
+    rows = dict(zip(names(protocol), in_order(names(protocol), row), strict=True))
     (properties,) = {tuple(verdicts) for _, verdicts in rows.values()}
     yield f"### {protocol}"
     yield ""

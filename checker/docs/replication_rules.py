@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from highwater.checker import scenarios
 from highwater.checker.docs import defects
+from highwater.checker.docs.side_by_side import in_order
 from highwater.checker.native import search
 from highwater.checker.search import SearchOptions
 from highwater.checker.words import settings
 from highwater.invariants.replication import INVARIANTS
 from highwater.model.language.model import Model
 from highwater.model.replication import Replication
+
+Subject = tuple[tuple[str, ...], str]
+"""Rules that are off, and the defect whose budgets apply; "" where there is none."""
+Parameters = tuple[tuple[str, int], ...]
 
 LIMIT = 1_500_000
 """States of a search of this page that does not come to its end."""
@@ -73,7 +78,7 @@ def replication_rules() -> str:
         f"| rules off | budgets of | {' | '.join(columns)} | states |",
         f"| --- | --- |{' ---: |' * (len(columns) + 1)}",
     ]
-    lines += [_row(off, scenario) for off, scenario in _subjects()]
+    lines += rows(list(subjects()))
     lines += ["", "The rules:", ""]
     rules = Replication.rules
     lines += [f"- `{r}` ({rules[r].source}): {rules[r].sentence}" for r in rules if r in _on()]
@@ -84,8 +89,23 @@ def _on() -> frozenset[str]:
     return Replication.profiles[_PROFILE].rules
 
 
-def _subjects() -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is off, and the defect whose budgets apply ("": none): every rule alone, then every combination."""
+def rows(chosen: Sequence[Subject]) -> list[str]:
+    """The table's rows of some subjects, in their order."""
+    alike: dict[Parameters, list[Subject]] = {}
+    for subject in chosen:
+        alike.setdefault(_parameters(*subject), []).append(subject)
+    # What fails with every rule on is found once for all that have the same budgets.
+    parts = [tuple(subjects) for subjects in sorted(alike.values(), key=len, reverse=True)]
+    told = {row: text for part in in_order(parts, _rows) for row, text in part}
+    return [told[subject] for subject in chosen]
+
+
+def _rows(part: tuple[Subject, ...]) -> list[tuple[Subject, str]]:
+    return [(subject, _row(*subject)) for subject in part]
+
+
+def subjects() -> Iterator[Subject]:
+    """Every rule alone, then every combination that a defect takes off."""
     known = {n: scenarios.find(defects.PLACE + n) for n in defects.names()}
     off = {
         n: tuple(sorted(rule for rule, on in s.rules.items() if not on))
@@ -99,12 +119,18 @@ def _subjects() -> Iterator[tuple[tuple[str, ...], str]]:
     yield from ((rules, n) for n, rules in sorted(off.items()) if len(rules) > 1)
 
 
-def _row(off: tuple[str, ...], scenario: str) -> str:
-    parameters = _REASSIGNING if off[0] in _OF_REASSIGNMENT else _OTHERWISE
+def _parameters(off: tuple[str, ...], scenario: str) -> Parameters:
+    """The budgets under which these rules are looked at."""
+    chosen: Mapping[str, int] = _REASSIGNING if off[0] in _OF_REASSIGNMENT else _OTHERWISE
     if scenario:
-        parameters = dict(scenarios.find(defects.PLACE + scenario).parameters)
-    depths, states, complete = _explore(off, tuple(sorted(parameters.items())))
-    always, _, _ = _explore((), tuple(sorted(parameters.items())))
+        chosen = scenarios.find(defects.PLACE + scenario).parameters
+    return tuple(sorted(chosen.items()))
+
+
+def _row(off: tuple[str, ...], scenario: str) -> str:
+    parameters = _parameters(off, scenario)
+    depths, states, complete = _explore(off, parameters)
+    always, _, _ = _explore((), parameters)
     depths = {name: depth for name, depth in depths.items() if name not in always}
     if scenario:
         known = defects.find(scenario)
@@ -118,13 +144,11 @@ def _row(off: tuple[str, ...], scenario: str) -> str:
 
 
 @cache
-def _explore(
-    off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]
-) -> tuple[Mapping[str, int], int, bool]:
+def _explore(off: tuple[str, ...], parameters: Parameters) -> tuple[Mapping[str, int], int, bool]:
     """Property to depth, states, and whether those are all, with these rules off."""
     model = Model(Replication(dict(parameters), _on() - set(off)), INVARIANTS)
     found = search(model, SearchOptions(workers=1, limit_states=LIMIT))
     return {v.property: v.depth for v in found.violations}, found.distinct_states, found.complete
 
 
-__all__ = ["LIMIT", "replication_rules"]
+__all__ = ["LIMIT", "replication_rules", "rows", "subjects"]

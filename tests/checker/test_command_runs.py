@@ -49,7 +49,10 @@ def interrupted(process):
     """Interrupt the process after its first line of progress; (that line, standard output, the rest of errors)."""
     line = process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=600)
+    finally:
+        process.kill()  # one that goes on would do so for ever
     return line, out, err
 
 
@@ -161,7 +164,7 @@ def test_nobody_reads(arguments):
         [*COMMAND, *arguments], cwd=ROOT, env=ENVIRONMENT, stdout=write_end, stderr=subprocess.PIPE, text=True
     )
     os.close(write_end)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert (process.returncode, "Traceback" in err, "Exception ignored" in err) == (141, False, False)
 
 

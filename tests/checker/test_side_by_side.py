@@ -175,7 +175,7 @@ def test_helpers_end_with_the_command_however_it_ends() -> None:
     process = start("check", *NAMES, *LONG, "--workers", "2", "--quiet")
     (helper,) = helpers(process.pid)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert gone(helper)
 
 

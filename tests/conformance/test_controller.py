@@ -13,6 +13,7 @@ from highwater.checker.conformance.stateful import ConformanceMachine, conforman
 from highwater.checker.problems import InputError
 from tests.conformance.controller import DEFECTS
 from tests.conformance.driver import CONTRACT, SCENARIO, Driver
+from tests.slow import slow
 
 OPERATIONS = {
     "fenced_joins": 4,
@@ -64,7 +65,7 @@ def test_the_controller_does_what_the_model_allows_and_every_operation_is_tried(
     look_at_all(100)
 
 
-@pytest.mark.slow
+@slow("many more runs than the fast test")
 def test_the_same_in_many_runs() -> None:
     look_at_all(5000)
 

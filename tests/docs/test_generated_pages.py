@@ -10,10 +10,14 @@ import pytest
 from highwater.checker import docs
 from highwater.checker.docs import defects
 from highwater.checker.docs.notes import GALLERY
+from highwater.checker.docs.replication_rules import rows, subjects
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
+from tests.slow import all_but, slow
 
 QUICK = {"truncation-rules.md", "rules.md"}
+WHOLE = [name for name in docs.PAGES if name != "replication-rules.md"]
+"""The table of the other one takes as long as all of these together: of its rows one in three is asked below."""
 
 
 @cache
@@ -21,11 +25,29 @@ def committed(name: str) -> str:
     return (docs.DOCS / name).read_text(encoding="utf-8")
 
 
+SUBJECTS = list(subjects())
+ROWS = committed("replication-rules.md").split("\nThe rules:")[0].split("| --- |")[-1].splitlines()[1:]
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else (pytest.mark.slow,)) for n in docs.PAGES]
+    "name", all_but(QUICK, WHOLE, "all searches of a page; fast tests write parts of most pages")
 )
 def test_page_is_up_to_date(name: str) -> None:
     assert committed(name) == docs.PAGES[name]()
+
+
+@slow("up to 1.5 million states with rules off, and with all on; one row in three of the table")
+@pytest.mark.parametrize(
+    "number", range(0, len(SUBJECTS), 3), ids=lambda number: "+".join(SUBJECTS[number][0])
+)
+def test_a_row_of_the_rules_of_replication_is_up_to_date(number: int) -> None:
+    (row,) = rows([SUBJECTS[number]])
+    assert row == ROWS[number]
+
+
+def test_the_table_has_a_row_for_each_subject() -> None:
+    rules = [", ".join(re.findall(r"`(\w+)`", row.split("|")[1])) for row in ROWS]
+    assert rules == [", ".join(off) for off, _ in SUBJECTS]
 
 
 @pytest.mark.parametrize("name", [name for name in GALLERY.names if name not in defects.LARGE])

@@ -240,8 +240,6 @@ def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: s
 
 
 def test_ctrl_c_tells_what_was_found(tmp_path: Path) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        pytest.skip("SIGINT is ignored here, as in a background job")
     facts = '[scenarios."{}"]\nverdict = "holds"\ndistinct_states = {}\n'
     names = (("truncation/kip-320", 10**9), ("replication/reassign-fencing", 1))
     (tmp_path / "b.toml").write_text(
@@ -269,7 +267,7 @@ def test_ctrl_c_tells_what_was_found(tmp_path: Path) -> None:
         if "replication/reassign-fencing" in line:
             break
     run.send_signal(signal.SIGINT)
-    said, _ = run.communicate(timeout=120)
+    said, _ = run.communicate(timeout=600)
     assert run.returncode == 130
     assert "truncation/kip-320: different" in said
     assert said.splitlines()[-1].endswith("1 different")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gate.planted import CHANGES, Change, Scratch
+from tests.slow import slow
 
 
 @pytest.fixture(scope="module")
@@ -12,7 +13,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     return Scratch(tmp_path_factory.mktemp("planted") / "tree")
 
 
-@pytest.mark.slow
+@slow("a gate over a tree of its own for each change; the fast tests of the gate have a few")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
 def test_the_gate_says_what_is_right(scratch: Scratch, change: Change) -> None:
     status, said, result = scratch.say(change)

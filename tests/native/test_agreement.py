@@ -27,6 +27,7 @@ from highwater.model.language import (
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Scalars
 from tests import models
+from tests.slow import all_but
 
 
 def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
@@ -60,22 +61,23 @@ def disagreements(model: Model, program: Program, count: int) -> list[Scalars]:
 
 
 QUICK = {
+    "truncation/kip-101",
+    "truncation/kip-320",
     "replication/controller/small",
     "replication/recovery-operator",
     "replication/reassign-cancel",
     "replication/standard-fencing",
     "replication/standard-messages",
 }
-"""Scenarios of the large protocols that between them have every action; the others differ in their bounds."""
+"""Scenarios that between them have every action of the large protocols; the others differ in their rules."""
 
 
-def by_cost(name: str) -> object:
-    """All truncation scenarios and the chosen ones in the quick tests, the others among the slow ones."""
-    quick = name in QUICK or name.startswith("truncation/")
-    return pytest.param(name, marks=() if quick else (pytest.mark.slow,))
-
-
-@pytest.mark.parametrize("name", [by_cost(name) for name in models.scenario_names()])
+@pytest.mark.parametrize(
+    "name",
+    all_but(
+        QUICK, models.one_of_each(QUICK), "a model of each set of rules; the quick ones have every action"
+    ),
+)
 def test_engines_agree_on_every_scenario(name: str) -> None:
     model = models.scenario_model(name)
     assert disagreements(model, Program(model), 2000) == []
@@ -190,7 +192,7 @@ def _bool(draw, s, depth):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.usefixtures("compiled_anew")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_engines_agree_on_random_expressions(data: st.DataObject) -> None:
     _Random.draw = data.draw

@@ -57,7 +57,7 @@ def test_what_was_put_is_there_until_it_is_dropped(limit: int) -> None:
                 beside.drop(rng.randrange(len(beside.held)))
             else:
                 array = words(rng, rng.randint(1, 60), columns)
-                beside.put(array if rng.random() < 0.8 else array[::2])
+                beside.put(rng.choice([array, array, array[::2], np.asfortranarray(array)]))
             beside.agrees()
         spilled += beside.store.spilled_bytes
         beside.store.close()

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tests.packaging.conftest import FOLDERS, run
+from tests.slow import slow
 
 SCENARIO = 'protocol = "truncation"\nprofile = "kip_320"\n[parameters]\nmax_records = 1\n'
 
 Row = tuple[tuple[str, ...], str, str, bool, str]
 """The folders, what they are (a package or a plain folder), the command, ``--highwater`` or not, PYTHONPATH."""
-
-
-def rows(*folders: tuple[str, ...]) -> Iterable[Row]:
-    kinds, commands, paths = ("package", "folder"), ("pytest", "python -m pytest"), ("", ".")
-    return itertools.product(folders, kinds, commands, (False, True), paths)
 
 
 def named(row: Row) -> str:
@@ -57,7 +51,7 @@ def tried(row: Row, environment: Path, place: Path) -> None:
     assert passed == {*(f"tests/test_{name}.py" for name in folders), *["small.scenario.toml"] * on}
 
 
-HEART = [
+HEART: list[Row] = [
     (FOLDERS, "package", "pytest", True, ""),
     (FOLDERS, "package", "python -m pytest", False, "."),
     (FOLDERS, "folder", "pytest", False, ""),
@@ -70,7 +64,10 @@ def test_all_four_folders_at_once(row: Row, environment: Path, tmp_path: Path) -
     tried(row, environment, tmp_path)
 
 
-@pytest.mark.slow  # a pytest of its own for each of the 64 rows
-@pytest.mark.parametrize("row", list(rows(*((name,) for name in FOLDERS))), ids=named)
+ALONE: list[Row] = [((name,), *how) for name in FOLDERS for _, *how in HEART]
+
+
+@slow("a pytest of its own for each of 16 rows; the fast ones have all folders at once")
+@pytest.mark.parametrize("row", ALONE, ids=named)
 def test_each_folder_alone(row: Row, environment: Path, tmp_path: Path) -> None:
     tried(row, environment, tmp_path)

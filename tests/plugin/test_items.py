@@ -220,6 +220,6 @@ def test_xdist_gives_the_same(project: pytest.Pytester) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\ndepth = 9\n')
     scenario(project, "hasty", HASTY)
-    for how in ("load", "loadfile", "loadgroup"):
+    for how in ("load", "loadgroup"):
         result = project.runpytest_subprocess(*PLUGIN, "--highwater", "-n", "2", "--dist", how)
         result.assert_outcomes(passed=3, failed=1)

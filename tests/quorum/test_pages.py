@@ -13,13 +13,11 @@ from highwater.checker.docs.quorum_latency import CASES, Case, latency_table
 from highwater.checker.docs.quorum_notes import GALLERY
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.quorum import Quorum
+from tests.slow import slow
 
 NAMES = defects.names(GALLERY.place)
-QUICK = ("before-kip-1166", "growth-completes-nothing", "busy-loop")
-
-
-def some(names: list[str]) -> list[object]:
-    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+SOME = ("before-kip-1166", "growth-completes-nothing", "busy-loop")
+"""The whole page is written anew by a slow test of tests/docs, and each defect is found for it."""
 
 
 @cache
@@ -27,10 +25,8 @@ def committed(name: str) -> str:
     return (docs.DOCS / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", some(NAMES))
+@pytest.mark.parametrize("name", SOME)
 def test_a_defect_is_found_as_promised_and_told_as_committed(name: str) -> None:
-    found = defects.find(name, GALLERY.place)
-    assert {v.property for v in found.result.violations} == found.scenario.promise.violated
     assert docs.link_numbers(GALLERY.section(name)).strip() in committed("quorum-gallery.md")
 
 
@@ -92,10 +88,15 @@ def test_the_proposal_takes_three_delays_and_before_it_a_timer_ran() -> None:
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", Quorum.rules)
-def test_with_every_rule_on_nothing_fails_under_the_same_budgets(rule: str) -> None:
-    depths, states, complete = quorum.failing((), tuple(quorum.budgets_of(rule).items()))
+BUDGETS = sorted({tuple(quorum.budgets_of(rule).items()) for rule in Quorum.rules})
+
+
+@slow("a whole search under the budgets of each row of the table of rules; the fast test of rows has one")
+@pytest.mark.parametrize("budgets", BUDGETS, ids=lambda b: ", ".join(f"{n}={v}" for n, v in b))
+def test_with_every_rule_on_nothing_fails_under_the_same_budgets(
+    budgets: tuple[tuple[str, int], ...],
+) -> None:
+    depths, states, complete = quorum.failing((), budgets)
     assert not depths
     assert complete or states >= quorum.LIMIT
 

@@ -11,12 +11,16 @@ from click.testing import CliRunner
 
 from highwater.checker import scenarios
 from highwater.checker.cli import cli
-from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.quorum import Quorum
+from tests.slow import all_but, slow
 
-NAMES = [name for name in scenarios.titles() if name.startswith("quorum/") and "/defect-" not in name]
-STANDARD = [name for name in NAMES if scenarios.titles()[name][1]]
-QUICK = ("quorum/before-kip-1166", "quorum/live-older-follower")
+OTHERS = [
+    name
+    for name, (_, standard) in scenarios.titles().items()
+    if name.startswith("quorum/") and "/defect-" not in name and not standard
+]
+"""The standard ones are those of ``highwater check``: tests/replication/test_standard_scenarios.py."""
+QUICK = ("quorum/live-at-rest",)
 
 
 def run(*arguments: str, status: int = 0) -> str:
@@ -33,24 +37,12 @@ def checked(*arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in NAMES]
-)
+@pytest.mark.parametrize("name", all_but(QUICK, OTHERS, "a whole search of each; one is quick"))
 def test_every_promise_is_kept_in_a_whole_search(name: str) -> None:
     (result,) = checked(name)
     assert result["promised"]
     assert result["complete"]
     assert not result["cut"]
-
-
-@pytest.mark.slow
-def test_standard_scenarios_leave_nothing_untried() -> None:
-    results = checked(*STANDARD)
-    taken = {action for r in results for action, times in r["actions"].items() if times}
-    assert taken == {action.name for action in Quorum.actions()}
-    met = {p for r in results for p, times in r["premises"].items() if times}
-    assert {p.name for p in INVARIANTS} <= met
-    assert {p.name for p in LIVENESS} - met <= {"fetches_come_to_rest"}
 
 
 def test_the_lists_know_the_quorum() -> None:
@@ -60,7 +52,7 @@ def test_the_lists_know_the_quorum() -> None:
     assert all(rule in shown for rule in Quorum.rules)
 
 
-@pytest.mark.slow
+@slow("twenty walks of the largest standard scenario; of other protocols tests/traces/runs has fast ones")
 def test_a_walk_is_replayed_and_a_changed_one_is_refused(tmp_path: Path) -> None:
     trace = tmp_path / "walk.trace"
     walk = ("--quiet", "--workers", "1", "--walks", "20", "--trace-out", str(trace))

@@ -12,6 +12,7 @@ from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions
 from highwater.model.language import Model
 from highwater.model.replication import Replication
+from tests.slow import all_but, slow
 
 NAMES = defects.names()
 
@@ -26,11 +27,9 @@ BOUNDED = {
 """With every rule on these are searched to the depth of the defect and two more, the others to their end."""
 
 
-def by_cost(name: str) -> object:
-    return pytest.param(name, marks=(pytest.mark.slow,) if name in defects.LARGE else ())
-
-
-@pytest.mark.parametrize("name", [by_cost(name) for name in NAMES])
+@pytest.mark.parametrize(
+    "name", all_but(set(NAMES) - defects.LARGE, NAMES, "a search of millions of states; the others are fast")
+)
 def test_what_is_promised_is_found(name: str) -> None:
     found = defects.find(name)
     assert {v.property for v in found.result.violations} == found.scenario.promise.violated
@@ -40,7 +39,9 @@ def test_what_is_promised_is_found(name: str) -> None:
         assert all(found.result.premises.values()), "what holds had something to say"
 
 
-@pytest.mark.slow
+@slow(
+    "the proposal under the budgets of each defect, to the end; standard scenarios have budgets of their own"
+)
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in BOUNDED])
 def test_with_every_rule_on_nothing_is_found(name: str) -> None:
     result = search(every_rule_on(name), SearchOptions())
@@ -48,7 +49,7 @@ def test_with_every_rule_on_nothing_is_found(name: str) -> None:
     assert not result.violations
 
 
-@pytest.mark.slow
+@slow("the same where it is too large, to the depth of the defect and two more")
 @pytest.mark.parametrize("name", sorted(BOUNDED))
 def test_with_every_rule_on_nothing_is_found_at_that_depth(name: str) -> None:
     found = defects.find(name)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.reference import search
+from highwater.checker import native, reference, scenarios
+from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import Scenario
 from highwater.checker.search import SearchOptions, SearchResult
 from highwater.invariants.replication.controller import INVARIANTS
 from highwater.model.language import Model
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.rules import PROFILES
+from tests.slow import slow
 
 SCENARIOS = [
     scenarios.find(name) for name in scenarios.titles() if name.startswith("replication/controller/")
@@ -28,29 +29,28 @@ def run(
 ) -> SearchResult:
     chosen = [i for i in INVARIANTS if properties is None or i.name in properties]
     model = Model(Controller(parameters, PROFILES[profile].rules - set(off.split())), chosen)
-    return search(model, SearchOptions(limit_states=60_000))
+    return native.search(model, SearchOptions(workers=1, limit_states=60_000))
 
 
 def violated(result: SearchResult) -> set[str]:
     return {v.property for v in result.violations}
 
 
-def reference(scenario: Scenario) -> SearchResult:
-    on = {rule for rule, is_on in scenario.rule_values(scenario.profile, scenario.rules).items() if is_on}
-    chosen = [i for i in INVARIANTS if scenario.properties is None or i.name in scenario.properties]
-    return search(Model(Controller(scenario.parameters, on), chosen), SearchOptions())
+def model_of(scenario: Scenario) -> Model:
+    return Request.of(scenario, Overrides()).model()
 
 
 @pytest.mark.parametrize("scenario", VIOLATED, ids=lambda s: s.name)
 def test_the_promised_violations_are_found(scenario: Scenario) -> None:
     assert scenario.promise.violated
-    assert violated(reference(scenario)) == scenario.promise.violated
+    found = native.search(model_of(scenario), SearchOptions(workers=1))
+    assert violated(found) == scenario.promise.violated
 
 
-@pytest.mark.slow
+@slow("whole searches by the interpreter; `highwater check` does them with the native engine")
 @pytest.mark.parametrize("scenario", COMPLETE, ids=lambda s: s.name)
 def test_what_is_complete_has_the_promised_states(scenario: Scenario) -> None:
-    result, promise = reference(scenario), scenario.promise
+    result, promise = reference.search(model_of(scenario), SearchOptions()), scenario.promise
     assert result.complete
     assert violated(result) == promise.violated
     assert (result.distinct_states, result.depth) == (promise.distinct_states, promise.depth)

@@ -22,10 +22,12 @@ from highwater.checker.docs.trunk_findings import (
     scenario,
 )
 from highwater.checker.search import SearchResult
+from tests.slow import slow
 
 RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "controller"
 
-CASES = [pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.name in LARGE else []) for f in FINDINGS]
+LONG = slow("its searches are large; those of the other findings are fast")
+CASES = [pytest.param(f, id=f.name, marks=[LONG] if f.name in LARGE else []) for f in FINDINGS]
 
 
 def violated(result: SearchResult) -> set[str]:
@@ -88,7 +90,7 @@ def _breaches(before: Any, partition: dict[str, Any], brokers: list[dict[str, An
     return [name for name, holds in checks.items() if not holds]
 
 
-@pytest.mark.slow
+@slow("all recorded operations of a real controller, which are figures of the page")
 @pytest.mark.skipif(
     not RECORDED.is_dir(), reason="shared/traces/kafka/controller is not beside the repository"
 )

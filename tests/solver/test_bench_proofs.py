@@ -7,9 +7,10 @@ import pytest
 from highwater.checker.bench import page, proofs
 from highwater.checker.bench.figures import Run, measure
 from highwater.checker.bench.proofs import Proof
+from tests.slow import slow
 
 
-@pytest.mark.slow
+@slow("a process for each proof of the benchmark")
 def test_each_case_is_a_request_that_can_be_made() -> None:
     for proof in (proofs.BOUNDED, *proofs.INDUCTIONS, *proofs.DIFFERENCES):
         command, *rest = proof.arguments

@@ -7,6 +7,7 @@ import pytest
 from highwater.checker.native.search import search
 from highwater.checker.search import SearchOptions, SearchResult
 from highwater.model.language import Model, graph
+from tests.slow import slow
 from tests.solver.controllers import broken
 from tests.solver.data_paths import CRASHES, DEFINITION, HELPERS, KIP_966, NOT_PROVED, data_path, prove
 
@@ -124,7 +125,7 @@ def test_a_leader_that_takes_an_answer_keeps_all_that_is_proved() -> None:
     assert asked >= COMPLETENESS | {i.name for i in HELPERS.invariants} | {p.name for p in HELPERS.steps}
 
 
-@pytest.mark.slow
+@slow("the whole proof for several sizes; the fast test proves an action")
 @pytest.mark.parametrize(
     ("brokers", "records", "min_isr"),
     [(2, 1, 2), (2, 1, 1), (2, 2, 2), (3, 1, 2), (3, 1, 1), (3, 1, 3), (3, 2, 2)],
@@ -148,7 +149,7 @@ def test_budgets_do_not_matter() -> None:
         assert read <= allowed, prop.name
 
 
-@pytest.mark.slow
+@slow("a proof of an action without each helper invariant; the fast test has one with all")
 @pytest.mark.parametrize("name", NEEDED)
 def test_every_helper_invariant_is_needed(name: str) -> None:
     brokers, records, action = NEEDED[name]
@@ -163,7 +164,7 @@ def test_every_rule_and_helper_invariant_is_in_a_table() -> None:
     assert len(HOLES) + len(ELSEWHERE) + len(HARMLESS) == len(KIP_966)
 
 
-@pytest.mark.slow
+@slow("a proof of an action with each rule off; of the controller a fast test has one")
 @pytest.mark.parametrize("rule", HOLES)
 def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
     action, properties = HOLES[rule]
@@ -174,17 +175,20 @@ def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
     assert properties <= found
 
 
-@pytest.mark.slow
+@slow("the same with other sizes")
 @pytest.mark.parametrize("rule", ELSEWHERE)
 def test_a_hole_that_needs_another_size(rule: str) -> None:
     brokers, min_isr, actions, name = ELSEWHERE[rule]
     assert set(actions) <= broken(prove(data_path(brokers, 1, min_isr, off=[rule]), actions))[name]
 
 
-@pytest.mark.slow
+@slow("a whole proof more")
 def test_other_rules_break_no_proof() -> None:
     """Not even where all of them are off at once."""
     assert prove(data_path(2, 1, off=HARMLESS)).proved
+
+
+LARGER = slow("a search of millions of states; that with the least sizes is fast")
 
 
 def explored(**parameters: int) -> SearchResult:
@@ -197,10 +201,8 @@ def explored(**parameters: int) -> SearchResult:
     "sizes",
     [
         {"brokers": 2, "replication_factor": 2, "fencings": 1, "lossy_crashes": 1},
-        pytest.param({"brokers": 3, "lossy_crashes": 1}, marks=pytest.mark.slow),
-        pytest.param(
-            {"brokers": 2, "replication_factor": 2, "records": 2, "fencings": 2}, marks=pytest.mark.slow
-        ),
+        pytest.param({"brokers": 3, "lossy_crashes": 1}, marks=LARGER),
+        pytest.param({"brokers": 2, "replication_factor": 2, "records": 2, "fencings": 2}, marks=LARGER),
     ],
     ids=["two brokers", "three brokers", "two records"],
 )

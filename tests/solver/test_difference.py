@@ -18,6 +18,7 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Scalars
 from highwater.model.replication import Replication
 from tests import models, zoo
+from tests.slow import slow
 
 CONTROLLER = "replication/controller/unclean-recovery"
 
@@ -41,8 +42,10 @@ def outcome(model: Model, before: Scalars, action: str, parameters: dict[str, ob
     ("rules", "expected"),
     [
         (["member_epoch_check=off"], {"alter_partition"}),
-        pytest.param(["last_known_elr=off"], {"register"}, marks=pytest.mark.slow),
-        pytest.param(["min_isr_change_empties_elr=off"], {"change_min_isr"}, marks=pytest.mark.slow),
+        pytest.param(["last_known_elr=off"], {"register"}, marks=slow("Z3 looks for minutes")),
+        pytest.param(
+            ["min_isr_change_empties_elr=off"], {"change_min_isr"}, marks=slow("Z3 looks for minutes")
+        ),
         # 966.9 says it twice: with min ISR members left after a reassignment the ELR is empty.
         (["elr_within_replicas=off"], set()),
         (["last_known_leader_unfenced=off", "last_known_leader_first=on"], set()),

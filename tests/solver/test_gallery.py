@@ -11,6 +11,7 @@ from highwater.checker.scenarios import Scenario
 from highwater.checker.search import SearchOptions
 from highwater.checker.solver import bounded
 from highwater.model.language import Model
+from tests.slow import all_but
 
 WITHIN = 12
 STATES = 5_000_000
@@ -60,7 +61,7 @@ def solved(model: Model, depth: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else (pytest.mark.slow,)) for n in GALLERY]
+    "name", all_but(QUICK, GALLERY, "a bounded check of every defect, twice; two are quick")
 )
 def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
     scenario = scenarios.find(name)

@@ -29,6 +29,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.interpreter import Interpreter
 from tests import zoo
+from tests.slow import slow
 from tests.solver.controllers import HELPERS, broken, controller, prove
 from tests.solver.test_bounded import Odometer, never_turns_over
 
@@ -130,6 +131,7 @@ OTHER_PHASE = {"unclean_recovery"}
 """Off it is another protocol, KIP-966's first phase, with unclean elections in place of recovery."""
 
 QUICK = {("member_epoch_check",)}
+EACH = slow("a proof with each rule off; one of them is fast")
 
 
 def test_the_rules_are_inductive_for_three_brokers() -> None:
@@ -148,7 +150,7 @@ def test_the_rules_are_inductive_for_three_brokers() -> None:
         assert {v.action for v in result.verdicts if v.property == name} >= actions - {INITIAL}
 
 
-@pytest.mark.slow
+@slow("the proof for more brokers; that for three is fast")
 @pytest.mark.parametrize("brokers", [4, 5])
 def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
     result = prove(controller(brokers))
@@ -156,7 +158,7 @@ def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
     assert result.never == []
 
 
-@pytest.mark.slow
+@slow("a proof of reassignments for each replication factor; a fast one has the factor 3")
 @pytest.mark.parametrize("brokers", [3, 4, 5])
 def test_every_replication_factor_and_min_isr(brokers: int) -> None:
     """States have any; these parameters are in the initial states, and in what a reassignment asks for."""
@@ -168,7 +170,7 @@ def test_every_replication_factor_and_min_isr(brokers: int) -> None:
         assert prove(model, ["reassign"]).proved
 
 
-@pytest.mark.slow
+@slow("the proofs for two more profiles; that for the proposal is fast")
 def test_the_first_phase_is_inductive_and_kafka_trunk_is_not() -> None:
     """What trunk does not keep is what it has no rule for: the first phase is trunk with these rules."""
     result = prove(controller(3, profile="kip_966_first_phase"))
@@ -195,7 +197,7 @@ def test_every_rule_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(
     "off",
-    [pytest.param(off, id="+".join(off), marks=() if off in QUICK else (pytest.mark.slow,)) for off in HOLES],
+    [pytest.param(off, id="+".join(off), marks=() if off in QUICK else (EACH,)) for off in HOLES],
 )
 def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(off: tuple[str, ...]) -> None:
     result = prove(controller(3, off))
@@ -203,10 +205,10 @@ def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(off: tuple[str, ...]) ->
     assert result.stopped_by is None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", sorted(HARMLESS))
-def test_other_rules_break_no_proof(rule: str) -> None:
-    assert prove(controller(3, [rule])).proved
+@slow("a whole proof more")
+def test_other_rules_break_no_proof() -> None:
+    """Not even where all of them are off at once."""
+    assert prove(controller(3, sorted(HARMLESS))).proved
 
 
 def test_a_failure_names_the_invariant_that_would_exclude_it() -> None:

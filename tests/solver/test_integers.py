@@ -92,8 +92,9 @@ def test_a_value_that_the_solver_chose_is_read_back(interval: tuple[int, int], n
 
 
 def pairs() -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Each range with two others."""
-    return [(a, RANGES[(i * k + k) % len(RANGES)]) for i, a in enumerate(RANGES) for k in (3, 8)]
+    """Each range with two others, and a wide one with such that what comes of both is not wide."""
+    some = [(a, RANGES[(i * k + k) % len(RANGES)]) for i, a in enumerate(RANGES) for k in (3, 8)]
+    return [*some, ((-HUGE, 5), (-1000, 1000)), ((0, HUGE), (-1000, 1000))]
 
 
 def results(a: Node, b: Node, flag: Node, bits: Node) -> list[Node]:

@@ -174,7 +174,10 @@ def test_an_interruption_keeps_what_was_found(tmp_path):
             break
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    try:
+        out, _ = process.communicate(timeout=600)
+    finally:
+        process.kill()
     assert process.returncode == 130
     (result,) = json.loads(target.read_text())
     assert result["stopped_by"] == "interrupted"

@@ -10,10 +10,11 @@ from highwater.checker import counterexample, native
 from highwater.checker.spark.cluster import shift_for
 from highwater.model.language.interpreter import BoundError
 from tests.checker.conftest import COUNTER
+from tests.slow import slow
 from tests.spark.conftest import scenario
 from tests.spark.test_search import same_counts
 
-pytestmark = pytest.mark.slow
+pytestmark = slow("searches on Spark; the fast tests of Spark have the common kinds of models")
 
 
 @pytest.fixture

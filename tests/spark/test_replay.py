@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from highwater.checker.cli import cli
 from highwater.traces.generation import write_log
 from highwater.traces.inputs import inputs
+from tests.slow import slow
 from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
@@ -211,7 +212,7 @@ def followed(large: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
         process.communicate()
 
 
-@pytest.mark.slow
+@slow("starts a command with a session of Spark of its own")
 def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], Path], large: Path) -> None:
     from tests.spark.test_survival import descendants
 
@@ -228,11 +229,11 @@ def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], 
     assert found == embedded(large)
 
 
-@pytest.mark.slow
+@slow("starts a command with a session of Spark of its own")
 def test_ctrl_c(followed: tuple[subprocess.Popen[str], Path]) -> None:
     process, _ = followed
     os.killpg(process.pid, signal.SIGINT)
-    said, wrong = process.communicate(timeout=120)
+    said, wrong = process.communicate(timeout=600)
     assert process.returncode == 130, wrong
     assert "Traceback" not in wrong
     assert said.startswith("interrupted: 0 inputs")

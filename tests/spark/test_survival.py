@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from tests.slow import slow
+
+pytestmark = slow("each starts a cluster of its own")
 
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 if shutil.which("java") is None:
@@ -123,7 +125,7 @@ def test_an_interrupted_search_says_what_it_found(tmp_path):
     process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels, "--json", file)
     wait_for(lambda: (levels / "level-00014.json").exists(), process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 130, said
     assert "Traceback" not in said
     (one,) = json.loads(file.read_text())

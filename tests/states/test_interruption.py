@@ -79,7 +79,7 @@ def test_while_it_searches(tmp_path: Path, engine: str) -> None:
     assert process.stderr is not None
     process.stderr.readline()  # the first line of progress
     interrupt(process)
-    said, err = process.communicate(timeout=120)
+    said, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert "states found so far are being written; Ctrl-C again leaves no tables" in err
@@ -102,7 +102,7 @@ def test_while_it_writes(tmp_path: Path, engine: str) -> None:
     process = start(out, "--engine", engine, "--limit-states", limit, "--json", str(tmp_path / "json"))
     wait_until(lambda: out.exists() and list(out.rglob("*.tmp")))
     interrupt(process)
-    said, err = process.communicate(timeout=120)
+    said, err = process.communicate(timeout=600)
     assert (process.returncode, said) == (130, "")
     assert err.endswith(f"highwater: interrupted; no tables were left in {out}\n")
     assert "Traceback" not in err
@@ -119,7 +119,7 @@ def test_twice(tmp_path: Path) -> None:
     interrupt(process)
     wait_until(lambda: list(out.rglob("*.tmp")) or process.poll() is not None)
     interrupt(process)
-    said, err = process.communicate(timeout=120)
+    said, err = process.communicate(timeout=600)
     assert (process.returncode, said) == (130, "")
     assert err.endswith(f"highwater: interrupted; no tables were left in {out}\n")
     assert files(out) == []

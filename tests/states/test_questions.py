@@ -14,6 +14,7 @@ from highwater.checker.native.explored import explore
 from highwater.checker.search import SearchOptions
 from highwater.checker.tables.writing import write
 from tests import models
+from tests.slow import slow
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
@@ -84,7 +85,7 @@ def test_the_counts_of_the_page(explored: Any) -> None:
     assert f"{len(explored.states):,} states and {len(explored.targets):,} transitions" in PAGE
 
 
-@pytest.mark.slow
+@slow("plain Python over all states; the fast tests ask SQL alone")
 def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None:
     states = [explored.model.decode(explored.scalars(i)) for i in range(len(explored.states))]
     depths = explored.depths().tolist()
@@ -116,7 +117,7 @@ def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None
     assert plain(duck.execute(block(SECTIONS[3], "duckdb")).fetchall()) == sorted((+times).items())
 
 
-@pytest.mark.slow
+@slow("Spark has to start; the fast tests ask DuckDB")
 @pytest.mark.usefixtures("_spark")
 def test_spark_answers_alike(duck: Any) -> None:
     from highwater.checker.spark import session

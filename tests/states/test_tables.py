@@ -29,6 +29,7 @@ pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed"
 from highwater.checker.tables import columns, directory, files  # noqa: E402
 from highwater.checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
 from highwater.checker.tables.writing import write  # noqa: E402
+from tests.slow import slow  # noqa: E402
 
 
 def read(place: Path, table: str) -> Any:
@@ -269,7 +270,7 @@ def assert_same_rows(sql: Any) -> None:
     assert unlike(sql, "SELECT * FROM spark_transitions", "SELECT * FROM native_transitions") == 0
 
 
-@pytest.mark.slow
+@slow("Spark has to start; the fast tests write with the native engine")
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize("limit", [None, 3000])
 def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int | None) -> None:
@@ -297,7 +298,7 @@ def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int 
         assert {row["expanded"] for row in read(tmp_path / "spark", directory.STATES)} == {True, False}
 
 
-@pytest.mark.slow
+@slow("Spark has to start, and the scenario is the large one of docs/states.md")
 @pytest.mark.usefixtures("_spark")
 def test_the_command_writes_the_same_tables_with_both_engines(
     tmp_path: Path, sql: Any, monkeypatch: pytest.MonkeyPatch

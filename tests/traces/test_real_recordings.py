@@ -16,6 +16,7 @@ from highwater.traces.errors import TraceError
 from highwater.traces.operations.decide import NEWER
 from highwater.traces.operations.read_arguments import OPERATIONS
 from highwater.traces.replay import replay
+from tests.slow import slow
 from tests.traces.recorded import (
     MODES,
     another,
@@ -135,7 +136,7 @@ def test_a_change_of_one_field_shows(tmp_path: Path) -> None:
     assert found["reported"] > 60
 
 
-@pytest.mark.slow
+@slow("a thousand changes of a large recording; the fast tests have some")
 @needs_recordings
 def test_a_change_of_one_field_shows_a_thousand_times(tmp_path: Path) -> None:
     found = fates(tmp_path / "changed.ndjson", sample(240, 2), 1000, seed=2)

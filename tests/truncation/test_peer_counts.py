@@ -15,6 +15,7 @@ from highwater.checker import engines
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import find
 from highwater.checker.search import SearchOptions
+from tests.slow import slow
 
 PEER = Path(__file__).parents[3] / "shared" / "peers" / "tlc.csv"
 SCENARIOS = {
@@ -26,6 +27,9 @@ SCENARIOS = {
 }
 INVARIANTS = {"WeakIsr": "weak_isr", "StrongIsr": "strong_isr"}
 PARAMETERS = ("replicas", "log_size", "max_records", "max_leader_epoch")
+
+
+LARGE = slow("the interpreter takes minutes for so many states; the native engine has the same row")
 
 
 def rows():
@@ -41,7 +45,7 @@ def rows():
             for engine in ("native", "interpreter"):
                 large = engine == "interpreter" and int(row["distinct"] or 0) > 100_000
                 name = "-".join([row["module"], *(row[p] for p in PARAMETERS), row["invariant"], engine])
-                found.append(pytest.param(row, engine, id=name, marks=[pytest.mark.slow] if large else []))
+                found.append(pytest.param(row, engine, id=name, marks=[LARGE] if large else []))
     return found
 
 

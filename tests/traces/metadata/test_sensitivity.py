@@ -10,6 +10,7 @@ import pytest
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.report import Report
+from tests.slow import slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.metadata.accounts import TORN, is_torn, replayed, shared
 from tests.traces.metadata.mutations import Log, fields, read
@@ -161,7 +162,7 @@ def test_sharing_makes_no_difference(tmp_path: Path) -> None:
             assert (report.profile, report.rules) == (quick.report.profile, quick.report.rules)
 
 
-@pytest.mark.slow
+@slow("every change of every cluster, which are the figures of docs/sensitivity.md; the fast tests have some")
 def test_all_changes_of_all_clusters() -> None:
     """Every change; the page has these very figures."""
     tally = measure_all(SCENARIOS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.slow import slow
 from tests.traces.kafka.made import NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.sensitivity import (
     EARLIER,
@@ -50,7 +51,7 @@ def test_changes_of_what_is_new_are_tried() -> None:
     assert {"another topic's ELR cleared", "eligible.leader.replicas.version"} <= kinds
 
 
-@pytest.mark.slow
+@slow("every change of every recorded cluster; the fast tests have some")
 @pytest.mark.parametrize("name", NAMES_4_2)
 def test_all_changes(name: str) -> None:
     """Every change of every cluster."""

@@ -110,6 +110,8 @@ def test_a_record_in_slots_is_the_record_with_brokers() -> None:
         found = merged(observed, record, {broker: slot for slot, broker in enumerate(known)})
         after = replace(before, **changes)
         assert plainly(with_brokers(found, known)) == plainly(after)
+        for name in ("isr", "elr", "last_known", "adding", "removing"):
+            assert list(getattr(found, name)) == sorted(getattr(found, name))
         assert found.bumped == ("leader" in record)
         assert set(found.repeated) == {
             name

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from highwater.traces.errors import TraceError
+from tests.slow import slow
 from tests.traces.runs.changing import another, fields_of, get, put
 from tests.traces.runs.made import is_run, replayed, walk_of
 
@@ -53,7 +54,7 @@ def test_some_changes(scenario, whole, tmp_path):
     assert sum(found) > len(found) // 2
 
 
-@pytest.mark.slow
+@slow("a change of each field of each line; the fast test has 30 of each run")
 @pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_field(scenario, whole, tmp_path):

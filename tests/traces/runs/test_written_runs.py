@@ -13,6 +13,7 @@ from highwater.traces.errors import TraceError
 from highwater.traces.report import Report
 from highwater.traces.runs import is_run_trace, random_walk, replay_run, write_run
 from tests.checker.schema import problems
+from tests.slow import slow
 from tests.traces.runs.made import (
     counterexample_of,
     model_of,
@@ -235,7 +236,7 @@ def test_a_counterexample_is_the_same_violation(scenario, whole, tmp_path):
     assert finding.rule == model_of(scenario).property(promised).invariant.source
 
 
-@pytest.mark.slow
+@slow("the counterexample of each defect; the fast test has three")
 @pytest.mark.parametrize("scenario", [n for n in scenario_files() if "/defect-" in n])
 def test_every_counterexample_is_the_same_violation(scenario, tmp_path):
     if not request_of(scenario).scenario.promise.violated:

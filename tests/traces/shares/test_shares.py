@@ -27,6 +27,7 @@ from highwater.traces.shares.follow import Found, ShareFollower, from_json, to_j
 from highwater.traces.shares.plan import Range, ranges
 from highwater.traces.shares.replay import Ends, RunShares, Unreadable, replay_shares
 from highwater.traces.shares.route import Head, route
+from tests.slow import slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.accounts import shared
@@ -180,7 +181,9 @@ def changed(log: Log, random: Random) -> Log:
     return log
 
 
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(range(2, 20), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seed", [0, 1, pytest.param(range(2, 20), marks=slow("18 more logs; the fast ones have two"))]
+)
 def test_changed_logs(made: Path, tmp_path: Path, seed: int | range) -> None:
     """What is not explained, with its candidates, is the same."""
     original = read(made).without_snapshots()

@@ -1,0 +1,38 @@
+"""How a test is marked as slow: with the reason, which a reader and `make test-all` can hold against what it takes.
+
+A reason says what the test adds to its fast counterparts. `tests/conftest.py` refuses a mark without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def slow(reason: str) -> pytest.MarkDecorator:
+    """Left out by `make test`."""
+    return pytest.mark.slow(reason=reason)
+
+
+def all_but(quick: Collection[str], names: Iterable[str], reason: str) -> list[Any]:
+    """Parameters of a test, all slow but the quick ones. Raises ValueError where one of these is not among them."""
+    listed = list(names)
+    missing = set(quick) - set(listed)
+    if missing:
+        raise ValueError(f"no such parameter: {', '.join(sorted(missing))}")
+    return [pytest.param(name, id=name, marks=() if name in quick else (slow(reason),)) for name in listed]
+
+
+def without_reason(items: Iterable[pytest.Item]) -> list[str]:
+    """The tests with a mark that gives no reason."""
+    return [
+        item.nodeid
+        for item in items
+        for mark in item.iter_markers("slow")
+        if not (isinstance(mark.kwargs.get("reason"), str) and len(mark.kwargs["reason"].split()) > 2)
+    ]
+
+
+__all__ = ["all_but", "slow", "without_reason"]
