@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from highwater.checker.native.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.native.layout import Words
 from highwater.checker.problems import InputError
+from highwater.checker.spark import exchange
 
 FORMAT = 1
 GROUP = 1 << 18
@@ -197,6 +198,7 @@ class Checkpoint:
 
     def tidy(self, levels: list[Level]) -> None:
         """Remove what was left of levels that were not committed."""
+        exchange.tidy(self.directory)
         for folder in self.directory.glob("level-*"):
             if folder.is_dir() and int(folder.name.rpartition("-")[2]) >= len(levels):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -1,29 +1,26 @@
-"""Large levels: one job of Spark's with two halves and one shuffle of blocks between them.
+"""Large levels: two jobs of Spark's, between which candidates lie in files.
 
-``home`` has a row a bucket, held by the executors. ``expand`` reads the states of a bucket, makes their
-successors unique and sends one block for each bucket they fall into. Blocks are shuffled by bucket and joined
-with ``home``, so that a bucket is merged where its table is. ``merge`` drops what the table has, judges and
-writes the rest. What both halves counted comes back as reports.
+Each has a task a bucket. ``expand`` reads the states of a bucket, makes their successors unique and writes them down,
+divided by the buckets they fall into. ``merge`` reads what fell into its bucket, drops what the bucket's table has,
+judges and writes the rest; it runs on the executor that merged the bucket before, and has its table. What both counted
+comes back as reports.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.checker.search import EngineError
-from highwater.checker.spark import worker
+from highwater.checker.spark import exchange, worker
 from highwater.checker.spark.checkpoint import Checkpoint, Level, Part, Run
 from highwater.checker.spark.driver import Found
-from highwater.checker.spark.jobs import Seconds, collect
+from highwater.checker.spark.jobs import collect
 from highwater.checker.spark.program import RowProgram
 from highwater.checker.spark.session import Session
-
-_EXPANDING = "key long, report string, rows binary"
-_MERGING = "report string"
 
 
 @dataclass
@@ -32,7 +29,6 @@ class Work:
 
     seconds: dict[str, float] = field(default_factory=dict)
     sent: int = 0
-    received: int = 0
     caught_up: int = 0
     resident: int = 0
     tables: int = 0
@@ -44,8 +40,6 @@ class Work:
         for key, spent in report.get("seconds", {}).items():
             name = f"{report['half']}: {key}"
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
-        self.sent += report.get("sent", 0)
-        self.received += report.get("received", 0)
         self.caught_up += report.get("caught_up", 0)
         self.written += report.get("bytes", 0)
         self.resident = max(self.resident, report.get("resident", 0))
@@ -64,55 +58,61 @@ class Cluster:
 
     def expand(self, level: Level, known: int, stopped: Callable[[], bool]) -> Found | None:
         """The level after one; None where the search was stopped meanwhile. Raises BoundError, EngineError."""
-        home, keys = self._session.home(self._run.shift)
-        task = worker.LevelTask(
-            str(self._checkpoint.directory.resolve()),
-            self._run,
-            level.number,
-            known,
-            keys,
-            self._table_bytes,
-        )
-        count = self._run.buckets
-        spent = self._session.context.accumulator({}, Seconds())
-        blocks = home.mapInArrow(lambda batches: worker.expand(task, batches, spent.add), _EXPANDING)
-        arrived = blocks.repartition(count, "key").join(home.hint("shuffle_hash"), "key")
-        merged = arrived.mapInArrow(lambda batches: worker.merge(task, batches), _MERGING)
-        # Nothing of a level that is not committed counts, so it can be done again as a whole.
-        rows = collect(self._session, merged, f"level {level.number + 2}", lambda _: stopped())
-        if rows is None:
-            return None
-        self.work.add({"half": "expand", "seconds": spent.value})
-        return self._found(level, self._reports([row.report for row in rows]))
+        directory = self._checkpoint.directory.resolve()
+        task = worker.LevelTask(str(directory), self._run, level.number, known, self._table_bytes)
+        try:
+            # Nothing of a level that is not committed counts, so it can be done again as a whole.
+            expanded = self._half(lambda buckets: worker.expand(task, buckets), "expand", level, stopped)
+            if expanded is None:
+                return None
+            files = {name: rows for report in expanded for name, rows in report["files"].items()}
+            merged = self._half(
+                lambda buckets: worker.merge(task, [*files], buckets), "merge", level, stopped
+            )
+            return None if merged is None else self._found(level, expanded, merged, sum(files.values()))
+        finally:
+            exchange.tidy(directory)
 
-    def _reports(self, texts: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The reports of both halves in the order of buckets; EngineError where one is missing or double."""
-        halves: dict[str, dict[int, dict[str, Any]]] = {"expand": {}, "merge": {}}
+    def _half(
+        self,
+        work: Callable[[Iterable[int]], Iterator[str]],
+        name: str,
+        level: Level,
+        stopped: Callable[[], bool],
+    ) -> list[dict[str, Any]] | None:
+        """The reports of one half, in the order of buckets; None where it was stopped."""
+        job = self._session.places(self._run.buckets).mapPartitions(work)
+        texts = collect(self._session, job, f"level {level.number + 2}, {name}", lambda _: stopped())
+        return None if texts is None else self._reports(texts)
+
+    def _reports(self, texts: list[str]) -> list[dict[str, Any]]:
+        """The reports of a half in the order of buckets; EngineError where one is missing or double."""
+        half: dict[int, dict[str, Any]] = {}
         for text in texts:
             report = json.loads(text)
-            half = halves[report["half"]]
             if half.setdefault(report["bucket"], report) is not report:
                 raise EngineError(f"bucket {report['bucket']} was reported twice")
-        for half in halves.values():
-            if len(half) != self._run.buckets:
-                raise EngineError(f"{self._run.buckets - len(half)} buckets were not reported")
-        ordered = tuple([half[b] for b in sorted(half)] for half in halves.values())
-        for report in (r for half in ordered for r in half):
+        if len(half) != self._run.buckets:
+            raise EngineError(f"{self._run.buckets - len(half)} buckets were not reported")
+        ordered = [half[bucket] for bucket in sorted(half)]
+        for report in ordered:
             if "failure" in report:
                 raise EngineError(f"a task of Spark's failed: {report['failure']}")
             if "bound" in report:
                 raise self._program.bound_error(report["bound"])
-        return ordered[0], ordered[1]
+        return ordered
 
-    def _found(self, level: Level, halves: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> Found:
-        expanded, merged = halves
+    def _found(
+        self, level: Level, expanded: list[dict[str, Any]], merged: list[dict[str, Any]], sent: int
+    ) -> Found:
         if sum(r["states"] for r in expanded) != level.size:
             raise EngineError("not every state of a level was expanded")
+        if sum(r["received"] for r in merged) != sent:
+            raise EngineError("not every candidate that was sent was received")
         self.work.levels += 1
+        self.work.sent += sent
         for report in (*expanded, *merged):
             self.work.add(report)
-        if self.work.received != self.work.sent:
-            raise EngineError("not every candidate that was sent was received")
         parts: list[Part] = []
         places: dict[str, int] = {}
         base = 0

@@ -51,7 +51,7 @@ def collect(session: Session, frame: Any, what: str, watch: Watch) -> list[Any] 
 
 def may_pass(wrong: BaseException) -> bool:
     """Whether an error is of the cluster and not of the program: a lost executor, blocks that are gone."""
-    return type(wrong).__name__ != "PythonException" and "SparkException" in str(wrong)
+    return "PythonException" not in f"{type(wrong).__name__} {wrong}" and "SparkException" in str(wrong)
 
 
 class Seconds:

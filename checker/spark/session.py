@@ -63,6 +63,7 @@ class Session:
                 self.stop()
                 raise
         self._homes: dict[int, tuple[Any, tuple[int, ...]]] = {}
+        self._places: dict[int, Any] = {}
 
     @property
     def cores(self) -> int:
@@ -133,11 +134,21 @@ class Session:
                 "are there workers with free cores and memory?"
             )
 
+    def places(self, count: int) -> Any:
+        """A dataset of so many numbers (an RDD), each in its own partition, held by the executors.
+
+        What is mapped over it runs where a number is held, and so on the executor that has the bucket's fingerprints.
+        """
+        if count not in self._places:
+            held = self.context.parallelize(range(count), count).cache()
+            held.count()
+            self._places[count] = held
+        return self._places[count]
+
     def home(self, shift: int) -> tuple[Any, tuple[int, ...]]:
         """A table with a row for each bucket, each in its own partition, and the buckets' keys.
 
-        The table is held by the executors. What is joined with it runs where a bucket's row is held, and
-        so on the executor that has the bucket's fingerprints already.
+        The table is held by the executors.
         """
         if shift not in self._homes:
             count = 1 << shift
@@ -189,13 +200,15 @@ def close() -> None:
 def cause(wrong: BaseException) -> str:
     """The innermost cause of an error of Spark's, in one line."""
     text = str(wrong)
+    python = re.findall(r"^(?:[\w.]+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
+    if python and "PythonException: Traceback" in text:
+        return str(python[-1]).strip()
     causes = re.findall(r"^Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", text, re.MULTILINE)
     if causes:
         return str(causes[-1]).strip()
     aborted = re.search(r"SparkException: (?:Job aborted due to stage failure: )?(.+)$", text, re.MULTILINE)
     if aborted:
         return aborted[1].strip()
-    python = re.findall(r"^(?:[\w.]+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
     if python:
         return str(python[-1]).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -23,7 +23,8 @@ from highwater.checker.native.layout import Words
 from highwater.checker.search import EngineError
 from highwater.checker.spark.checkpoint import GROUP, Checkpoint, Run
 from highwater.checker.spark.request import ModelRequest
-from highwater.checker.spark.worker import REFUSALS, REPORTS, blocks_of, divided, refusal, share
+from highwater.checker.spark.worker import REFUSALS, refusal, share
+from highwater.checker.tables.blocks import REPORTS, blocks_of, divided
 from highwater.checker.tables.directory import STATES, TRANSITIONS
 from highwater.checker.tables.expanding import TableProgram
 from highwater.checker.tables.files import ROWS, TableFile

@@ -1,0 +1,169 @@
+"""Candidates on their way: each arrives at its bucket, none twice from a process, and a damaged file is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
+
+from highwater.checker.native.layout import Words
+from highwater.checker.search import EngineError
+from highwater.checker.spark import exchange, worker
+from highwater.checker.spark.checkpoint import Checkpoint, Level, Run, Totals
+from highwater.checker.spark.driver import packed
+from highwater.checker.spark.program import RowBuffers, RowProgram
+from highwater.checker.spark.request import ModelRequest
+from highwater.checker.spark.sent import Sent
+from tests.spark.conftest import scenario
+
+SHIFT, WIDTH = 2, 3
+
+
+def rows_of(size: int, seed: int = 1) -> Words:
+    rows = np.random.default_rng(seed).integers(0, 1 << 64, (size, WIDTH), dtype=np.uint64)
+    return rows
+
+
+def as_set(rows: Words) -> list[tuple[int, ...]]:
+    return sorted(map(tuple, rows.tolist()))
+
+
+@pytest.mark.parametrize("groups", [(), (0,), (1,), (500, 0, 7), (3, 1_000, 999)])
+def test_every_row_arrives_once_at_the_bucket_of_its_fingerprint(tmp_path, groups):
+    files, sent = [], []
+    for task in range(3):
+        with exchange.Sender(tmp_path, task, SHIFT) as sender:
+            for number, size in enumerate(groups):
+                sent.append(rows_of(size, seed=10 * task + number))
+                sender.send(sent[-1])
+        assert sender.count == sum(groups)
+        files.append(sender.file)
+    everything = np.concatenate([np.empty((0, WIDTH), np.uint64), *sent])
+    for bucket in range(1 << SHIFT):
+        arrived = exchange.receive(tmp_path, files, bucket, SHIFT, WIDTH)
+        assert as_set(arrived) == as_set(everything[everything[:, 0] >> np.uint64(64 - SHIFT) == bucket])
+
+
+def test_a_file_has_its_name_when_it_is_whole(tmp_path):
+    def fails() -> None:
+        with exchange.Sender(tmp_path, 0, SHIFT) as sender:
+            sender.send(rows_of(10))
+            assert not (tmp_path / sender.file).exists()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("keep", [slice(0), slice(7), slice(100), slice(None, -8), slice(8, None)])
+def test_a_damaged_file_is_refused(tmp_path, keep):
+    with exchange.Sender(tmp_path, 0, SHIFT) as sender:
+        sender.send(rows_of(50))
+    file = tmp_path / sender.file
+    file.write_bytes(file.read_bytes()[keep])
+    for bucket in range(1 << SHIFT):
+        with pytest.raises(EngineError, match=rf"{sender.file} is damaged"):
+            exchange.receive(tmp_path, [sender.file], bucket, SHIFT, WIDTH)
+
+
+@pytest.mark.parametrize("more", [(1 << 40, 0), (-50, 50)], ids=["too many", "less than none"])
+def test_an_index_that_lies_is_refused(tmp_path, more):
+    with exchange.Sender(tmp_path, 0, SHIFT) as sender:
+        sender.send(rows_of(50))
+    file = tmp_path / sender.file
+    words = np.fromfile(file, dtype="<i8")
+    assert words[-5:-1].sum() == 50
+    words[-5:-3] += np.array(more)
+    words.tofile(file)
+    with pytest.raises(EngineError, match="is damaged"):
+        exchange.receive(tmp_path, [sender.file], 0, SHIFT, WIDTH)
+
+
+# --- what a process has sent ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def program() -> RowProgram:
+    model, _ = scenario("truncation/kip-320")
+    return RowProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True))
+
+
+@pytest.fixture
+def task(program, tmp_path) -> worker.LevelTask:
+    """A level of some thousand states."""
+    table, buffers = program.table(1 << 26), RowBuffers(program, judging=False)
+    level = np.concatenate([rows.copy() for rows in buffers.admit(table, packed(program))])
+    for _ in range(10):
+        level = np.concatenate([rows.copy() for rows in buffers.expand(table, level[:, 2:], 0)])
+    table.close()
+    model = program.model
+    request = ModelRequest.of(model, symmetry=False, deadlock=True)
+    run = Run("a run", request.text(), program.content, program.layout.words, SHIFT)
+    checkpoint = Checkpoint(tmp_path)
+    writer = checkpoint.writer(0, None, run.words)
+    writer.add(level)
+    writer.close()
+    checkpoint.commit(Level(0, (writer.part(),), Totals()))
+    return worker.LevelTask(str(tmp_path), run, 0, 0, 1 << 30)
+
+
+def expanded(task: worker.LevelTask, program: RowProgram, buckets: list[int], monkeypatch) -> dict[str, int]:
+    """What one process sends that is given these buckets one after the other."""
+    monkeypatch.setattr(worker, "_sent", Sent())
+    monkeypatch.setattr(worker, "program", lambda run: program)
+    *_, last = (json.loads(text) for text in worker.expand(task, buckets))
+    assert "failure" not in last
+    return last["files"]
+
+
+def merged(task: worker.LevelTask, program: RowProgram, files: dict[str, int]) -> Words:
+    """The next level, fingerprint and predecessor, from these files."""
+    found = []
+    for bucket in range(1 << SHIFT):
+        table, buffers = program.table(1 << 26), RowBuffers(program, judging=False)
+        place = exchange.folder(Checkpoint(task.directory).directory, 0)
+        rows = exchange.receive(place, files, bucket, SHIFT, program.layout.words + 2)
+        found += [kept.copy() for kept in buffers.merge(table, rows, SHIFT)]
+        table.close()
+    return np.concatenate(found)[:, :2]
+
+
+def test_a_process_sends_a_candidate_once_and_with_its_least_predecessor(task, program, monkeypatch):
+    alone: dict[str, int] = {}
+    for bucket in range(1 << SHIFT):
+        alone |= expanded(task, program, [bucket], monkeypatch)
+    together = expanded(task, program, [*range(1 << SHIFT)], monkeypatch)
+    expected = merged(task, program, alone)
+    assert sum(together.values()) < sum(alone.values())
+    assert sum(together.values()) == len(expected)  # nothing twice
+    assert merged(task, program, together).tolist() == expected.tolist()
+    # However the tasks come to processes, and in an order that Spark does not keep.
+    for split in ([[0, 2], [1, 3]], [[3, 0], [2, 1]], [[1, 1, 3], [0, 2]]):
+        files: dict[str, int] = {}
+        for buckets in split:
+            files |= expanded(task, program, buckets, monkeypatch)
+        assert merged(task, program, files).tolist() == expected.tolist()
+
+
+def test_of_a_task_that_fails_nothing_counts_as_sent(program):
+    sent, run = Sent(), Run("a run", "{}", "content", 2, SHIFT)
+    fingerprints = np.arange(1, 9, dtype=np.uint64)
+    for bucket, fails in ((0, False), (1, True), (2, False)):
+        try:
+            with sent.of(run, 5, bucket, program) as (table, files):
+                before = table.taken
+                RowBuffers(program, judging=False).remember(table, fingerprints + np.uint64(8 * bucket), 0)
+                if fails:
+                    raise OSError
+                files[str(bucket)] = 8
+        except OSError:
+            pass
+        assert before == (8 if bucket == 1 else 0)
+    with sent.of(run, 5, 3, program) as (table, files):
+        assert (table.taken, [*files]) == (8, ["0", "2"])
+    with sent.of(run, 6, 4, program) as (table, files):
+        assert (table.taken, files) == (0, {})
