@@ -199,6 +199,10 @@ class Controller(Protocol):
         """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
 
+    def leads(self, s: State, broker: Number) -> Truth:
+        """Whether a broker leads some partition, as far as that is known here."""
+        return s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere)
+
     def by_level(self, s: State, rule: Callable[[Terms], Any]) -> Any:
         """What a rule says under the level that eligible.leader.replicas.version has now."""
         on = rule(self.t)
@@ -334,7 +338,7 @@ class Controller(Protocol):
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
         self._require_registered(s, broker)
-        require("the broker leads", s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere))
+        require("the broker leads", self.leads(s, broker))
         self.decide(s, self._about(s, broker, brokers.on_fencing))
         s.next.registrations[broker].in_controlled_shutdown = True
 
