@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.invariants import statements
 from highwater.invariants.replication.controller_liveness import LIVENESS
 from highwater.model.language import State, all_of, implies, invariant, size
-from highwater.model.language.values import Truth
+from highwater.model.language.values import Truth, as_bool
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
@@ -128,6 +128,18 @@ def every_broker_comes_back(m: Controller, s: State) -> Truth:
     return all_of(implies(s.registrations[b].registered, m.comes_back(s, b)) for b in m.t.broker)
 
 
+@invariant("B8", rule="unassigned_candidate_fails")
+def the_controller_goes_on(m: Controller, s: State) -> Truth:
+    """Neither what a leader asks for again and again nor a task of the controller's own makes the controller fail."""
+    return m.goes_on(s)
+
+
+@invariant("B8, 966.13", rule="unassigned_candidate_fails")
+def leaders_change_for_a_reason(m: Controller, s: State) -> Truth:
+    """No leader that could lead on was replaced unasked, and nobody was passed over who holds what is committed."""
+    return ~s.needless if m.p.judged_elections else as_bool(True)
+
+
 INVARIANTS = (
     isr_within_replicas,
     leader_in_isr,
@@ -146,9 +158,11 @@ INVARIANTS = (
     recovering_leader_is_alone,
     leader_completeness,
     every_broker_comes_back,
+    the_controller_goes_on,
+    leaders_change_for_a_reason,
 )
 
-EXPLORED = (leader_completeness,)
+EXPLORED = (leader_completeness, the_controller_goes_on, leaders_change_for_a_reason)
 """Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
 
 __all__ = ["EXPLORED", "INVARIANTS", "LIVENESS"]

@@ -40,6 +40,7 @@ from highwater.model.replication.controller import (
     brokers,
     completeness,
     directories,
+    election_need,
     election_tasks,
     elections,
     eligible_leader_replicas,
@@ -97,6 +98,7 @@ class Controller(Protocol):
         "removals": Parameter(0, 0, 1, "whether brokers are removed from the cluster"),
         "directories": Parameter(0, 0, 1, "whether log directories fail and replicas are assigned to others"),
         "failovers": Parameter(0, 0, 1, "whether the controller fails in the middle of a registration"),
+        "judged_elections": Parameter(0, 0, 1, "whether each change of leaders is judged: was it needed?"),
         "max_elr_entries": Parameter(2, 1, 5, "the most entries of a broker in the index of ELR members"),
         "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
         "max_leader_epoch": Parameter(3, 0, 50, "the last leader epoch"),
@@ -132,6 +134,10 @@ class Controller(Protocol):
             more["elr_entries"] = Array(t.broker, entries)
         if p.elr_changes:
             more["elr_on"] = Bool
+        if p.judged_elections:
+            more["needless"] = Bool
+        if p.failovers:
+            more["restarting"] = t.brokers
         return Struct(
             "State",
             registrations=Array(t.broker, t.registration),
@@ -144,7 +150,8 @@ class Controller(Protocol):
             # min ISR because a member of ISR or ELR lost its log, or an operator chose so.
             complete=t.brokers,
             diminished=Bool,
-            # Known to the controller beside the partition: its index of ELR members, and whether ELR is on.
+            # Known to the controller beside the partition: its index of ELR members, and whether ELR is on. Known to
+            # nobody: whether leaders changed without need, and who restarts and has not registered yet.
             **more,
         )
 
@@ -176,6 +183,8 @@ class Controller(Protocol):
                 "diminished": self.p.min_isr > self.factor,
                 **({"elr_entries": [0] * self.p.brokers} if self.has_index else {}),
                 **({"elr_on": True} if self.p.elr_changes else {}),
+                **({"needless": False} if self.p.judged_elections else {}),
+                **({"restarting": []} if self.p.failovers else {}),
             }
         ]
 
@@ -220,11 +229,15 @@ class Controller(Protocol):
         indexed: bool = True,
         offline: SetValue | None = None,
         online: SetValue | None = None,
+        leaving: SetValue | None = None,
+        coming: Number | None = None,
+        election: Number | None = None,
     ) -> None:
         """Append a record, and see what becomes of the logs (``completeness``).
 
         The record is written ``again`` so many times more; one that is not ``indexed`` passes the index of ELR
-        members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on.
+        members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on; ``leaving`` can
+        lead no more, ``coming`` can from now on; ``election`` is the one that was asked for.
         """
         if self.on("unassigned_candidate_fails"):
             require("no candidate for leader is a broker that is no replica", ~record.fails)
@@ -243,10 +256,19 @@ class Controller(Protocol):
         lost = nobody if lost is None else lost
         setting = s.min_insync_replicas if min_insync_replicas is None else min_insync_replicas
 
+        if self.p.judged_elections:
+            live = self.t.acceptable(s.partition.replace(**self._offline(new)), s.registrations, coming)
+            live = live - (nobody if leaving is None else leaving)
+            by_elr = where(self.elr_is_on(s), old.elr, nobody)
+            able = (old.isr | by_elr) - lost
+            s.next.needless = s.needless | election_need.is_needless(self.t, old, new, live, able, election)
         s.next.partition = new
         s.next.complete, s.next.diminished = completeness.after_decision(
             self.t, old, new, s.complete, s.diminished, setting, joining, lost, chosen
         )
+
+    def _offline(self, partition: StructValue) -> dict[str, SetValue]:
+        return {"offline": partition.offline} if self.on("offline_directory_check") else {}
 
     def index(self, s: State, new: StructValue) -> None:
         """The index of ELR members after a change of the partition, which is the topic's first."""
@@ -319,7 +341,7 @@ class Controller(Protocol):
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
         self._require_registered(s, broker)
-        self.decide(s, self._about(s, broker, brokers.on_fencing))
+        self.decide(s, self._about(s, broker, brokers.on_fencing), leaving=self._only(broker))
         s.next.registrations[broker].fenced = True
 
     @action("966.5", says="broker {broker} is unfenced", broker="broker")
@@ -329,7 +351,9 @@ class Controller(Protocol):
         self._require_registered(s, broker)
         if not self.p.resumed_shutdowns:
             require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
-        self.decide(s, self._about(s, broker, brokers.on_unfencing))
+        if self.p.failovers:
+            require("the broker does not try to register", ~s.restarting.has(broker))
+        self.decide(s, self._about(s, broker, brokers.on_unfencing), coming=broker)
         s.next.registrations[broker].fenced = False
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
@@ -339,7 +363,7 @@ class Controller(Protocol):
         require("the broker is not fenced", ~registration.fenced)
         self._require_registered(s, broker)
         require("the broker leads", self.leads(s, broker))
-        self.decide(s, self._about(s, broker, brokers.on_fencing))
+        self.decide(s, self._about(s, broker, brokers.on_fencing), leaving=self._only(broker))
         s.next.registrations[broker].in_controlled_shutdown = True
 
     @action(
@@ -355,6 +379,8 @@ class Controller(Protocol):
         s.next.registrations[broker] = sessions.register(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
         )
+        if self.p.failovers:
+            s.next.restarting = s.restarting.without(broker)
 
     def _registration(
         self, s: State, broker: Number, clean: Truth
@@ -387,13 +413,17 @@ class Controller(Protocol):
         record: StructValue,
         again: Number | None,
     ) -> None:
-        lost = self.t.brokers.zero().with_(broker)
+        lost = leaving = self._only(broker)
         # A clean restart that counts as unclean takes a member out of ISR and ELR all the same.
         taken_out = ~seen_clean & (s.partition.isr | s.partition.elr).has(broker)
         lost = where(clean, self.t.brokers.zero(), lost)
         # A registration lists the directories that are there again.
-        online = self.t.brokers.zero().with_(broker)
-        self.decide(s, record, lost=lost, chosen=taken_out, again=again, online=online)
+        self.decide(
+            s, record, lost=lost, chosen=taken_out, again=again, online=self._only(broker), leaving=leaving
+        )
+
+    def _only(self, broker: Number) -> SetValue:
+        return self.t.brokers.zero().with_(broker)
 
     @action(
         "K14",
@@ -408,6 +438,8 @@ class Controller(Protocol):
         record, again, seen_clean = self._registration(s, broker, clean)
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self._restart(s, broker, clean, seen_clean, record, again)
+        if self.p.failovers:
+            s.next.restarting = s.restarting.with_(broker)
 
     @action(
         "K13",
@@ -419,7 +451,7 @@ class Controller(Protocol):
         """A fenced broker that had sent heartbeats is fenced once more, as any other whose session ends."""
         self._require_registered(s, broker)
         require("the broker is fenced", s.registrations[broker].fenced)
-        self.decide(s, self._about(s, broker, brokers.on_fencing))
+        self.decide(s, self._about(s, broker, brokers.on_fencing), leaving=self._only(broker))
 
     def _require_registered(self, s: State, broker: Number) -> None:
         if self.p.removals:
@@ -439,7 +471,8 @@ class Controller(Protocol):
         by_index = elr_index.visits(self.t, s.elr_entries[broker], s.partition.elr.has(broker))
         visits = where(s.partition.isr.has(broker), 1, 0) + by_index
         record = where(visits > 0, record, self.t.record.zero())
-        self.decide(s, record, chosen=True, again=where(visits > 0, visits - 1, 0))
+        again, leaving = where(visits > 0, visits - 1, 0), self._only(broker)
+        self.decide(s, record, chosen=True, again=again, leaving=leaving)
         s.next.registrations[broker].registered = False
         s.next.registrations[broker].fenced = True
         s.next.registrations[broker].in_controlled_shutdown = False
@@ -458,8 +491,7 @@ class Controller(Protocol):
         self._require_registered(s, broker)
         has_replica = self.assigned(s.partition).has(broker) & ~s.partition.offline.has(broker)
         require("the broker has a replica in a directory that is online", has_replica)
-        offline = self.t.brokers.zero().with_(broker)
-        self.decide(s, self._about(s, broker, brokers.without_broker), offline=offline)
+        self.decide(s, self._about(s, broker, brokers.without_broker), offline=self._only(broker))
 
     @action(
         "858.1",
@@ -490,7 +522,7 @@ class Controller(Protocol):
             s, lambda t: election_tasks.elect_leader(t, s.partition, s.registrations, election, min_isr)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record)
+        self.decide(s, record, election=election)
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
@@ -510,7 +542,7 @@ class Controller(Protocol):
             s, lambda t: election_tasks.maybe_balance_leader(t, s.partition, s.registrations, min_isr)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record)
+        self.decide(s, record, election=ElectionType.PREFERRED)
 
     @action(
         "966.13, 966.14",
@@ -610,6 +642,37 @@ class Controller(Protocol):
         """Whether eligible.leader.replicas.version is above 0 now, under rules with ELR."""
         on = Bool.lift(self.on("eligible_leader_replicas"))
         return on & s.elr_on if self.p.elr_changes else on
+
+    def goes_on(self, s: State) -> Truth:
+        """Whether no leader's AlterPartition and no periodic task makes the controller fail.
+
+        Leaders ask for all replicas that may be in the ISR, and for themselves alone.
+        """
+        t, partition, min_isr = self.t, s.partition, self.controllers_min_isr(s)
+        acceptable, unclean = t.acceptable(partition, s.registrations), self.unclean_election(s)
+        alone = self._only(partition.leader.value)
+        asked_for = (self.assigned(partition) & acceptable, alone)
+        by_leader = [
+            self.by_level(
+                s,
+                lambda terms, isr=isr: partition_change.partition_change(
+                    terms, partition, min_isr, acceptable, brokers.controller_election(unclean), isr=isr
+                ),
+            )
+            for isr in asked_for
+        ]
+        tasks = [
+            election_tasks.maybe_balance_leader(t, partition, s.registrations, min_isr),
+            election_tasks.maybe_elect_unclean_leader(t, partition, s.registrations, min_isr, unclean),
+        ]
+        failing = any_of(partition.leader.is_some & record.fails for record in by_leader)
+        return ~(failing | any_of(record.fails for record in tasks))
+
+    def healthy(self, s: State) -> Truth:
+        """Whether every replica's broker is registered and active, and its log directory online."""
+        registered = self.t.brokers.of(lambda b: s.registrations[b].registered)
+        up = registered & self.t.acceptable(s.partition, s.registrations)
+        return self.assigned(s.partition) <= (up - s.restarting if self.p.failovers else up)
 
     def comes_back(self, s: State, broker: Number) -> Truth:
         """Whether a broker can be fenced, register after a crash, and be unfenced: no decision of these fails."""

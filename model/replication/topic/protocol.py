@@ -26,7 +26,7 @@ from highwater.model.language import (
     require,
 )
 from highwater.model.replication.controller import Controller, elr_index, partition_change
-from highwater.model.replication.topic.views import FIRST, SECOND, Views
+from highwater.model.replication.topic.views import FIRST, OWN, SECOND, Views
 
 _OF_ONE = frozenset({
     "alter_partition", "lose_directory", "assign_directory", "elect_leader", "maybe_elect_unclean_leader",
@@ -86,8 +86,8 @@ class Topic(Controller):
         one = super().define()
         self.place = Index("partition", 2)
         self.written_choice = ((FIRST,), (SECOND,), (FIRST, SECOND))
-        own = ("partition", "complete", "diminished", *(("elr_entries",) if self.has_index else ()))
-        second = Struct("SecondPartition", **{name: one.fields[name] for name in own})
+        own = {name: one.fields[name] for name in OWN if name in one.fields}
+        second = Struct("SecondPartition", **own)
         return Struct("State", **one.fields, second=second)
 
     def initial(self) -> list[dict[str, Any]]:
@@ -153,14 +153,9 @@ class Topic(Controller):
         for place in written:
             record, again, seen_clean = records[place]
             self._restart(views.of(place), broker, clean, seen_clean, record, again)
+        if self.p.failovers:
+            s.next.restarting = s.restarting.with_(broker)
         views.write_entries()
-
-    # --- for properties -------------------------------------------------------------------------------
-
-    def all_come_back(self, s: State, broker: Number) -> Truth:
-        """Whether a broker can come back, as far as both partitions go."""
-        comes = [self.comes_back(v, broker) for v in self.views(s)]
-        return comes[FIRST] & comes[SECOND]
 
 
 __all__ = ["Topic"]
