@@ -44,13 +44,13 @@ def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """Of the one partition."""
-    return statements.elr_only_under_min_isr(s.partition, m.min_isr(s))
+    return statements.elr_only_under_min_isr(m.promised(s), m.min_isr(s))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
     """Of the one partition."""
-    return statements.elr_within_replicas(s.partition, m.assigned(s.partition))
+    return statements.elr_within_replicas(m.promised(s), m.assigned(s.partition))
 
 
 @statements.electable_completeness.seen()
@@ -59,7 +59,9 @@ def electable_completeness(m: Controller, s: State) -> Truth:
 
     That is who was in the ISR while the HWM could advance, and has not lost its log since.
     """
-    can_be_elected = electable(s.partition)
+    can_be_elected = electable(m.promised(s))
+    if m.p.elr_changes:
+        return implies(m.elr_is_on(s), can_be_elected <= s.complete)
     return statements.electable_completeness(~can_be_elected.is_empty, can_be_elected <= s.complete)
 
 

@@ -252,6 +252,8 @@ class Controller(Protocol):
             lost_directory = nobody if offline is None else offline
             found_directory = nobody if online is None else online
             new = new.replace(offline=(new.offline | lost_directory) - found_directory)
+        if self.p.elr_changes:  # who turned ELR off has chosen to have nobody in it
+            chosen = chosen | ~self.elr_is_on(s)
         joining = nobody if joining is None else joining
         lost = nobody if lost is None else lost
         setting = s.min_insync_replicas if min_insync_replicas is None else min_insync_replicas
@@ -263,9 +265,12 @@ class Controller(Protocol):
             able = (old.isr | by_elr) - lost
             s.next.needless = s.needless | election_need.is_needless(self.t, old, new, live, able, election)
         s.next.partition = new
-        s.next.complete, s.next.diminished = completeness.after_decision(
+        holding, s.next.diminished = completeness.after_decision(
             self.t, old, new, s.complete, s.diminished, setting, joining, lost, chosen
         )
+        if self.p.elr_changes:
+            holding = where(self.elr_is_on(s), holding, completeness.without_promise(new, holding))
+        s.next.complete = holding
 
     def _offline(self, partition: StructValue) -> dict[str, SetValue]:
         return {"offline": partition.offline} if self.on("offline_directory_check") else {}
@@ -613,6 +618,8 @@ class Controller(Protocol):
         """An operator turns ELR off, or on again. No partition changes by that."""
         require("the level changes", bool(self.p.elr_changes))
         if self.p.elr_changes:
+            led = s.partition.leader.is_some
+            require("every partition has a leader", led, rule="level_changes_with_leader")
             if self.on("level_change_empties_elr"):
                 self.decide(s, eligible_leader_replicas.cleared(self.t, s.partition), chosen=True)
             s.next.elr_on = ~s.elr_on
@@ -673,6 +680,13 @@ class Controller(Protocol):
         registered = self.t.brokers.of(lambda b: s.registrations[b].registered)
         up = registered & self.t.acceptable(s.partition, s.registrations)
         return self.assigned(s.partition) <= (up - s.restarting if self.p.failovers else up)
+
+    def promised(self, s: State) -> StructValue:
+        """The partition as far as properties speak of it: nothing is promised of the ELR while its level is 0."""
+        if not self.p.elr_changes:
+            return s.partition
+        nobody = self.t.brokers.zero()
+        return s.partition.replace(elr=where(self.elr_is_on(s), s.partition.elr, nobody))
 
     def comes_back(self, s: State, broker: Number) -> Truth:
         """Whether a broker can be fenced, register after a crash, and be unfenced: no decision of these fails."""
