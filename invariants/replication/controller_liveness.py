@@ -62,7 +62,7 @@ def partitions_are_led(m: Controller, s: State) -> Truth:
 def preferred_replicas_lead(m: Controller, s: State) -> Truth:
     """A preferred replica that is in the ISR and active comes to lead."""
     preferred = s.partition.replicas.at(0)
-    able = s.partition.isr.has(preferred) & m.active(s).has(preferred)
+    able = s.partition.isr.has(preferred) & m.t.acceptable(s.partition, s.registrations).has(preferred)
     return implies(able, s.partition.leader.is_(preferred))
 
 

@@ -93,7 +93,7 @@ class Controller(Protocol):
             0, 0, 1, "whether that other partition is reassigned to more or fewer replicas"
         ),
         "elr_changes": Parameter(
-            0, 0, 1, "whether eligible.leader.replicas.version goes down and up; it is 1 at the start"
+            0, 0, 2, "whether eligible.leader.replicas.version goes down and up; at the start it is 1, or 0 with 2"
         ),
         "removals": Parameter(0, 0, 1, "whether brokers are removed from the cluster"),
         "directories": Parameter(0, 0, 1, "whether log directories fail and replicas are assigned to others"),
@@ -182,7 +182,7 @@ class Controller(Protocol):
                 "complete": replicas,
                 "diminished": self.p.min_isr > self.factor,
                 **({"elr_entries": [0] * self.p.brokers} if self.has_index else {}),
-                **({"elr_on": True} if self.p.elr_changes else {}),
+                **({"elr_on": self.p.elr_changes == 1} if self.p.elr_changes else {}),
                 **({"needless": False} if self.p.judged_elections else {}),
                 **({"restarting": []} if self.p.failovers else {}),
             }
@@ -262,7 +262,7 @@ class Controller(Protocol):
             live = self.t.acceptable(s.partition.replace(**self._offline(new)), s.registrations, coming)
             live = live - (nobody if leaving is None else leaving)
             by_elr = where(self.elr_is_on(s), old.elr, nobody)
-            able = (old.isr | by_elr) - lost
+            able = ((old.isr | by_elr) - lost) | (joining & new.isr)
             s.next.needless = s.needless | election_need.is_needless(self.t, old, new, live, able, election)
         s.next.partition = new
         holding, s.next.diminished = completeness.after_decision(
@@ -317,6 +317,8 @@ class Controller(Protocol):
             leader_recovery_state=LeaderRecoveryState.RECOVERED,
         )
         require("there is a leader", partition.leader.is_some)
+        if self.p.failovers:
+            require("the broker does not try to register", ~s.restarting.has(leader))
         require("everyone in the ISR is a replica", isr <= self.assigned(partition))
         if self.on("offline_directory_check"):
             require("nobody joins from an offline directory", (isr & partition.offline) <= partition.isr)
@@ -353,11 +355,9 @@ class Controller(Protocol):
     def unfence(self, s: State, broker: Number) -> None:
         """A fenced broker has replayed its own registration. One that was shutting down has to restart first."""
         require("the broker is fenced", s.registrations[broker].fenced)
-        self._require_registered(s, broker)
+        self._require_up(s, broker)
         if not self.p.resumed_shutdowns:
             require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
-        if self.p.failovers:
-            require("the broker does not try to register", ~s.restarting.has(broker))
         self.decide(s, self._about(s, broker, brokers.on_unfencing), coming=broker)
         s.next.registrations[broker].fenced = False
 
@@ -366,7 +366,7 @@ class Controller(Protocol):
         """A broker that leads asks to shut down; one that leads nothing is fenced at once."""
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
-        self._require_registered(s, broker)
+        self._require_up(s, broker)
         require("the broker leads", self.leads(s, broker))
         self.decide(s, self._about(s, broker, brokers.on_fencing), leaving=self._only(broker))
         s.next.registrations[broker].in_controlled_shutdown = True
@@ -458,6 +458,12 @@ class Controller(Protocol):
         require("the broker is fenced", s.registrations[broker].fenced)
         self.decide(s, self._about(s, broker, brokers.on_fencing), leaving=self._only(broker))
 
+    def _require_up(self, s: State, broker: Number) -> None:
+        """A broker that speaks for itself is registered, and is no process that only tries to."""
+        self._require_registered(s, broker)
+        if self.p.failovers:
+            require("the broker does not try to register", ~s.restarting.has(broker))
+
     def _require_registered(self, s: State, broker: Number) -> None:
         if self.p.removals:
             require("the broker is registered", s.registrations[broker].registered)
@@ -493,7 +499,7 @@ class Controller(Protocol):
     def lose_directory(self, s: State, broker: Number) -> None:
         """A broker reports that the directory with its replica is offline."""
         require("directories fail", bool(self.p.directories))
-        self._require_registered(s, broker)
+        self._require_up(s, broker)
         has_replica = self.assigned(s.partition).has(broker) & ~s.partition.offline.has(broker)
         require("the broker has a replica in a directory that is online", has_replica)
         self.decide(s, self._about(s, broker, brokers.without_broker), offline=self._only(broker))
@@ -507,7 +513,7 @@ class Controller(Protocol):
     def assign_directory(self, s: State, broker: Number) -> None:
         """A broker has chosen, or changed, the directory of its replica; it is online."""
         require("replicas are assigned to directories", bool(self.p.directories))
-        self._require_registered(s, broker)
+        self._require_up(s, broker)
         require("the broker has a replica", self.assigned(s.partition).has(broker))
         require("its directory is online", ~s.partition.offline.has(broker))
         min_isr, assigned = self.controllers_min_isr(s), Bool.lift(True)

@@ -108,6 +108,10 @@ class Topic(Controller):
 
     # --- what crosses partitions ----------------------------------------------------------------------
 
+    def controllers_min_isr(self, s: Any) -> Number:
+        """The effective min ISR that the controller reckons with: by the first partition (K10), or by its own."""
+        return super().controllers_min_isr(s) if self.on("min_isr_by_first_partition") else self.min_isr(s)
+
     def leads(self, s: Any, broker: Number) -> Truth:
         """Whether a broker leads one of the partitions, or another one."""
         state = s.views.state
