@@ -142,6 +142,12 @@ def leaders_change_for_a_reason(m: Controller, s: State) -> Truth:
     return ~s.needless if m.p.judged_elections else as_bool(True)
 
 
+@invariant("B8", rule="cleared_elr_stays_indexed")
+def elr_members_are_indexed(m: Controller, s: State) -> Truth:
+    """Every ELR member has an entry in the controller's index: a controller that takes out what is not there stops."""
+    return all_of(implies(s.partition.elr.has(b), s.elr_entries[b] > 0) for b in m.t.broker)
+
+
 INVARIANTS = (
     isr_within_replicas,
     leader_in_isr,
@@ -162,9 +168,15 @@ INVARIANTS = (
     every_broker_comes_back,
     the_controller_goes_on,
     leaders_change_for_a_reason,
+    elr_members_are_indexed,
 )
 
-EXPLORED = (leader_completeness, the_controller_goes_on, leaders_change_for_a_reason)
+EXPLORED = (
+    leader_completeness,
+    the_controller_goes_on,
+    leaders_change_for_a_reason,
+    elr_members_are_indexed,
+)
 """Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
 
 __all__ = ["EXPLORED", "INVARIANTS", "LIVENESS"]
