@@ -17,7 +17,7 @@ from highwater.checker import words
 from highwater.checker.counterexample import Counterexample, Step
 from highwater.model.language.drawing import Drawing, Lane, Message
 from highwater.model.language.protocol import Protocol
-from highwater.model.language.types import Array, Index, Option, Seq, Struct, Type
+from highwater.model.language.types import Array, Enum, Index, Option, Seq, Struct, Type
 
 _WIDTH = 44
 _NOWHERE = Drawing((Lane("the system", ()),))
@@ -83,7 +83,8 @@ class SequenceChart:
                 continue
             assert isinstance(array, Array)
             content = _content_type(array.element)
-            for i, (old, new) in enumerate(zip(before[name], after[name], strict=True)):
+            olds, news = (list(x.values()) if isinstance(x, dict) else x for x in (before[name], after[name]))
+            for i, (old, new) in enumerate(zip(olds, news, strict=True)):
                 for value in _added(message, old, new):
                     receiver = self._receiver(message, array, i, content, value)
                     yield receiver, _content(message, content, value)
@@ -95,11 +96,14 @@ class SequenceChart:
             return self._lane_of(array.index, index)
         if message.to in self.first:
             return self.first[message.to]
-        return self._lane_of(type.fields[message.to], int(value[message.to]))
+        return self._lane_of(type.fields[message.to], value[message.to])
 
-    def _lane_of(self, index: Type, value: int) -> int:
-        assert isinstance(index, Index)
-        return self.first[index.name] + value
+    def _lane_of(self, index: Type, value: int | str) -> int:
+        assert isinstance(index, (Index, Enum))
+        number = (
+            index.members.index(value) if isinstance(index, Enum) and isinstance(value, str) else int(value)
+        )
+        return self.first[index.name] + number
 
     def told(self, step: Step, lane: int | None) -> list[str]:
         """What changed of that which the protocol wants told, a text for each; what is the lane's own comes bare."""
@@ -168,7 +172,7 @@ def _content(message: Message, type: Struct, value: Mapping[str, Any]) -> str:
 
 
 def _count(index: object) -> int:
-    assert isinstance(index, Index)
+    assert isinstance(index, (Index, Enum))
     return index.size
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from highwater.checker.request import Request
 from highwater.checker.search import SearchResult
 from highwater.model.language import graph
+from highwater.model.language.branches import next_script
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node
 from highwater.model.language.model import (
@@ -24,7 +25,7 @@ from highwater.model.language.model import (
     Model,
     parameter_values,
     state_inputs,
-    trace_instance,
+    trace_instances,
 )
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.tracing import NeverTaken, State, tracing
@@ -94,9 +95,12 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
     domains = [parameter_values(model.protocol, action, p) for p in action.domains]
     for choice in itertools.product(*domains):
         arguments = {p: value for p, (value, _) in zip(action.domains, choice, strict=True)}
-        with tracing(model.protocol.on, ends_early=True) as trace, suppress(NeverTaken):
-            action.function(model.protocol, State(model.protocol.state, model.inputs), **arguments)
-        yield trace.guards[-1].name
+        script: tuple[int, ...] | None = ()
+        while script is not None:
+            with tracing(model.protocol.on, ends_early=True, script=script) as trace, suppress(NeverTaken):
+                action.function(model.protocol, State(model.protocol.state, model.inputs), **arguments)
+            script = next_script(trace.chosen)
+            yield trace.guards[-1].name
 
 
 # --- what other parameters would allow ----------------------------------------------------------------
@@ -181,9 +185,8 @@ def _first(protocol: Protocol, leaves: list[Leaf], inputs: list[Node], action: A
     domains = [parameter_values(protocol, action, p) for p in action.domains]
     for choice in itertools.product(*domains):
         try:
-            instance = trace_instance(
-                protocol, leaves, inputs, action, dict(zip(action.domains, choice, strict=True))
-            )
+            parameters = dict(zip(action.domains, choice, strict=True))
+            instance = next(trace_instances(protocol, leaves, inputs, action, parameters), None)
         except LanguageError:  # nobody asked for these parameters
             return None
         if instance is not None:

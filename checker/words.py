@@ -11,15 +11,14 @@ from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
 
 def at(type: Type, path: str) -> Type:
     """The type of what lies at a path such as ``replicas[1].hwm``."""
-    for name, _ in re.findall(r"(\w+)|\[(\d+)\]", path):
+    for name in re.findall(r"\w+", path):
         if isinstance(type, Option):
             type = type.content_type
-        if not name:
+        if isinstance(type, Struct):
+            type = type.fields[name]
+        else:
             assert isinstance(type, (Array, Seq))
             type = type.element
-        else:
-            assert isinstance(type, Struct)
-            type = type.fields[name]
     return type
 
 
@@ -29,6 +28,8 @@ def say(type: Type, value: Any) -> str:
         return "none" if value is None else say(type.content_type, value)
     if isinstance(type, Set):
         return "{" + ",".join(map(str, value)) + "}"
+    if isinstance(type, Array) and isinstance(value, Mapping):
+        return "[" + ", ".join(f"{name} {say(type.element, item)}" for name, item in value.items()) + "]"
     if isinstance(type, (Array, Seq)):
         return "[" + ", ".join(say(type.element, item) for item in value) + "]"
     if isinstance(type, Struct):
@@ -53,7 +54,7 @@ def lines(type: Struct, state: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, inner in type.fields.items():
         value = state[name]
         if isinstance(inner, Array):
-            for i, item in enumerate(value):
+            for i, item in value.items() if isinstance(value, Mapping) else enumerate(value):
                 yield f"{name}[{i}]", _bare(inner.element, item)
         else:
             yield name, _bare(inner, value)

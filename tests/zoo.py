@@ -25,9 +25,12 @@ from highwater.model.language import (
     implies,
     invariant,
     least,
+    one_of,
+    otherwise,
     require,
     size,
     total,
+    when,
     where,
 )
 
@@ -119,6 +122,8 @@ class Everything(Protocol):
             row=Array(self.node, self.pair),
             log=Seq(self.pair, 3, bound="log"),
             sets=Array(self.node, self.nodes),
+            paint=Set(self.colour),
+            pots=Array(self.colour, Struct("Pot", full=Bool, lent=Option(self.node))),
         )
 
     def initial(self) -> list[dict[str, Any]]:
@@ -136,6 +141,8 @@ class Everything(Protocol):
                 "row": [pair] * n,
                 "log": [],
                 "sets": [[]] * n,
+                "paint": ["RED"],
+                "pots": [{"full": False, "lent": None}] * 3,
             }
             for flag in (False, True)
         ]
@@ -183,6 +190,27 @@ class Everything(Protocol):
         s.next.log = s.log.truncate(n)
         s.next.number = total(s.row[m].flag for m in self.node) - s.log.last.much
         s.next.set = s.set & s.sets[s.log[n].who]
+
+    @action(amount="amount")
+    def share(self, s: State, amount: Any) -> None:
+        require("a guard that divides", s.flag | (s.number % amount != 1))
+        s.next.number = where(s.flag, s.number * amount, (s.number - 7) // s.row[0].much)
+        s.next.row[0].much = -s.number % s.row[1].much - s.number % 3
+        s.next.large = s.large // (s.row[0].who + 1) % 1000
+
+    @action(pot="colour")
+    def paint(self, s: State, pot: Any) -> None:
+        following = one_of("next", ["RED", "BLUE"])
+        require("not that colour", ~s.paint.has(pot) | s.pots[s.colour].full)
+        s.next.paint = s.paint.with_(s.colour).without(pot)
+        s.next.pots[pot].lent = s.maybe
+        with when(s.flag):
+            s.next.pots[s.colour].lent = None
+        with when(s.colour != "BLUE"):
+            s.next.pots[s.colour].full = s.flag
+            s.next.colour = following
+        with otherwise(size(s.paint) > 1):
+            s.next.colour = pot
 
     @action(rule="extra")
     def never(self, s: State) -> None:

@@ -566,6 +566,7 @@ def _is_online() -> Function:
     return Function(directories.is_online, directory=directories.Directory, listed=Bool, lists_any=Bool)
 
 
+@cache
 def is_online(directory: str, listed: bool, lists_any: bool) -> bool:
     """KIP-858. Whether a replica's directory is online."""
     return bool(_is_online()(directory=directory, listed=listed, lists_any=lists_any))
@@ -576,6 +577,7 @@ def _names_default() -> Function:
     return Function(directories.names_default, listed=Int(0, MAX_INT))
 
 
+@lru_cache(maxsize=64)
 def names_default(listed: int) -> bool:
     """KIP-858. Whether a new replica's directory is known from the start."""
     return bool(_names_default()(listed=listed))
@@ -590,4 +592,9 @@ def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
     return Decisions(brokers, rules)
 
 
-__all__ = ["Decisions", "decisions", "effective_min_isr", "is_online", "names_default"]
+def zero(type_: Any) -> Any:
+    """The least value of a type."""
+    return type_.decode([n.value for n in type_.zero().nodes])
+
+
+__all__ = ["Decisions", "decisions", "effective_min_isr", "is_online", "names_default", "zero"]

@@ -240,8 +240,9 @@ def check_contract(model: Model, contract: Contract) -> None:
             raise InputError(unknown(f"action of {model.protocol.name}", name, actions))
     for action, parameters in contract.chosen.items():
         for name in parameters:
-            if name not in actions[action].domains:
-                raise InputError(unknown(f"parameter of {action}", name, actions[action].domains))
+            known = model.parameters_of(actions[action])
+            if name not in known:
+                raise InputError(unknown(f"parameter of {action}", name, known))
     for name in (*contract.answers, *contract.idle):
         if name not in guards:
             raise InputError(unknown(f"guard of {model.protocol.name}", name, guards))

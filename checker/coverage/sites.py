@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from highwater.model.language import graph
 from highwater.model.language.graph import Node
-from highwater.model.language.model import Instance, Model, parameter_values, trace_instance
+from highwater.model.language.model import Instance, Model, parameter_values, trace_instances
 from highwater.model.language.tracing import guards_so_far
 from highwater.model.language.values import watching
 
@@ -69,9 +69,11 @@ def _branches(model: Model, instance: Instance) -> Iterator[Question]:
             v for v in parameter_values(model.protocol, instance.action, parameter) if v[1] == value
         )
         for parameter, value in instance.parameters.items()
+        if parameter in instance.action.domains
     }
     with watching(watch):
-        trace_instance(model.protocol, model.leaves, model.inputs, instance.action, choice)
+        for _ in trace_instances(model.protocol, model.leaves, model.inputs, instance.action, choice):
+            pass
     yield from found.values()
 
 

@@ -18,7 +18,7 @@ from highwater.model.language.graph import INT, Node
 from highwater.model.language.liveness import TracedLiveness
 from highwater.model.language.model import Instance, Model, Property
 
-_GROUPED = {"and", "or", "add", "union", "intersection", "min", "max"}
+_GROUPED = {"and", "or", "add", "mul", "union", "intersection", "min", "max"}
 """Operations whose operands may be grouped and ordered in any way."""
 
 
@@ -120,7 +120,7 @@ class Fingerprints:
                 for a in node.args
                 for part in (self._operands(a) if a.op == node.op else (self._key[a.id],))
             ]
-            known = tuple(sorted(parts if node.op == "add" else set(parts)))
+            known = tuple(sorted(parts if node.op in ("add", "mul") else set(parts)))
             self._parts[node.id, True] = known
         return known
 

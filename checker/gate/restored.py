@@ -22,6 +22,9 @@ _OPERATIONS: dict[str, Callable[..., Node]] = {
     "lt": graph.lt,
     "add": graph.add,
     "sub": graph.sub,
+    "mul": graph.mul,
+    "floordiv": graph.floordiv,
+    "mod": graph.mod,
     "min": graph.min_,
     "max": graph.max_,
     "select": graph.select,
@@ -147,9 +150,9 @@ def _type(image: Sequence[Any]) -> Type:
     raise UnknownImageError(f"the type {kind} is not known")
 
 
-def _index(image: Sequence[Any]) -> types.Index:
+def _index(image: Sequence[Any]) -> types.Index | types.Enum:
     found = _type(image)
-    assert isinstance(found, types.Index)
+    assert isinstance(found, (types.Index, types.Enum))
     return found
 
 

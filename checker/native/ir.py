@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from highwater.checker.native.layout import Layout
 from highwater.checker.native.order import operands
-from highwater.model.language.graph import BOOL, Node
+from highwater.model.language.graph import BOOL, PARTIAL, Node
 
 INTRINSICS = """
 declare i64 @llvm.smin.i64(i64, i64)
@@ -23,6 +23,7 @@ _OPERATIONS = {
     "lt": "icmp slt i64 {0}, {1}",
     "add": "add i64 {0}, {1}",
     "sub": "sub i64 {0}, {1}",
+    "mul": "mul i64 {0}, {1}",
     "min": "call i64 @llvm.smin.i64(i64 {0}, i64 {1})",
     "max": "call i64 @llvm.smax.i64(i64 {0}, i64 {1})",
     "union": "or i64 {0}, {1}",
@@ -175,7 +176,29 @@ class Scope:
         if node.op == "member":
             shifted = f.op(f"lshr i64 {args[1]}, {args[0]}")
             return f.op(f"trunc i64 {shifted} to i1")
+        if node.op in PARTIAL:
+            return self._divided(node, *args)
         raise NotImplementedError(node.op)
+
+    def _divided(self, node: Node, number: str, by: str) -> str:
+        """A quotient rounded down, or what it leaves; 0 where the divisor is 0."""
+        f, divisor = self._function, node.args[1]
+        zero = None
+        if divisor.low <= 0 <= divisor.high:
+            zero = f.op(f"icmp eq i64 {by}, 0")
+            by = f.op(f"select i1 {zero}, i64 1, i64 {by}")
+        if node.args[0].low >= 0 and divisor.low >= 0:
+            result = f.op(f"{'udiv' if node.op == 'floordiv' else 'urem'} i64 {number}, {by}")
+        else:  # LLVM rounds towards zero
+            rest = f.op(f"srem i64 {number}, {by}")
+            apart = f.op(f"icmp slt i64 {f.op(f'xor i64 {rest}, {by}')}, 0")
+            over = f.op(f"and i1 {apart}, {f.op(f'icmp ne i64 {rest}, 0')}")
+            if node.op == "mod":
+                result = f.op(f"add i64 {rest}, {f.op(f'select i1 {over}, i64 {by}, i64 0')}")
+            else:
+                quotient = f.op(f"sdiv i64 {number}, {by}")
+                result = f.op(f"sub i64 {quotient}, {f.op(f'zext i1 {over} to i64')}")
+        return result if zero is None else f.op(f"select i1 {zero}, i64 0, i64 {result}")
 
     def _unpack(self, node: Node) -> str:
         f, slot = self._function, self._layout.slots[node.value]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from highwater.model.language.graph import Node
 
-_COMMUTATIVE = frozenset({"and", "or", "eq", "add", "min", "max", "union", "intersection"})
+_COMMUTATIVE = frozenset({"and", "or", "eq", "add", "mul", "min", "max", "union", "intersection"})
 _ranks: dict[int, int] = {}
 """By the number of a node, as the table of nodes is for the life of the process."""
 

@@ -47,7 +47,7 @@ class Numbers:
         known = self._kinds.get(node.id)
         if known is None:
             known = is_wide(node.low, node.high) or (
-                node.op in ("add", "sub", "min", "max", "select")
+                node.op in ("add", "sub", "mul", "floordiv", "mod", "min", "max", "select")
                 and any(a.sort == INT and self.is_integer(a) for a in node.args)
             )
             self._kinds[node.id] = known
@@ -227,6 +227,36 @@ class Translator:
         x, y = self._into(node, (a, b))
         return x - y
 
+    def _mul(self, node: Node, a: Node, b: Node) -> Term:
+        x, y = self._into(node, (a, b))
+        return x * y
+
+    def _floordiv(self, node: Node, a: Node, b: Node) -> Term:
+        return self._divided(node, a, b)[0]
+
+    def _mod(self, node: Node, a: Node, b: Node) -> Term:
+        return self._divided(node, a, b)[1]
+
+    def _divided(self, node: Node, a: Node, b: Node) -> tuple[Term, Term]:
+        """The quotient rounded down, and what it leaves; both 0 where the divisor is 0."""
+        if self.numbers.is_integer(node):  # Z3 leaves what is not negative, whatever the divisor's sign
+            x, y = self._integer(a), self._integer(b)
+            zero, rest = z3.IntVal(0), x % y
+            over = z3.And(y < zero, rest != zero)
+            quotient, rest = x / y - z3.If(over, 1, 0), rest + z3.If(over, y, zero)
+        else:  # and of bit-vectors it rounds towards zero
+            low, high = (f(f(n.low, n.high) for n in (a, b, node)) for f in (min, max))
+            width = bits_of(low, high) + 1
+            x, y = (_resize(self(n), width, n.low < 0) for n in (a, b))
+            zero, rest = z3.BitVecVal(0, width), z3.SRem(x, y)
+            over = z3.And(rest != zero, (rest < zero) != (y < zero))
+            quotient = x / y - z3.If(over, z3.BitVecVal(1, width), zero)
+            rest = rest + z3.If(over, y, zero)
+            size = bits_of(node.low, node.high)
+            zero, quotient, rest = (_resize(term, size, True) for term in (zero, quotient, rest))
+        by_zero = self.is_value(b, 0)
+        return z3.If(by_zero, zero, quotient), z3.If(by_zero, zero, rest)
+
     def _min(self, node: Node, a: Node, b: Node) -> Term:
         return z3.If(self._lt(node, a, b), *self._into(node, (a, b)))
 
@@ -278,8 +308,8 @@ class Translator:
 _OPERATIONS: dict[str, Callable[..., Term]] = {
     name: getattr(Translator, f"_{name}")
     for name in (
-        "not", "and", "or", "eq", "lt", "add", "sub", "min", "max", "select", "union", "intersection",
-        "difference", "singleton", "member", "count",
+        "not", "and", "or", "eq", "lt", "add", "sub", "mul", "floordiv", "mod", "min", "max", "select", "union",
+        "intersection", "difference", "singleton", "member", "count",
     )
 }  # fmt: skip
 

@@ -68,6 +68,8 @@ def column(type_: Type, values: Sequence[Scalar]) -> pa.Array:
         return _option(type_, values)
     if isinstance(type_, Struct):
         return _struct(type_, values)
+    if isinstance(type_, Array) and isinstance(type_.index, Enum):
+        return _struct(Struct("Array", **dict.fromkeys(type_.index.members, type_.element)), values)
     if isinstance(type_, Array):
         size, length = type_.index.size, len(values[0])
         elements = _interleaved(type_.element, size, values)

@@ -5,6 +5,7 @@ a few words (where, all_of, any_of, size, …), named guards (require), actions 
 protocol traced once into an expression graph, which every engine reads.
 """
 
+from highwater.model.language.branches import one_of, otherwise, when
 from highwater.model.language.budgets import Budgets, spend
 from highwater.model.language.checks import Checks
 from highwater.model.language.drawing import Drawing, Lane, Message
@@ -16,6 +17,7 @@ from highwater.model.language.liveness import (
     eventually,
     leads_to,
     strong,
+    tagged,
     weak,
 )
 from highwater.model.language.model import Model
@@ -53,9 +55,9 @@ from highwater.model.language.values import (
 
 __all__ = [
     "Action", "Array", "ArrayValue", "Bool", "Budgets", "Checks", "Drawing", "Enum", "Index", "Int", "Invariant",
-    "Lane", "LanguageError", "Liveness", "Message", "Model", "Number", "Only", "Option", "OptionValue", "Parameter",
-    "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue", "State", "Struct",
-    "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool", "cases", "either",
-    "eventually", "greatest", "implies", "invariant", "leads_to", "least", "require", "size", "spend", "strong",
-    "total", "under", "weak", "where",
+    "Lane", "LanguageError", "Liveness", "Message", "Model", "Number", "Only", "Option", "OptionValue",
+    "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue", "State",
+    "Struct", "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool", "cases",
+    "either", "eventually", "greatest", "implies", "invariant", "leads_to", "least", "one_of", "otherwise",
+    "require", "size", "spend", "strong", "tagged", "total", "under", "weak", "when", "where",
 ]  # fmt: skip

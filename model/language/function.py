@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.model.language import graph
+from highwater.model.language import graph, partial
 from highwater.model.language.checks import Checks
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BOOL, Node
@@ -73,8 +73,10 @@ class Function:
         self._roots: list[Node] = []
         self._bounds: list[tuple[int, Leaf]] = []
         self._decode = self._result(returned)
-        self._evaluate = compile_nodes(self._roots)
         self.size = len(graph.reachable(self._roots))
+        without = partial.undefined_any(self._roots)
+        self._divides = None if without is graph.FALSE else self._add([without])
+        self._evaluate = compile_nodes(self._roots)
 
     def __call__(self, **arguments: Any) -> Any:
         """Evaluate on plain values, given by name."""
@@ -82,6 +84,8 @@ class Function:
         for name, encode in self._encoders.items():
             encode(arguments[name], scalars)
         results = self._evaluate(scalars)
+        if self._divides is not None and results[self._divides]:
+            raise BoundError(f"{self.name}: // or % by zero")
         for position, leaf in self._bounds:
             value = int(results[position])
             if not leaf.low <= value <= leaf.high:
@@ -178,14 +182,14 @@ def _number(type: _Number) -> Encoder:
 
 
 def _set(type: Set) -> Encoder:
-    size = type.index.size
+    inner = encoder(type.index)
 
     def encode(plain: Any, scalars: list[int]) -> None:
         bits = 0
         for item in plain:
-            if item.__class__ is not int or not 0 <= item < size:
-                raise ValueError(f"{item!r} is not a value of {type.index}")
-            bits |= 1 << item
+            number: list[int] = []
+            inner(item, number)
+            bits |= 1 << number[0]
         scalars.append(bits)
 
     return encode
@@ -209,8 +213,13 @@ def _option(type: Option) -> Encoder:
 
 def _array(type: Array) -> Encoder:
     inner, size = encoder(type.element), type.index.size
+    names = type.index.members if isinstance(type.index, Enum) else ()
 
     def encode(plain: Any, scalars: list[int]) -> None:
+        if names and isinstance(plain, Mapping):
+            if set(plain) != set(names):
+                raise ValueError(f"{type} has the elements {', '.join(names)}")
+            plain = [plain[name] for name in names]
         if len(plain) != size:
             raise ValueError(f"{type} has {size} elements, not {len(plain)}")
         for item in plain:

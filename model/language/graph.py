@@ -215,6 +215,47 @@ def max_(a: Node, b: Node) -> Node:
     return _node("max", (a, b), INT, max(a.low, b.low), max(a.high, b.high))
 
 
+def neg(a: Node) -> Node:
+    """The number with the other sign."""
+    return sub(const(0, INT), a)
+
+
+def mul(a: Node, b: Node) -> Node:
+    """Product."""
+    if a.is_const and b.is_const:
+        return const(a.value * b.value, INT)
+    if a.is_const or (a.id > b.id and not b.is_const):
+        a, b = b, a
+    if b.is_const and b.value in (0, 1, -1):
+        return (b, a, neg(a))[b.value]
+    corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return _node("mul", (a, b), INT, min(corners), max(corners))
+
+
+def floordiv(a: Node, b: Node) -> Node:
+    """Quotient, rounded down, as Python has it; 0 where the divisor is 0 (see ``partial``)."""
+    if a.is_const and b.is_const and b.value:
+        return const(a.value // b.value, INT)
+    if b.is_const and b.value in (1, -1):
+        return a if b.value == 1 else neg(a)
+    ends = [d for d in {b.low, b.high, 1, -1} if d and b.low <= d <= b.high]
+    corners = [x // d for x in (a.low, a.high) for d in ends] + [0] * (b.low <= 0 <= b.high)
+    return _node("floordiv", (a, b), INT, min(corners), max(corners))
+
+
+def mod(a: Node, b: Node) -> Node:
+    """What is left by ``floordiv``: it has the divisor's sign, as Python has it; 0 where the divisor is 0."""
+    if a.is_const and b.is_const and b.value:
+        return const(a.value % b.value, INT)
+    if (a.low >= 0 and b.low > a.high) or (a.high <= 0 and b.high < a.low):
+        return a
+    return _node("mod", (a, b), INT, min(b.low + 1, 0), max(b.high - 1, 0))
+
+
+PARTIAL = frozenset({"floordiv", "mod"})
+"""Operations that have no meaning where their second operand is 0."""
+
+
 def select(condition: Node, yes: Node, no: Node) -> Node:
     """``yes`` where the condition holds, else ``no``; both of one sort."""
     if condition is TRUE or yes is no:
@@ -330,3 +371,29 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
             seen[node.id] = node
             stack.extend(node.args)
     return [seen[i] for i in sorted(seen)]
+
+
+def conjuncts(roots: Iterable[Node]) -> set[Node]:
+    """All that holds where these conditions hold, as far as it is one of their parts."""
+    found, stack = {TRUE}, list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            if node.op == "and":
+                stack.extend(node.args)
+    return found
+
+
+def contradict(roots: Iterable[Node]) -> bool:
+    """Whether these are seen never to hold together: one is another's negation, or a number has two values."""
+    parts = conjuncts(roots)
+    values: dict[Node, int] = {}
+    for part in parts:
+        if part is FALSE or not_(part) in parts:
+            return True
+        if part.op == "eq" and part.args[1].is_const:
+            value = part.args[1].value
+            if values.setdefault(part.args[0], value) != value:
+                return True
+    return False

@@ -13,17 +13,18 @@ ever; faults should be such actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph
+from highwater.model.language import graph, partial
 from highwater.model.language.docstrings import first_paragraph
 from highwater.model.language.errors import LanguageError, has_parentheses, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.identity import refuse_identity
 from highwater.model.language.tracing import State, returned_condition, tracing
+from highwater.model.language.values import as_bool
 
 if TYPE_CHECKING:
     from highwater.model.language.model import Instance, Model
@@ -72,6 +73,17 @@ class Fairness:
     def condition(self) -> str:
         """In words, where its steps count; empty: in every state."""
         return f" where {self.when.__name__.replace('_', ' ')}" if self.when else ""
+
+
+class Tag(str):
+    """All actions that have this tag, in the place of an action's name."""
+
+    __slots__ = ()
+
+
+def tagged(tag: str) -> Tag:
+    """All actions that are marked with this tag, ``@action(…, tags=…)``: each fair for itself; in ``either`` as one."""
+    return Tag(tag)
 
 
 def either(*actions: str) -> tuple[str, ...]:
@@ -191,9 +203,11 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)", where)
         premise, goal = (returned_condition(part, what, where).node for part in returned)
+        premise = graph.or_(premise, partial.undefined(as_bool(returned[0]).node))
     else:
         premise, goal = graph.TRUE, returned_condition(returned, what, where).node
-    groups = [group for fairness in liveness.fair for group in _groups(model, liveness, fairness)]
+    assumed = [each for fairness in liveness.fair for each in _with_tags(model, liveness, fairness)]
+    groups = [group for fairness in assumed for group in _groups(model, liveness, fairness)]
     return TracedLiveness(liveness, premise, goal, tuple(groups))
 
 
@@ -208,6 +222,28 @@ def _look(model: Model, name: str, function: Callable[..., Any], **parameters: A
     return returned
 
 
+def _with_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fairness]:
+    """The assumption with names in the place of tags; several, where a tag stands alone."""
+    names: list[str] = []
+    for named in fairness.actions:
+        if not isinstance(named, Tag):
+            names.append(named)
+            continue
+        found = [a.name for a in model.protocol.actions() if named in a.tags]
+        if not found:
+            tags = sorted({tag for a in model.protocol.actions() for tag in a.tags})
+            known = f"it has {', '.join(tags)}" if tags else "none has a tag"
+            raise LanguageError(
+                f"{liveness.name}: no action of {model.protocol.name} has the tag {str(named)!r}; {known}",
+                place_of(liveness.function),
+            )
+        names += found
+    if len(fairness.actions) == 1:
+        yield from (replace(fairness, actions=(name,)) for name in names)
+    else:
+        yield replace(fairness, actions=tuple(dict.fromkeys(names)))
+
+
 def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterable[FairGroup]:
     """The instances of an assumption, those together that are fair as one. None where no such step exists."""
     name, where = liveness.name, place_of(liveness.function)
@@ -219,7 +255,7 @@ def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterable[Fa
                 f"{name} calls {action!r} fair, which is no action of {model.protocol.name}; it has {known_ones}",
                 where,
             )
-    shared = set.intersection(*(set(known[a].domains) for a in fairness.actions))
+    shared = set.intersection(*(set(model.parameters_of(known[a])) for a in fairness.actions))
     by = tuple(d for d in known[fairness.actions[0]].domains if d in shared and d not in fairness.only)
     by = by if fairness.by is None else fairness.by
     for parameter in (*by, *fairness.only):
@@ -231,24 +267,28 @@ def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterable[Fa
     choices: dict[str, dict[str, Any]] = {}
     for number, instance in enumerate(model.instances):
         if instance.action.name in fairness.actions and _fits(instance, fairness.only):
-            choice = ", ".join(f"{p}={instance.parameters[p]}" for p in by)
+            chosen = {p: instance.parameters[p] for p in by if p in instance.parameters}
+            choice = ", ".join(f"{p}={value}" for p, value in chosen.items())
             found.setdefault(choice, set()).add(number)
-            choices[choice] = {p: instance.parameters[p] for p in by}
+            choices[choice] = chosen
     strength = "strong" if fairness.strong else "weak"
     for choice, numbers in found.items():
         label = f"{strength} {' or '.join(fairness.actions)}({choice}){fairness.condition}"
         when = None
         if fairness.when is not None:
             said = _look(model, name, fairness.when, **choices[choice])
-            when = returned_condition(said, f"the condition of {label}", place_of(fairness.when)).node
+            asked, stated = f"the condition of {label}", place_of(fairness.when)
+            when = returned_condition(said, asked, stated).node
+            if partial.undefined(as_bool(said).node) is not graph.FALSE:
+                raise LanguageError(f"{asked} divides by what can be zero: put the case in a where()", stated)
         yield FairGroup(label, fairness.strong, frozenset(numbers), when)
 
 
 def _fits(instance: Instance, only: Mapping[str, Any]) -> bool:
-    return all(instance.parameters[p] == value for p, value in only.items())
+    return all(p in instance.parameters and instance.parameters[p] == value for p, value in only.items())
 
 
 __all__ = [
     "FairGroup", "Fairness", "Kind", "Liveness", "TracedLiveness", "always_eventually", "either", "eventually",
-    "leads_to", "strong", "trace_liveness", "weak",
+    "leads_to", "strong", "tagged", "trace_liveness", "weak",
 ]  # fmt: skip

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from highwater.model.language import graph, values
+from highwater.model.language.branches import next_script
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
+from highwater.model.language.outcomes import bound_checks, guards_asked
 from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
 from highwater.model.language.tracing import (
     Check,
@@ -19,7 +21,6 @@ from highwater.model.language.tracing import (
     NeverTaken,
     State,
     Write,
-    bound_checks,
     returned_condition,
     tracing,
 )
@@ -59,8 +60,12 @@ class Instance:
 
     @property
     def sentence(self) -> str:
-        """What happens, in the protocol's words."""
-        return self.action.says.format(**self.parameters)
+        """What happens, in the protocol's words, and what the action chose itself."""
+        own = [
+            f"{name} {value}" for name, value in self.parameters.items() if name not in self.action.domains
+        ]
+        said = self.action.says.format(**self.parameters)
+        return f"{said} ({', '.join(own)})" if own and said else said
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,11 @@ class Model:
             raise LanguageError(f"{self.protocol.name} has no initial state", where)
         return list(dict.fromkeys(states))
 
+    def parameters_of(self, action: Action) -> list[str]:
+        """What tells the instances of an action apart: its parameters, and the choices that it makes itself."""
+        own = (name for i in self.instances if i.action is action for name in i.parameters)
+        return list(dict.fromkeys((*action.domains, *own)))
+
     def decode(self, state: Sequence[int]) -> dict[str, Any]:
         """A state as plain, readable values."""
         return self.protocol.state.decode(state)
@@ -140,15 +150,8 @@ class Model:
         for choice in itertools.product(
             *(parameter_values(self.protocol, action, p) for p in action.domains)
         ):
-            instance = trace_instance(
-                self.protocol,
-                self.leaves,
-                self.inputs,
-                action,
-                dict(zip(action.domains, choice, strict=True)),
-            )
-            if instance is not None:
-                yield instance
+            parameters = dict(zip(action.domains, choice, strict=True))
+            yield from trace_instances(self.protocol, self.leaves, self.inputs, action, parameters)
 
     def trace_invariant(self, invariant: Invariant) -> Property:
         """An invariant on this model's state. LanguageError where it does more than look."""
@@ -174,27 +177,53 @@ def trace_instance(
 ) -> Instance | None:
     """Run an action on symbolic inputs, one a leaf, with its parameters fixed; None where it can never be taken.
 
-    ``choice`` gives each parameter as a symbolic value and as a plain one.
+    ``choice`` gives each parameter as a symbolic value and as a plain one. LanguageError where the action chooses more
+    than its parameters (``one_of``), so that it has several instances.
     """
-    with tracing(protocol.on, ends_early=True) as trace:
-        state = State(protocol.state, inputs)
-        arguments = {name: value for name, (value, _) in choice.items()}
-        try:
-            returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]
-        except NeverTaken:
-            return None
-    if returned is not None:
-        raise LanguageError(
-            f"action {action.name} returned a value; it writes s.next and returns nothing",
-            place_of(action.function),
-        )
-    return Instance(
-        action,
-        {name: plain for name, (_, plain) in choice.items()},
-        tuple(g for g in trace.guards if g.node is not graph.TRUE),
-        {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not inputs[leaf]},
-        tuple(bound_checks(trace, leaves)),
-    )
+    found = list(trace_instances(protocol, leaves, inputs, action, choice))
+    if len(found) > 1 or any(len(i.parameters) > len(choice) for i in found):
+        raise LanguageError(f"action {action.name} makes choices of its own", place_of(action.function))
+    return found[0] if found else None
+
+
+def trace_instances(
+    protocol: Protocol,
+    leaves: list[Leaf],
+    inputs: list[Node],
+    action: Action,
+    choice: Mapping[str, tuple[Any, Any]],
+) -> Iterator[Instance]:
+    """As ``trace_instance``, an instance for each of the choices that the action makes itself (``one_of``)."""
+    script: tuple[int, ...] | None = ()
+    while script is not None:
+        with tracing(protocol.on, ends_early=True, script=script) as trace:
+            state = State(protocol.state, inputs)
+            arguments = {name: value for name, (value, _) in choice.items()}
+            try:
+                returned: object = action.function(protocol, state, **arguments)  # type: ignore[func-returns-value]
+                taken = True
+            except NeverTaken:
+                returned, taken = None, False
+        script = next_script(trace.chosen)
+        if returned is not None:
+            raise LanguageError(
+                f"action {action.name} returned a value; it writes s.next and returns nothing",
+                place_of(action.function),
+            )
+        if taken:
+            chosen = {name: plain for name, plain, *_ in trace.chosen}
+            if both := sorted(set(chosen) & set(choice)):
+                raise LanguageError(
+                    f"action {action.name} has a parameter {both[0]!r} already: call the choice otherwise",
+                    place_of(action.function),
+                )
+            yield Instance(
+                action,
+                {name: plain for name, (_, plain) in choice.items()} | chosen,
+                guards_asked(trace),
+                {leaf: w for leaf, w in sorted(trace.writes.items()) if w.node is not inputs[leaf]},
+                tuple(bound_checks(trace, leaves)),
+            )
 
 
 def _check_names(protocol: Protocol, invariants: Iterable[Invariant], liveness: Iterable[Liveness]) -> None:

@@ -82,7 +82,8 @@ class Action:
 
     ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: a type, or an
     iterable of values. ``rule`` is the switch without which the action does not exist, ``source`` the numbers of
-    its rules, ``says`` a sentence with the parameters in braces, for traces.
+    its rules, ``says`` a sentence with the parameters in braces, for traces; ``tags`` are names by which fairness
+    speaks of several actions.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Action:
     source: str = ""
     rule: str | None = None
     says: str = ""
+    tags: tuple[str, ...] = ()
 
     @property
     def meaning(self) -> str:
@@ -114,7 +116,13 @@ class Invariant:
 
 
 def action(
-    source: str = "", /, *, says: str = "", rule: str | None = None, **domains: str
+    source: str = "",
+    /,
+    *,
+    says: str = "",
+    rule: str | None = None,
+    tags: str | tuple[str, ...] = (),
+    **domains: str,
 ) -> Callable[[Callable[..., None]], Action]:
     """Mark a method as an action; the arguments are those of Action.
 
@@ -122,12 +130,13 @@ def action(
     what is no parameter, and where the class has an action of this name already.
     """
     has_parentheses("action", source)
+    of = tuple(tags.split()) if isinstance(tags, str) else tuple(tags)
 
     def mark(function: Callable[..., None]) -> Action:
         _check_action(function, says, domains)
         if isinstance(sys._getframe(1).f_locals.get(function.__name__), Action):
             raise fail(f"there is an action {function.__name__!r} above: the second would replace it")
-        return Action(function.__name__, function, domains, source, rule, says)
+        return Action(function.__name__, function, domains, source, rule, says, of)
 
     return mark
 

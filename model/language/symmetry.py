@@ -15,7 +15,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS, INT, Node
 from highwater.model.language.interpreter import Interpreter, compile_nodes
 from highwater.model.language.model import Model, Scalars
-from highwater.model.language.types import Array, Index, Option, Seq, Set, Struct, Type
+from highwater.model.language.types import Array, Enum, Index, Option, Seq, Set, Struct, Type
 
 Renaming = Mapping[str, Sequence[int]]
 """For each symmetric index, by its name: the new value of each old one."""
@@ -39,8 +39,8 @@ def renamings(model: Model) -> Iterator[Renaming]:
 def _sizes(model: Model) -> dict[str, int]:
     found: dict[str, int] = {}
     for type_ in _types(model.protocol.state):
-        index = type_ if isinstance(type_, Index) else getattr(type_, "index", None)
-        if isinstance(index, Index) and index.name in model.protocol.symmetric:
+        index = type_ if isinstance(type_, (Index, Enum)) else getattr(type_, "index", None)
+        if isinstance(index, (Index, Enum)) and index.name in model.protocol.symmetric:
             found[index.name] = index.size
     for name in model.protocol.symmetric:
         if name not in found:
@@ -66,7 +66,7 @@ def _types(type_: Type) -> Iterator[Type]:
 
 
 def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
-    if isinstance(type_, Index) and type_.name in renaming:
+    if isinstance(type_, (Index, Enum)) and type_.name in renaming:
         return [_mapped(nodes[0], renaming[type_.name])]
     if isinstance(type_, Set) and type_.index.name in renaming:
         result = graph.const(0, BITS)

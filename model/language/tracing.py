@@ -12,10 +12,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.model.language import graph, values
+from highwater.model.language import graph, partial, values
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
 from highwater.model.language.graph import INT, Node
-from highwater.model.language.types import Array, Leaf, Seq, Struct, Type
+from highwater.model.language.types import Array, Seq, Struct, Type
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,23 @@ class Write:
 
     node: Node
     place: str | None
+    target: Target | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a statement writes: the positions on the way into the state, and the condition of ``when`` around it."""
+
+    positions: tuple[Node, ...]
+    when: Node
+    adds: bool = False
+    """Whether it adds to what is there (a message that is sent), so that several can be of one step."""
+
+    def meets(self, other: Target) -> Node:
+        """Whether this and another statement write the same scalar, given that there is one that both can write."""
+        same = [graph.eq(a, b) for a, b in zip(self.positions, other.positions, strict=False)]
+        both = [self.when, other.when, *same]
+        return graph.FALSE if graph.contradict(both) else graph.all_(both)
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,14 @@ class Trace:
     """Whether a rule of the protocol is switched on; None where what is traced belongs to no protocol."""
     ends_early: bool = False
     """Whether a guard that cannot hold ends the run of the function: what follows it has no meaning."""
+    when: Node = graph.TRUE
+    """The condition of the ``when`` blocks around what is being stated."""
+    branches: list[Node | None] = field(default_factory=lambda: [None])
+    """For each block that is open, where its last chain of ``when … otherwise`` did something; None: there is none."""
+    script: tuple[int, ...] = ()
+    """Which alternative each ``one_of`` takes; the first of those that are not told."""
+    chosen: list[tuple[str, Any, int, int]] = field(default_factory=list)
+    """What each ``one_of`` took: its name, the plain value, its number, of how many."""
 
 
 class NeverTaken(BaseException):
@@ -68,12 +93,14 @@ _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
 @contextmanager
-def tracing(on: Callable[[str], bool] | None = None, *, ends_early: bool = False) -> Iterator[Trace]:
+def tracing(
+    on: Callable[[str], bool] | None = None, *, ends_early: bool = False, script: tuple[int, ...] = ()
+) -> Iterator[Trace]:
     """Collect what the functions called inside leave behind; NeverTaken ends them early where that is asked for.
 
-    ``on`` is the protocol's, for ``under``.
+    ``on`` is the protocol's, for ``under``; ``script`` says which alternatives are taken (``one_of``).
     """
-    trace = Trace(on=on, ends_early=ends_early)
+    trace = Trace(on=on, ends_early=ends_early, script=script)
     token = _current.set(trace)
     try:
         yield trace
@@ -81,7 +108,8 @@ def tracing(on: Callable[[str], bool] | None = None, *, ends_early: bool = False
         _current.reset(token)
 
 
-def _trace(word: str) -> Trace:
+def current(word: str) -> Trace:
+    """The trace that is under way; LanguageError, which names this word, where there is none."""
     trace = _current.get()
     if trace is None:
         raise fail(f"{word} has a meaning only while a protocol is traced")
@@ -90,19 +118,20 @@ def _trace(word: str) -> Trace:
 
 def guards_so_far() -> list[Guard]:
     """The guards that the function being traced has stated until now."""
-    return list(_trace("guards_so_far()").guards)
+    return list(current("guards_so_far()").guards)
 
 
 def require(name: str, condition: values.Truth | bool, *, rule: str | None = None) -> None:
     """A guard of the action that is being stated: it can be taken only where the condition holds.
 
-    The name is what a refusal is explained by. With ``rule`` the guard exists only where that rule is switched on;
-    LanguageError where the protocol has no such rule. Where the condition is known to be false, the action ends here
-    for these parameters: it can never be taken, and what follows is not run.
+    The name is what a refusal is explained by. Inside ``with when(…)`` it is asked only there. With ``rule`` the guard
+    exists only where that rule is switched on; LanguageError where the protocol has no such rule. Where the condition
+    is known to be false, the action ends here for these parameters: it can never be taken, and what follows is not run.
     """
-    trace, node = _trace("require()"), values.as_bool(condition).node
+    trace, node = current("require()"), values.as_bool(condition).node
     if rule is not None and not _is_on(rule, "require(…, rule=…)"):
         return
+    node = graph.or_(graph.not_(trace.when), node)
     trace.guards.append(Guard(name, node, place()))
     if trace.ends_early and node is graph.FALSE:
         raise NeverTaken(name)
@@ -118,7 +147,7 @@ def under(rule: str, condition: values.Truth | bool) -> values.Truth:
 
 
 def _is_on(rule: str, word: str) -> bool:
-    on = _trace(word).on
+    on = current(word).on
     if on is None:
         raise fail(
             f"{word} asks the protocol for its rule {rule!r}; what is traced here belongs to no protocol"
@@ -138,15 +167,18 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
     premise = values.as_bool(premise)
     trace = _current.get()
     if trace is not None:
-        trace.premises.append(premise.node)
+        trace.premises.append(partial.where_defined(premise.node))
     return ~premise | conclusion
 
 
 def returned_condition(result: object, what: str, place: str | None) -> values.Truth:
-    """What a property returned, as a condition; LanguageError at its place where it is none."""
+    """What a property returned, as a condition that is false where it has no meaning (``partial``).
+
+    LanguageError at its place where it is no condition.
+    """
     if not isinstance(result, (values.Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
-    return values.as_bool(result)
+    return values.Truth(None, (partial.where_defined(values.as_bool(result).node),))
 
 
 class State:
@@ -200,13 +232,19 @@ class Next:
     _type: Type
     _start: int
     _hits: tuple[tuple[int, Node], ...]
+    _at: tuple[Node, ...]
 
     def __init__(
-        self, old: values.Value, type: Type, start: int, hits: tuple[tuple[int, Node], ...] = ()
+        self,
+        old: values.Value,
+        type: Type,
+        start: int,
+        hits: tuple[tuple[int, Node], ...] = (),
+        at: tuple[Node, ...] = (),
     ) -> None:
         # `start` is the first scalar of the place. A symbolic index stands in `hits` as pairs
-        # (offset to add, condition under which it is this element).
-        self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits)
+        # (offset to add, condition under which it is this element); `at` has all positions on the way.
+        self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits, _at=at)
 
     def __getattr__(self, name: str) -> Next:
         """A field of a struct."""
@@ -217,7 +255,7 @@ class Next:
         if name in self._type.absent:
             return Nowhere(self._type.absent[name])
         start, field_type = self._type.field(name)
-        return Next(self._old, field_type, self._start + start, self._hits)
+        return field_type.place(self._old, self._start + start, self._hits, self._at)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Write a field of a struct."""
@@ -238,20 +276,24 @@ class Next:
             self._check_end(node)
         if node.low < 0 or (node.high >= count and isinstance(self._type, Array)):
             outside = graph.not_(graph.within(node, 0, count - 1))
-            _trace("s.next").checks.append(
-                Check(first, outside, None, f"index outside 0..{count - 1} of {self._type}", place())
-            )
+            self._refuse(outside, first, f"index outside 0..{count - 1} of {self._type}")
         if node.is_const:
             if not 0 <= node.value < count:
                 raise fail(f"{node.value} is no index of {self._type}: it has 0..{count - 1}")
-            return Next(self._old, self._type.element, first + node.value * width, self._hits)
+            start = first + node.value * width
+            return self._type.element.place(self._old, start, self._hits, (*self._at, node))
         hits = self._hits or ((0, graph.TRUE),)
         spread = tuple(
             (offset + i * width, graph.and_(condition, graph.eq(node, graph.const(i, INT))))
             for offset, condition in hits
             for i in range(count)
         )
-        return Next(self._old, self._type.element, first, spread)
+        return self._type.element.place(self._old, first, spread, (*self._at, node))
+
+    def _refuse(self, node: Node, leaf: int, message: str) -> None:
+        """The step is an error where this holds, and what is being stated is reached."""
+        trace = current("s.next")
+        trace.checks.append(Check(leaf, graph.and_(trace.when, node), None, message, place()))
 
     def _check_end(self, index: Node) -> None:
         """A write at or past the end of a sequence is an error: its elements there are zero, and stay so."""
@@ -260,7 +302,7 @@ class Next:
             for offset, condition in self._hits or ((0, graph.TRUE),)
         ]
         message = f"index at or past the end of a {self._type}: write s.next.… = ….append(…)"
-        _trace("s.next").checks.append(Check(self._start, graph.any_(past), None, message, place()))
+        self._refuse(graph.any_(past), self._start, message)
 
     def __setitem__(self, index: object, value: object) -> None:
         """Write an element."""
@@ -272,17 +314,41 @@ class Next:
     def _write(self, value: object) -> None:
         if isinstance(value, Next):
             raise fail(READ)
-        trace, where = _trace("s.next"), place()
         new = self._type.lift(value).nodes
+        self._scalars(lambda i, before: new[i], adds=False)
+
+    def _scalars(self, new: Callable[[int, Node], Node], *, adds: bool) -> None:
+        """Write the scalars of this place: ``new`` gives one by its number within it and what stands there so far.
+
+        So far is before the step; or, for what ``adds`` to what is there, after what the step has added already.
+        LanguageError where a scalar is surely written twice. Where that depends on the state, the step is an error
+        in those states.
+        """
+        trace, where = current("s.next"), place()
+        target = Target(self._at, trace.when, adds)
+        met: dict[int, tuple[Target, str | None]] = {}
         for offset, condition in self._hits or ((0, graph.TRUE),):
-            for i, node in enumerate(new):
+            condition = graph.and_(trace.when, condition)
+            for i in range(self._type.leaf_count if condition is not graph.FALSE else 0):
                 leaf = self._start + offset + i
-                if leaf in trace.writes:
-                    raise LanguageError(
-                        f"this step writes a field a second time; the first time at {trace.writes[leaf].place}",
-                        where,
-                    )
-                trace.writes[leaf] = Write(graph.select(condition, node, self._old.nodes[leaf]), where)
+                before, earlier = self._old.nodes[leaf], trace.writes.get(leaf)
+                if earlier is not None:
+                    assert earlier.target is not None
+                    before = earlier.node
+                    if not (adds and earlier.target.adds):
+                        met[id(earlier.target)] = earlier.target, earlier.place
+                node = graph.select(condition, new(i, before), before)
+                trace.writes[leaf] = Write(node, where, target)
+        for earlier_target, first in met.values():
+            self._refuse_twice(target, earlier_target, where, first)
+
+    def _refuse_twice(self, target: Target, earlier: Target, where: str | None, first: str | None) -> None:
+        twice = target.meets(earlier)
+        message = f"this step writes a field a second time; the first time at {first}"
+        if twice in (target.when, earlier.when) and twice is not graph.FALSE:
+            raise LanguageError(message, where)
+        if twice is not graph.FALSE:
+            current("s.next").checks.append(Check(self._start, twice, None, message, where))
 
 
 class Nowhere(Next):
@@ -331,37 +397,3 @@ def _refuse_reading() -> None:
 
 
 _refuse_reading()
-
-
-def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
-    """The conditions under which the writes of a trace leave their types, declared bounds and errors alike.
-
-    An index that a guard keeps inside is none of them.
-    """
-    guarded = _conjuncts(trace.guards)
-    checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
-    for number, write in sorted(trace.writes.items()):
-        leaf, node = leaves[number], write.node
-        if node.low >= leaf.low and node.high <= leaf.high:
-            continue
-        if leaf.sort == INT:
-            outside = graph.not_(graph.within(node, leaf.low, leaf.high))
-        else:
-            fits = graph.intersection(node, graph.const(leaf.high, leaf.sort))
-            outside = graph.not_(graph.eq(fits, node))
-        message = f"{leaf.path} leaves {leaf.low}..{leaf.high}"
-        if outside is not graph.FALSE:
-            checks.append(Check(number, outside, leaf.bound, message, write.place))
-    return checks
-
-
-def _conjuncts(guards: list[Guard]) -> set[Node]:
-    """All that holds where the guards hold, as far as it is one of their parts."""
-    found, stack = {graph.TRUE}, [g.node for g in guards]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            if node.op == "and":
-                stack.extend(node.args)
-    return found

@@ -18,6 +18,9 @@ from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 from highwater.model.language.values import Value
 
+Hits = tuple[tuple[int, Node], ...]
+"""Where a place in the state can be: the offset of its first scalar, and the condition under which it is there."""
+
 
 @dataclass(frozen=True)
 class Leaf:
@@ -76,6 +79,12 @@ class Type:
         """The symbolic value made of these nodes."""
         raise NotImplementedError
 
+    def place(self, old: Value, start: int, hits: Hits, at: tuple[Node, ...]) -> Any:
+        """A place for a value of this type in the state after a step; the arguments are those of ``Next``."""
+        from highwater.model.language.tracing import Next
+
+        return Next(old, self, start, hits, at)
+
     def lift(self, plain: object) -> Any:
         """A symbolic value of this type from a plain or a symbolic one."""
         raise NotImplementedError
@@ -115,8 +124,8 @@ def _is_type(given: object, what: str) -> None:
 
 
 def _is_index(given: object, what: str) -> None:
-    if not isinstance(given, Index):
-        raise fail(f"{what} needs an Index, not {given!r}")
+    if not isinstance(given, (Index, Enum)):
+        raise fail(f"{what} needs an Index or an Enum, not {given!r}")
 
 
 @dataclass(frozen=True)
@@ -243,13 +252,21 @@ class Index(_Number):
     def __iter__(self) -> Iterator[values.Number]:
         return self.constants()
 
+    def key(self, i: int) -> int:
+        """What an element over this index is called in a path."""
+        return i
+
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         return [Leaf(path, INT, 0, self.size - 1)]
 
 
 @dataclass(frozen=True)
 class Enum(_Number):
-    """An enumeration; its members are attributes (``Error.NONE``) and plain values are their names."""
+    """An enumeration; its members are attributes (``Error.NONE``) and plain values are their names.
+
+    A number in the place of the members makes so many, called after it: ``Enum("p", 3)`` has p1, p2 and p3. Iterating
+    gives the members as constants. An Array or a Set can be over one.
+    """
 
     name: str
     members: tuple[str, ...]
@@ -259,7 +276,9 @@ class Enum(_Number):
         """Members stand beside members of the same enumeration only."""
         return self == other
 
-    def __init__(self, name: str, members: Sequence[str] | str) -> None:
+    def __init__(self, name: str, members: Sequence[str] | str | int) -> None:
+        if isinstance(members, int):
+            members = [f"{name}{i}" for i in range(1, members + 1)]
         names = tuple(members.split()) if isinstance(members, str) else tuple(members)
         taken = {*dir(Enum), *Enum.__dataclass_fields__}
         for member in names:
@@ -284,6 +303,14 @@ class Enum(_Number):
         """The last member's number."""
         return len(self.members) - 1
 
+    @property
+    def size(self) -> int:
+        """How many members there are."""
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[values.Number]:
+        return self.constants()
+
     def __str__(self) -> str:
         return f"Enum({self.name})"
 
@@ -298,6 +325,10 @@ class Enum(_Number):
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
         return [Leaf(path, INT, 0, self.high)]
 
+    def key(self, i: int) -> str:
+        """What an element over this enumeration is called in a path, and as a key of a plain value."""
+        return self.members[i]
+
     def _number(self, plain: object) -> int | None:
         return self.members.index(plain) if isinstance(plain, str) and plain in self.members else None
 
@@ -307,9 +338,9 @@ class Enum(_Number):
 
 @dataclass(frozen=True)
 class Set(Type):
-    """A set over an index; plain values are iterables of numbers, decoded ones are sorted lists."""
+    """A set over an index, or of members of an enumeration; decoded values are lists in order."""
 
-    index: Index
+    index: Index | Enum
 
     def __post_init__(self) -> None:
         _is_index(self.index, "Set")
@@ -335,8 +366,8 @@ class Set(Type):
             return result
         raise self._wrong(plain)
 
-    def decode(self, scalars: Sequence[int]) -> list[int]:  # noqa: D102
-        return [i for i in range(self.index.size) if scalars[0] >> i & 1]
+    def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
+        return [self.index.key(i) for i in range(self.index.size) if scalars[0] >> i & 1]
 
     def zero(self) -> values.SetValue:  # noqa: D102
         return self.wrap([graph.const(0, BITS)])
@@ -448,9 +479,12 @@ def _at_least(node: Node, low: int) -> Node:
 
 @dataclass(frozen=True)
 class Array(Type):
-    """A total map from an index to elements; plain values are lists, or one value for all."""
+    """A total map from an index to elements; plain values are lists.
 
-    index: Index
+    Over an enumeration they are dicts from the members' names, and a list has an element for each member in order.
+    """
+
+    index: Index | Enum
     element: Type
 
     def __post_init__(self) -> None:
@@ -461,7 +495,8 @@ class Array(Type):
         return f"Array({self.index.name}, {self.element})"
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
-        return [leaf for i in range(self.index.size) for leaf in self.element.leaves(f"{path}[{i}]")]
+        keys = [self.index.key(i) for i in range(self.index.size)]
+        return [leaf for key in keys for leaf in self.element.leaves(f"{path}[{key}]")]
 
     def wrap(self, nodes: Sequence[Node]) -> values.ArrayValue:  # noqa: D102
         return values.ArrayValue(self, tuple(nodes))
@@ -471,6 +506,12 @@ class Array(Type):
             if plain.type != self:
                 raise self._wrong(plain)
             return plain
+        if isinstance(plain, Mapping) and isinstance(self.index, Enum):
+            if set(plain) != set(self.index.members):
+                raise fail(
+                    f"{self} has the elements {', '.join(self.index.members)}, not {', '.join(map(str, plain))}"
+                )
+            plain = [plain[name] for name in self.index.members]
         if isinstance(plain, (list, tuple)):
             if len(plain) != self.index.size:
                 raise fail(f"{self} has {self.index.size} elements, not {len(plain)}")
@@ -485,9 +526,10 @@ class Array(Type):
         """The array whose element at each index ``i`` is ``element(i)``."""
         return self.lift([element(i) for i in self.index])
 
-    def decode(self, scalars: Sequence[int]) -> list[Any]:  # noqa: D102
+    def decode(self, scalars: Sequence[int]) -> Any:  # noqa: D102
         width = self.element.leaf_count
-        return [self.element.decode(scalars[i * width : (i + 1) * width]) for i in range(self.index.size)]
+        found = [self.element.decode(scalars[i * width : (i + 1) * width]) for i in range(self.index.size)]
+        return dict(zip(self.index.members, found, strict=True)) if isinstance(self.index, Enum) else found
 
     def zero(self) -> values.ArrayValue:  # noqa: D102
         return self.fill(self.element.zero())

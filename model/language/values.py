@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph
+from highwater.model.language import graph, partial
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 
 if TYPE_CHECKING:
-    from highwater.model.language.types import Array, Index, Option, Seq, Set, Struct, Type
+    from highwater.model.language.types import Array, Enum, Index, Option, Seq, Set, Struct, Type
 
 
 class Value:
@@ -256,30 +256,30 @@ class Number(Value):
         """The number with the other sign."""
         return 0 - self
 
-    def _operator(self, symbol: str, other: object, *, first: bool = True) -> Any:
-        """What is known while tracing is reckoned with as plain numbers are."""
-        mine = self.node.value if self.node.is_const and (self.type is None or self.type.is_counted) else None
-        theirs = other.node.value if isinstance(other, Number) and other.node.is_const else other
-        if (
-            mine is not None
-            and symbol in _RECKONED
-            and isinstance(theirs, int)
-            and not isinstance(theirs, bool)
-        ):
-            _ = self._term(symbol, other)
-            try:
-                pair = (mine, theirs) if first else (theirs, mine)
-                return Number(None, (graph.const(_RECKONED[symbol](*pair), INT),))
-            except ZeroDivisionError:
-                raise fail(f"{symbol} by zero") from None
-        return super()._operator(symbol, other)
+    def __mul__(self, other: Number | int) -> Number:
+        """Product; its interval is that of the products, no wrap-around."""
+        return Number(None, (graph.mul(self.node, self._term("*", other)),))
+
+    def __floordiv__(self, other: Number | int) -> Number:
+        """Quotient, rounded down. Dividing by zero is an error of the step; a property that does it does not hold."""
+        return _divided("//", self.node, self._term("//", other))
+
+    def __rfloordiv__(self, other: int) -> Number:
+        """Quotient, rounded down."""
+        return _divided("//", self._term("//", other), self.node)
+
+    def __mod__(self, other: Number | int) -> Number:
+        """What is left by ``//``: it has the divisor's sign. By zero it is an error, as ``//`` is."""
+        return _divided("%", self.node, self._term("%", other))
+
+    def __rmod__(self, other: int) -> Number:
+        """What is left by ``//``."""
+        return _divided("%", self._term("%", other), self.node)
 
     def _instead(self, symbol: str, other: object) -> str:
         if symbol in "&|^~":
             return _PRECEDENCE
-        if symbol in _RECKONED:
-            return " that is not known while tracing: write sums, or choose among the cases with where(x == i, …, …)"
-        return ""
+        return ": write // for the quotient rounded down, and % for the rest" if symbol in "/divmod()" else ""
 
     def __lt__(self, other: Number | int) -> Truth:
         """Less than."""
@@ -297,7 +297,7 @@ class Number(Value):
         """Greater or equal."""
         return Truth(None, (graph.le(self._other(other), self.node),))
 
-    __radd__ = __add__
+    __radd__, __rmul__ = __add__, __mul__
 
     def __index__(self) -> int:
         """The plain number, where it is known while tracing."""
@@ -310,12 +310,9 @@ class Number(Value):
     __int__ = __index__
 
 
-_RECKONED: dict[str, Callable[[int, int], int]] = {
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-}
-"""The operators on numbers that have a meaning only where both are known while tracing."""
+def _divided(symbol: str, number: Node, by: Node) -> Number:
+    node = (graph.floordiv if symbol == "//" else graph.mod)(number, by)
+    return Number(None, (partial.note(node, place()),))
 
 
 class SetValue(Value):
@@ -634,11 +631,16 @@ def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
         _watch.reset(token)
 
 
+def watched(condition: Node) -> None:
+    """Tell the condition of a branch to who watches."""
+    if (watch := _watch.get()) is not None:
+        watch(condition, place())
+
+
 def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
     """``yes`` where the condition holds, else ``no``: the symbolic ``if``. Both must be of one type."""
     condition = as_bool(condition)
-    if (watch := _watch.get()) is not None:
-        watch(condition.node, place())
+    watched(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):
         yes = _plain(yes)
     if isinstance(yes, OptionValue) and isinstance(no, OptionValue) and yes.type != no.type:
@@ -737,7 +739,7 @@ def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Num
     return Number(None, (node,))
 
 
-def members(index: Index, condition: Any, within: Set) -> SetValue:
+def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
     """The set of those indices for which ``condition(i)`` holds."""
     nodes = graph.const(0, BITS)
     empty = nodes

@@ -83,10 +83,11 @@ def a_type(rng: Random, depth: int = 2) -> Type:
         lambda: SHAPE,
         lambda: Set(NODE),
         lambda: Set(DISK),
+        lambda: Set(COLOUR),
     ]
     nested: list[Callable[[], Type]] = [
         lambda: Option(content()),
-        lambda: Array(rng.choice([NODE, DISK]), inner()),
+        lambda: Array(rng.choice([NODE, DISK, SHAPE]), inner()),
         lambda: Struct(rng.choice(["Pair", "Other"]), first=inner(), last=inner()),
         lambda: Seq(inner(), rng.randint(1, 3), bound=rng.choice([None, "log"])),
     ]
@@ -103,16 +104,32 @@ def a_plain(rng: Random, type: Type) -> Any:
         case Enum():
             return rng.choice(type.members)
         case Set():
-            return frozenset(i for i in range(type.index.size) if rng.random() < 0.5)
+            return frozenset(i for i in keys(type.index) if rng.random() < 0.5)
         case Option():
             return None if rng.random() < 0.3 else a_plain(rng, type.content_type)
         case Array():
-            return [a_plain(rng, type.element) for _ in type.index]
+            return each(type, lambda _: a_plain(rng, type.element))
         case Struct():
             return {n: a_plain(rng, t) for n, t in type.fields.items()}
         case Seq():
             return [a_plain(rng, type.element) for _ in range(rng.randint(0, type.maximum))]
     raise AssertionError(type)
+
+
+def keys(index: Index | Enum) -> list[Any]:
+    """What the elements of an array over this are called: numbers, or names."""
+    return list(index.members) if isinstance(index, Enum) else list(range(index.size))
+
+
+def each(type: Array, element: Callable[[Any], Any]) -> Any:
+    """An array with this element for each key: a list, or over an enumeration a dict."""
+    found = {key: element(key) for key in keys(type.index)}
+    return found if isinstance(type.index, Enum) else list(found.values())
+
+
+def elements(value: Any) -> list[Any]:
+    """The elements of an array or a sequence."""
+    return list(value.values()) if isinstance(value, dict) else value
 
 
 def zero(type: Type) -> Any:
@@ -131,7 +148,7 @@ def zero(type: Type) -> Any:
         case Option():
             return None
         case Array():
-            return [zero(type.element)] * type.index.size
+            return each(type, lambda _: zero(type.element))
         case Struct():
             return {n: zero(t) for n, t in type.fields.items()}
         case Seq():
@@ -143,10 +160,12 @@ def shown(type: Type, value: Any) -> Any:
     """A plain value as the language decodes it: a set as a sorted list."""
     match type:
         case Set():
-            return sorted(value)
+            return sorted(value, key=keys(type.index).index)
         case Option():
             return None if value is None else shown(type.content_type, value)
-        case Array() | Seq():
+        case Array():
+            return each(type, lambda key: shown(type.element, value[key]))
+        case Seq():
             return [shown(type.element, v) for v in value]
         case Struct():
             return {n: shown(t, value[n]) for n, t in type.fields.items()}
@@ -166,7 +185,7 @@ def left(type: Type, value: Any) -> Iterator[str | None]:
             if value is not None:
                 yield from left(type.content_type, value)
         case Array():
-            for v in value:
+            for v in elements(value):
                 yield from left(type.element, v)
         case Struct():
             for n, t in type.fields.items():
@@ -233,7 +252,7 @@ class Expressions:
 
         def plain(p: Any) -> Any:
             position, items = i.plain(p), of.plain(p)
-            return items[position] if 0 <= position < len(items) else zero(type.element)
+            return items[position] if position in keys(type.index) else zero(type.element)
 
         return Expression(f"{of.text}[{i.text}]", lambda s: of.symbolic(s)[i.symbolic(s)], plain)
 
@@ -260,8 +279,10 @@ class Expressions:
 
         return Expression(f"{of.text}.value", lambda s: of.symbolic(s).value, plain)
 
-    def index(self, index: Index, depth: int) -> Expression:
+    def index(self, index: Index | Enum, depth: int) -> Expression:
         """Something that an array over this index is indexed with."""
+        if isinstance(index, Enum):
+            return self.value(index, depth)
         return self.one_of([lambda: self.value(index, depth)] * 3 + [lambda: self.number(depth)])
 
     def number(self, depth: int) -> Expression:
@@ -274,6 +295,12 @@ class Expressions:
         options = [
             lambda: _two(a(), b(), "+", lambda x, y: x + y),
             lambda: _two(a(), b(), "-", lambda x, y: x - y),
+            lambda: _two(a(), b(), "*", lambda x, y: 0 + x * y),
+            lambda: _two(
+                a(), self.counted(depth - 1), "//", lambda x, y: x // y, _divided(lambda x, y: x // y)
+            ),
+            lambda: _two(a(), self.counted(depth - 1), "%", lambda x, y: x % y, _divided(lambda x, y: x % y)),
+            lambda: _one(a(), "-", lambda x: 0 - x),
             lambda: _two(a(), b(), "least", least, min),
             lambda: _two(a(), b(), "greatest", greatest, max),
             lambda: self._total(depth),
@@ -289,6 +316,10 @@ class Expressions:
             lambda read=read: _one(read(), "0 +", lambda x: 0 + x, lambda x: x)
             for read in self.reads(lambda t: isinstance(t, Index), depth)
         ]
+
+    def counted(self, depth: int) -> Expression:
+        """A number that is not known while tracing, where there is one: to divide by."""
+        return self.one_of(self.counts(depth) or [lambda: self.number(depth)])
 
     def _total(self, depth: int) -> Expression:
         a, b = self.condition(depth - 1), self.condition(depth - 1)
@@ -434,7 +465,7 @@ class Expressions:
                         lambda a, i, x: a.set(i, x),
                         _replaced,
                     ),
-                    lambda: _one(element(), "fill", type.fill, lambda x: [x] * type.index.size),
+                    lambda: _one(element(), "fill", type.fill, lambda x: each(type, lambda _: x)),
                 ]
             case Struct():
                 name = self.rng.choice(list(type.fields))
@@ -482,7 +513,8 @@ def _inside(type: Type, value: Any) -> Any:
     return value
 
 
-def _one(a: Expression, name: str, symbolic: Any, plain: Any) -> Expression:
+def _one(a: Expression, name: str, symbolic: Any, plain: Any = None) -> Expression:
+    plain = plain or symbolic
     return Expression(f"{name}({a.text})", lambda s: symbolic(a.symbolic(s)), lambda p: plain(a.plain(p)))
 
 
@@ -503,11 +535,24 @@ def _three(a: Expression, b: Expression, c: Expression, name: str, symbolic: Any
     )
 
 
+def _divided(operation: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    """The operation; Overflow where it divides by zero: the language notices only where the value is needed."""
+
+    def plain(x: int, y: int) -> int:
+        if y == 0:
+            raise Overflow
+        return operation(x, y)
+
+    return plain
+
+
 def _distinct(items: list[Any]) -> bool:
     return not any(items[i] == items[j] for i in range(len(items)) for j in range(i))
 
 
-def _replaced(items: list[Any], at: int, value: Any) -> list[Any]:
+def _replaced(items: Any, at: Any, value: Any) -> Any:
+    if isinstance(items, dict):
+        return {**items, at: value}
     return [value if i == at else old for i, old in enumerate(items)]
 
 

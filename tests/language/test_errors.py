@@ -106,7 +106,7 @@ def two_writers(m: Any, s: State) -> None:
 
 def two_writers_by_index(m: Any, s: State) -> None:
     s.next.row[s.n - 1] = 1
-    s.next.row[0] = 2
+    s.next.row[s.n - 1] = 2
 
 
 def a_whole_and_a_part(m: Any, s: State) -> None:

@@ -134,7 +134,7 @@ def _int(draw, s, depth):  # type: ignore[no-untyped-def]
                 [s.a, s.b, s.i, values.Number(None, (graph.const(draw(st.integers(-4, 4)), "int"),))]
             )
         )
-    kind = draw(st.sampled_from(["add", "sub", "min", "max", "where", "size", "leaf"]))
+    kind = draw(st.sampled_from(["add", "sub", "mul", "div", "mod", "min", "max", "where", "size", "leaf"]))
     if kind == "leaf":
         return _int(draw, s, 0)
     if kind == "size":
@@ -142,9 +142,15 @@ def _int(draw, s, depth):  # type: ignore[no-untyped-def]
     if kind == "where":
         return where(_bool(draw, s, depth - 1), _int(draw, s, depth - 1), _int(draw, s, depth - 1))
     a, b = _int(draw, s, depth - 1), _int(draw, s, depth - 1)
-    return {"add": lambda: a + b, "sub": lambda: a - b, "min": lambda: values.least(a, b)}.get(
-        kind, lambda: values.greatest(a, b)
-    )()
+    return {
+        "add": lambda: a + b,
+        "sub": lambda: a - b,
+        "mul": lambda: a * b,
+        "div": lambda: a // b,
+        "mod": lambda: a % b,
+        "min": lambda: values.least(a, b),
+        "max": lambda: values.greatest(a, b),
+    }[kind]()
 
 
 def _set(draw, s, depth):  # type: ignore[no-untyped-def]

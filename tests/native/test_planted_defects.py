@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.checker import reference
-from highwater.checker.native import kernels, layout, runtime, search
+from highwater.checker.native import ir, kernels, layout, runtime, search
 from highwater.checker.native.frontier import Store
 from highwater.checker.native.program import Program
 from highwater.checker.search import SearchOptions
@@ -39,6 +39,24 @@ def test_a_kernel_that_forgets_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(kernels.Scope, "pack", stale)
     assert disagreements(model, Program(model), 2000)
+
+
+@pytest.mark.parametrize("operation", ["floordiv", "mod"])
+def test_a_division_that_rounds_towards_zero(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    model = models.everything()
+    honest = ir.Scope._divided
+
+    def towards_zero(self, node, number, by):  # type: ignore[no-untyped-def]
+        if node.op != operation or node.args[1].low <= 0:
+            return honest(self, node, number, by)
+        return self._function.op(f"{'sdiv' if operation == 'floordiv' else 'srem'} i64 {number}, {by}")
+
+    def by_zero(self, node, number, by):  # type: ignore[no-untyped-def]
+        found = honest(self, node, number, by)
+        return self._function.op(f"add i64 {found}, 1") if node.args[1].low <= 0 else found
+
+    monkeypatch.setattr(ir.Scope, "_divided", by_zero if operation == "floordiv" else towards_zero)
+    assert disagreements(model, Program(model), 4000)
 
 
 def test_a_wrong_pack_width(monkeypatch: pytest.MonkeyPatch) -> None:

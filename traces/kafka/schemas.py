@@ -10,6 +10,7 @@ and ``Array(type)``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ class Field:
     """A field: in every version from ``since`` on. ``tag`` is None where the field is always written.
 
     ``nullable`` fields may be null. ``default`` says something of tagged fields only: that value is not written.
-    ``defined`` are the values that mean something, where not every value of the type does.
+    ``defined`` are the values that mean something, in ascending order, where not every value of the type does.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Field:
     tag: int | None = None
     default: Any = None
     nullable: bool = False
-    defined: range | None = None
+    defined: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ MEMBER = (F("id", "int32"), F("epoch", "int64"))
 SECURE = F("securityProtocol", "int16")
 
 
+RESOURCES = (2, 4, 8, 16, 32)
+"""What has settings: a topic, a broker or all, the loggers of a broker, client metrics, a group."""
 _INT16, _INT32 = 1 << 15, 1 << 31
 
 
@@ -118,7 +121,7 @@ METADATA = (
         4,
         0,
         (
-            F("resourceType", "int8"),
+            F("resourceType", "int8", defined=RESOURCES),
             F("resourceName", "string"),
             F("name", "string"),
             F("value", "string", nullable=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kio.serial.readers import read_unsigned_varint
@@ -152,9 +152,15 @@ def undefined(type: str, data: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
     for name, defined in _DEFINED.get(type, ()):
         value = data.get(name)
         if value is not None and value not in defined:
-            low, high = defined[0], defined[-1]
-            found[name] = (f"{low} to {high}" if high - low < 100 else f"at least {low}", value)
+            found[name] = (_said(defined), value)
     return found
+
+
+def _said(defined: Sequence[int]) -> str:
+    low, high = defined[0], defined[-1]
+    if high - low >= len(defined):
+        return f"{', '.join(map(str, defined[:-1]))} or {high}"
+    return f"{low} to {high}" if high - low < 100 else f"at least {low}"
 
 
 def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = False) -> bytes:

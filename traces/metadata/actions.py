@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -114,7 +114,8 @@ class ControllerActions:
                 "leads_elsewhere": 1,
                 "first_partition_replicas": MAX_BROKERS,
                 "removals": 1,
-                "directories": 1,
+                "directories": 2,
+                "failovers": 1,
                 "max_elr_entries": MAX_ENTRIES,
                 "max_broker_epoch": 1,
                 "max_leader_epoch": 1 + MAX_ENTRIES,
@@ -130,6 +131,8 @@ class ControllerActions:
         self._functions: dict[Choice, _Functions | None] = {}
         self.partition = slice(*self._places("partition"))
         first, size = self._places("registrations")[0], self.protocol.t.registration.leaf_count
+        has_index = self.protocol.has_index
+        self._entries = slice(*self._places("elr_entries")) if has_index else slice(0)
         self._registrations = [slice(first + size * i, first + size * (i + 1)) for i in range(slots)]
         self._epochs = [i for i, leaf in enumerate(self.leaves) if leaf.path.endswith("epoch")]
         self._properties = self._trace_properties()
@@ -199,12 +202,30 @@ class ControllerActions:
         return {**plain, **hidden}
 
     def _partition_with_hidden(self, plain: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"offline": [], **plain} if "offline" in self.protocol.t.partition.fields else plain
+        has_offline = "offline" in self.protocol.t.partition.fields
+        found = {"offline": [], **plain}
+        return found if has_offline else {name: v for name, v in found.items() if name != "offline"}
+
+    def with_offline(self, state: Scalars, offline: Iterable[int]) -> Scalars:
+        """A state whose replicas of these slots, and no others, are in log directories that are offline."""
+        if "offline" not in self.protocol.t.partition.fields:
+            return state
+        plain = self.decode(state)
+        plain["partition"]["offline"] = list(offline)
+        return self.encode(plain)
 
     def flags(self, state: Scalars, slot: int) -> tuple[bool, bool, bool]:
         """Whether the broker of a slot is registered, fenced, and in controlled shutdown."""
         registered, _, fenced, in_controlled_shutdown = state[self._registrations[slot]]
         return bool(registered), bool(fenced), bool(in_controlled_shutdown)
+
+    def entries(self, state: Scalars) -> Scalars:
+        """How often each slot's broker is in the controller's index of ELR members; empty where that is no state."""
+        return state[self._entries]
+
+    def with_entries(self, state: Scalars, entries: Scalars) -> Scalars:
+        """A state with another index."""
+        return (*state[: self._entries.start or 0], *entries, *state[self._entries.stop :])
 
     def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
         """A partition from plain values, as its part of a state's scalars."""

@@ -8,18 +8,19 @@ say which of them was in force.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import chain, combinations
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import chain, product
+from typing import Any
 
 from highwater.model.language.interpreter import differences
 from highwater.model.language.model import Scalars
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.decisions import decisions
-from highwater.traces.metadata.actions import MAX_BROKERS, Choice, ControllerActions, controller_actions
+from highwater.traces.metadata.actions import MAX_ENTRIES, Choice, ControllerActions, controller_actions
+from highwater.traces.metadata.choices import BROKER_ACTIONS, ENVIRONMENT, held, likely, may_cause, rounds
+from highwater.traces.metadata.observations import Event, Flags, Near, Observed, Slots, after_event
 
-Slots = tuple[int, ...]
 Rules = frozenset[str]
 Tagged = tuple[int, Scalars]
 """A state, and the number of the set of rules under which it was reached."""
@@ -28,121 +29,18 @@ NEAREST = 5
 """So many actions that came near are told of a record that nothing explains."""
 
 
-@dataclass(frozen=True)
-class Observed:
-    """A partition as the metadata log has it, brokers as slots.
-
-    ``bumped``: the leader epoch grew in the last step; ``repeated``: fields that its record holds as they were, which
-    no decision writes.
-
-    ``last_known`` is the field LastKnownElr, whatever a version keeps in it. Sets are in ascending order.
-    """
-
-    replicas: Slots
-    isr: Slots
-    elr: Slots = ()
-    last_known: Slots = ()
-    leader: int = NO_LEADER
-    recovery: str = "RECOVERED"
-    adding: Slots = ()
-    removing: Slots = ()
-    bumped: bool = False
-    repeated: tuple[str, ...] = ()
-
-    def used(self) -> Slots:
-        """The slots that occur: the replicas in their order, then the others."""
-        others = {*self.isr, *self.elr, *self.last_known, *self.adding, *self.removing, self.leader}
-        return (*self.replicas, *sorted(others - {*self.replicas, NO_LEADER}))
-
-    def renamed(self, new: Mapping[int, int]) -> Observed:
-        """With other slots."""
-
-        def ascending(slots: Slots) -> Slots:
-            return tuple(sorted(new.get(s, NO_LEADER) for s in slots))
-
-        return Observed(
-            tuple(new[s] for s in self.replicas),
-            ascending(self.isr),
-            ascending(self.elr),
-            ascending(self.last_known),
-            new.get(self.leader, NO_LEADER),
-            self.recovery,
-            ascending(self.adding),
-            ascending(self.removing),
-        )
-
-
-class Flags(NamedTuple):
-    """What the metadata log has of a broker's registration, apart from its epoch."""
-
-    registered: bool = False
-    fenced: bool = False
-    in_controlled_shutdown: bool = False
-
-    @classmethod
-    def of(cls, registration: Mapping[str, Any]) -> Flags:
-        """Those of a registration as the model has it."""
-        return cls(registration["registered"], registration["fenced"], registration["in_controlled_shutdown"])
-
-    def to_plain(self) -> dict[str, Any]:
-        """As the model has it, with an epoch of 0: epochs are relative."""
-        return {
-            "registered": self.registered,
-            "epoch": 0,
-            "fenced": self.fenced,
-            "in_controlled_shutdown": self.in_controlled_shutdown,
-        }
-
-
-NO_FLAGS = Flags()
-"""Those of a broker that is not registered."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something observed that concerns a partition.
-
-    ``after`` is the partition after the record that belongs to it, None where none does. ``kind`` is
-    "change" for a record on its own; the name of one of the model's actions for what happened to a broker
-    (``slot``, with its ``flags`` after it); "settings" for the configuration (``min_isr``, ``unclean``, and the number
-    of replicas of the topic's ``first`` partition, 0 for that itself; ``of_min_isr``: a record of min.insync.replicas
-    says so); "unregister" for a broker that is removed. ``records``: so often the same record stands there;
-    ``assigns``: it says in which log directories the replicas are.
-    """
-
-    kind: str
-    after: Observed | None = None
-    slot: int = 0
-    flags: Flags = NO_FLAGS
-    min_isr: int = 1
-    unclean: bool = False
-    first: int = 0
-    of_min_isr: bool = False
-    records: int = 1
-    assigns: bool = False
-
-
-@dataclass(frozen=True)
-class Near:
-    """An action that came near to an event that nothing explains; brokers as slots."""
-
-    choice: Choice
-    parameters: tuple[str, ...]
-    refused_by: tuple[str, ...]
-    passed: tuple[str, ...]
-    differences: Mapping[str, tuple[Any, Any]]
-
-
 class Belief:
     """A set of tagged states, all with the same observed partition and registrations.
 
     ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only;
-    ``tags`` the numbers of the sets of rules under which something fits. ``steps`` is for who looks up what was
+    ``tags`` the numbers of the sets of rules under which something fits. ``is_indexed_astray``: the controller's index
+    of ELR members can have other entries than one for each member. ``steps`` is for who looks up what was
     explained already.
     """
 
     __slots__ = (
-        "_next", "doubtful", "leaderless", "observed", "slots", "states", "steps", "tags", "under_min_isr", "violated",
+        "_next", "doubtful", "is_indexed_astray", "leaderless", "observed", "slots", "states", "steps", "tags",
+        "under_min_isr", "violated",
     )  # fmt: skip
 
     def __init__(
@@ -152,8 +50,10 @@ class Belief:
         observed: Observed,
         violated: frozenset[str],
         doubtful: frozenset[str],
+        is_indexed_astray: bool = False,
     ) -> None:
         self.slots, self.states, self.observed = slots, states, observed
+        self.is_indexed_astray = is_indexed_astray
         self.violated, self.doubtful = violated, doubtful
         self.tags = frozenset(tag for tag, _ in states)
         self.under_min_isr, self.leaderless = "has_min_isr" in violated, "has_leader" in violated
@@ -223,7 +123,7 @@ class Beliefs:
                     plain = {
                         "registrations": registrations,
                         "partition": self._by_rules(observed, tag),
-                        "min_insync_replicas": _held(setting),
+                        "min_insync_replicas": held(setting),
                         "unclean_election": allowed,
                         "first_partition_replicas": first,
                         "complete": sorted({*observed.isr, *observed.elr}),
@@ -242,6 +142,7 @@ class Beliefs:
             "replicas": list(observed.replicas),
             "adding": list(observed.adding),
             "removing": list(observed.removing),
+            "offline": list(observed.offline),
             "isr": list(observed.isr),
             "elr": list(observed.elr),
             "last_known_elr": [] if is_leader else [s for s in observed.last_known if s != NO_LEADER],
@@ -267,12 +168,75 @@ class Beliefs:
         """The one belief with these states; the observed partition goes with them."""
         key = (slots, states)
         if key not in self._interned:
-            observed = replace(observed, bumped=False, repeated=())
+            observed = observed.settled()
             found = [self.actions(tag, slots).violated(state) for tag, state in states]
             violated = frozenset.intersection(*found) if found else frozenset()
             doubtful = frozenset(chain.from_iterable(found)) - violated
-            self._interned[key] = Belief(slots, states, observed, violated, doubtful)
+            astray = any(self._goes_astray(tag, slots, state, observed) for tag, state in states)
+            self._interned[key] = Belief(slots, states, observed, violated, doubtful, astray)
         return self._interned[key]
+
+    def _goes_astray(self, tag: int, slots: int, state: Scalars, observed: Observed) -> bool:
+        entries = self.actions(tag, slots).entries(state)
+        return any(number != (slot in observed.elr) for slot, number in enumerate(entries))
+
+    def after_failover(self, belief: Belief) -> Belief:
+        """What is believed under another controller: any entry of the index that no member has can be forgotten."""
+        key = (belief, "failover")
+        if key not in self._others:
+            states = set()
+            for tag, state in belief.states:
+                actions = self.actions(tag, belief.slots)
+                known = enumerate(actions.entries(state))
+                left = [range(min(n, slot in belief.observed.elr), n + 1) for slot, n in known]
+                states |= {(tag, actions.with_entries(state, entries)) for entries in product(*left)}
+            self._others[key] = self.belief(belief.slots, frozenset(states), belief.observed)
+        return self._others[key]
+
+    def astray(self, before: Belief, after: Belief, slot: int, later: int | None) -> frozenset[int]:
+        """How many entries of a slot's broker can have gone astray in a step: those beyond the first, as it leaves.
+
+        ``later`` is its slot after the step, None where it has none.
+        """
+        is_member = later in after.observed.elr
+        if slot not in before.observed.elr or is_member:
+            return frozenset((0,))
+        left = {0} if later is None else self._entries(after, later)
+        # A change that passes the index by leaves the entries as they were.
+        found = self._entries(before, slot) if 0 in left else {0}
+        return frozenset(self._gone_astray(entries) for entries in found)
+
+    def _entries(self, belief: Belief, slot: int) -> set[int]:
+        """How often a slot's broker can be in the index."""
+        found = (self.actions(tag, belief.slots).entries(state) for tag, state in belief.states)
+        return {entries[slot] if entries else 0 for entries in found}
+
+    def _gone_astray(self, entries: int) -> int:
+        found = decisions(1, self.rules[0]).entries_after(entries=entries, was_member=True, is_member=False)
+        astray: int = found["astray"]
+        return astray
+
+    def concerned(self, belief: Belief) -> Slots:
+        """The slots that are in a field of the partition, or in the controller's index of its ELR."""
+        used = belief.observed.used()
+        if not belief.is_indexed_astray:
+            return used
+        others = {*range(belief.slots)} - {*used}
+        return (*used, *(slot for slot in sorted(others) if self._entries(belief, slot) != {0}))
+
+    def with_astray(self, belief: Belief, slot: int, numbers: frozenset[int]) -> Belief:
+        """The topic's first partition, to which so many entries of a slot's broker have come."""
+        key = (belief, (slot, numbers))
+        if key not in self._others:
+            states = set()
+            for tag, state in belief.states:
+                actions = self.actions(tag, belief.slots)
+                entries = list(actions.entries(state))
+                for number in numbers:
+                    more = [*entries[:slot], min(entries[slot] + number, MAX_ENTRIES), *entries[slot + 1 :]]
+                    states.add((tag, actions.with_entries(state, tuple(more))))
+            self._others[key] = self.belief(belief.slots, frozenset(states), belief.observed)
+        return self._others[key]
 
     def __len__(self) -> int:
         """How many beliefs are kept."""
@@ -298,11 +262,11 @@ class Beliefs:
         found: set[Tagged] = set()
         names: set[str] = set()
         expected = {tag: self._expected(tag, belief, event) for tag in belief.tags}
-        for choices in self._rounds(belief, event):
+        for choices in rounds(belief.observed, event):
             for tag, state in belief.states:
                 actions = self.actions(tag, belief.slots)
                 for choice in choices:
-                    after = self._take(actions, state, choice, event, expected[tag])
+                    after = self._take(actions, state, belief, choice, event, expected[tag])
                     if after is not None:
                         found.add((tag, after))
                         names.add(choice.action)
@@ -312,8 +276,8 @@ class Beliefs:
 
     def _expected(self, tag: int, belief: Belief, event: Event) -> frozenset[Scalars]:
         """The partition after an event, as the scalars that it can be: LastKnownElr can hold one of two things."""
-        after = belief.observed if event.after is None else event.after
-        if after.repeated:
+        after = after_event(belief.observed, event)
+        if after.repeated or after.misplaced:
             return frozenset()
         actions = self.actions(tag, belief.slots)
         found = set()
@@ -325,29 +289,27 @@ class Beliefs:
                 found.add(actions.encode_partition(plain))
         return frozenset(found)
 
-    def _rounds(self, belief: Belief, event: Event) -> Iterator[list[Choice]]:
-        """The actions that can explain an event: the likely ones, and only if none of them does, the others."""
-        yield list(_choices(belief, event))
-        if event.kind == "change":
-            yield [Choice("alter_partition", (isr, None)) for isr in _subsets(belief.observed.replicas)]
-
     def _take(
         self,
         actions: ControllerActions,
         state: Scalars,
+        belief: Belief,
         choice: Choice,
         event: Event,
         expected: frozenset[Scalars],
     ) -> Scalars | None:
         """The state after an action that agrees with the event; None where the action does not."""
         if choice.action in ENVIRONMENT and choice.action not in actions.names():
-            return self._without_rule(actions, state, choice, event)
-        if choice.action not in actions.names() or not _may_cause(actions, choice, event):
+            return self._without_rule(actions, state, belief, choice, event)
+        if choice.action not in actions.names() or not may_cause(actions, choice, event):
             return None
         compiled = actions.compiled(choice)
         if compiled is None or not compiled.enabled(state):
             return None
         scalars = compiled.after(state)
+        if event.kind in _LISTING and not (event.kind == "lose_directory" and event.offline):
+            # Which directories a broker lists is its own affair.
+            scalars = actions.with_offline(scalars, after_event(belief.observed, event).offline)
         if scalars[actions.partition] not in expected:
             return None
         if event.kind in BROKER_ACTIONS and actions.flags(scalars, event.slot) != event.flags:
@@ -359,15 +321,17 @@ class Beliefs:
         return actions.without_epochs(scalars)
 
     def _without_rule(
-        self, actions: ControllerActions, state: Scalars, choice: Choice, event: Event
+        self, actions: ControllerActions, state: Scalars, belief: Belief, choice: Choice, event: Event
     ) -> Scalars | None:
         """What happens to the state's surroundings, and changes no partition."""
         plain = actions.decode(state)
         if choice.action == "unregister":
             plain["registrations"][event.slot] = Flags().to_plain()
+        elif choice.action == "list_directories":
+            plain["partition"]["offline"] = list(after_event(belief.observed, event).offline)
         else:
             decided = event.of_min_isr and "min_isr_change_clears_elr" in actions.rules
-            if decided or plain["min_insync_replicas"] != _held(event.min_isr):
+            if decided or plain["min_insync_replicas"] != held(event.min_isr):
                 return None
             _set(plain, event)
         return actions.encode(plain) if event.after is None else None
@@ -387,16 +351,17 @@ class Beliefs:
             p["leader_recovery_state"],
             tuple(p["adding"]),
             tuple(p["removing"]),
+            tuple(p.get("offline", ())),
             p["leader_epoch"] > 0,
         )
 
     def nearest(self, belief: Belief, event: Event) -> list[Near]:
         """The actions that came nearest to an event that nothing explains, the nearest first."""
-        expected = event.after if event.after is not None else belief.observed
+        expected = after_event(belief.observed, event)
         near: dict[Choice, Near] = {}
         for tag, state in sorted(belief.states):
             actions = self.actions(tag, belief.slots)
-            for choice in _choices(belief, event):
+            for choice in likely(belief.observed, event):
                 compiled = actions.compiled(choice) if choice.action in actions.names() else None
                 if compiled is None:
                     continue
@@ -418,20 +383,23 @@ class Beliefs:
 
     # --- other rules ----------------------------------------------------------------------------------
 
-    def adopted(self, belief: Belief, before: Beliefs) -> Belief:
-        """A belief of other rules under these: every set of rules comes into question again."""
-        states = set()
+    def adopted(self, belief: Belief, before: Beliefs, offline: Slots) -> Belief:
+        """A belief of other rules under these: every set of rules comes into question again.
+
+        ``offline`` are the replicas in log directories that are offline, under these rules.
+        """
+        states, observed = set(), replace(belief.observed, offline=offline)
         for tag, state in belief.states:
             old = before.actions(tag, belief.slots)
             for new in range(len(self.rules)):
                 actions = self.actions(new, belief.slots)
-                if actions.paths == old.paths:
+                if actions.paths == old.paths and observed == belief.observed:
                     states.add((new, state))
                     continue
                 plain = old.decode(state)
-                plain["partition"] = self._by_rules(belief.observed, new)
+                plain["partition"] = self._by_rules(observed, new)
                 states.add((new, actions.encode(plain)))
-        return self.belief(belief.slots, frozenset(states), belief.observed)
+        return self.belief(belief.slots, frozenset(states), observed)
 
     # --- other slots ----------------------------------------------------------------------------------
 
@@ -490,72 +458,12 @@ class Beliefs:
         return [Flags.of(r) for r in self.actions(tag, belief.slots).decode(state)["registrations"]]
 
 
-BROKER_ACTIONS = frozenset({"fence", "fence_again", "unfence", "start_controlled_shutdown", "register"})
-ENVIRONMENT = frozenset({"unregister", "set"})
-"""What happens without a rule of the protocol: a broker is removed, a setting is set to what it was or unset."""
-
-
-def _may_cause(actions: ControllerActions, choice: Choice, event: Event) -> bool:
-    """Whether an action can be behind an event: some go with a record of their own, which the partition's is not."""
-    if choice.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
-        return event.of_min_isr
-    return True
-
-
-def _choices(belief: Belief, event: Event) -> Iterator[Choice]:
-    """The actions, with their parameters, that are likely to explain an event."""
-    match event.kind:
-        case "fence" | "unfence" | "start_controlled_shutdown" | "unregister":
-            yield Choice(event.kind, (event.slot,))
-        case "fence_again":
-            yield Choice("fence_again", (event.slot,))
-            # Without a rule for it, that is what comes nearest.
-            yield Choice("fence", (event.slot,))
-        case "register":
-            yield Choice("register", (event.slot, False))
-            yield Choice("register", (event.slot, True))
-        case "settings":
-            yield Choice("change_min_isr", (_held(event.min_isr),))
-            if event.after is None:
-                yield Choice("set")
-        case _:
-            yield from _of_a_change(belief, event)
-
-
-def _of_a_change(belief: Belief, event: Event) -> Iterator[Choice]:
-    """The actions that can change a partition without a broker or a setting having changed."""
-    after, before = event.after, belief.observed
-    assert after is not None
-    # A leader may propose what is then the ISR; where that completes a reassignment, also who goes.
-    for leaving in _subsets(before.removing):
-        yield Choice("alter_partition", (tuple(sorted({*after.isr, *leaving})), None))
-    yield Choice("elect_leader", ("PREFERRED",))
-    yield Choice("elect_leader", ("UNCLEAN",))
-    yield Choice("maybe_elect_unclean_leader")
-    yield Choice("maybe_balance_leader")
-    if after.leader != NO_LEADER:
-        yield Choice("recover_uncleanly", (after.leader,))
-    if after.replicas != before.replicas or after.adding or after.removing:
-        targets = {after.replicas, tuple(s for s in after.replicas if s not in after.removing)}
-        yield from (Choice("reassign", (target,)) for target in sorted(targets))
-    if before.adding or before.removing:
-        yield Choice("cancel_reassignment")
-    if event.assigns:
-        yield from (Choice("assign_directory", (slot,)) for slot in before.replicas)
-
-
-def _subsets(slots: Slots) -> Iterator[Slots]:
-    for size in range(len(slots) + 1):
-        yield from combinations(sorted(slots), size)
+_LISTING = frozenset({"register", "lose_directory"})
+"""Kinds of events in which a broker lists the log directories that it has."""
 
 
 def _set(plain: dict[str, Any], event: Event) -> None:
     plain["unclean_election"], plain["first_partition_replicas"] = event.unclean, event.first
-
-
-def _held(min_insync_replicas: int) -> int:
-    """A setting as the model holds it: more than there can be replicas is as good as that many."""
-    return max(1, min(min_insync_replicas, MAX_BROKERS))
 
 
 def _distance(near: Near) -> int:
@@ -566,4 +474,4 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-__all__ = ["Belief", "Beliefs", "Event", "Flags", "Near", "Observed", "Slots", "Tagged"]
+__all__ = ["Belief", "Beliefs", "Tagged"]

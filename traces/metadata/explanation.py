@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 from highwater.invariants.replication.observed import CONDITIONS
 from highwater.traces.metadata.actions import MAX_BROKERS
-from highwater.traces.metadata.beliefs import Belief, Event, Observed, Tagged
+from highwater.traces.metadata.beliefs import Belief, Tagged
+from highwater.traces.metadata.observations import Event, Observed, after_event
 from highwater.traces.metadata.slots import (
     TOO_MANY,
     Brokers,
@@ -55,12 +56,19 @@ class Explanation:
 
     A record of the partition belongs to the decision about a broker, or about the settings, that stands beside
     it, or it is a decision of its own. What can be is carried along from the boundary of one item to the next.
+    ``is_last``: the controller that wrote the batch wrote nothing after it.
     """
 
     def __init__(
-        self, situations: Situations, belief: Belief, brokers: Brokers, items: Sequence[Item]
+        self,
+        situations: Situations,
+        belief: Belief,
+        brokers: Brokers,
+        items: Sequence[Item],
+        is_last: bool = False,
     ) -> None:
         self.all, self.beliefs, self.items = situations, situations.beliefs, items
+        self.is_last = is_last
         self.belief, self.brokers = belief, brokers
         self.all_brokers = brokers
         """The brokers before the items, and after them those that the items bring in."""
@@ -115,7 +123,9 @@ class Explanation:
     def _apply(self, here: _Boundary, item: Item, record: Change | None, records: int) -> _Boundary | None:
         """What an item leads to, with the record that belongs to it and how often; None where nothing explains it."""
         if isinstance(item, BrokerEvent) and item.broker not in here.brokers:
-            # The partition has lost this broker earlier in the batch, so it is not concerned.
+            # The partition has lost this broker earlier in the batch, so it is not concerned; or it never had it.
+            if item.kind == "unfence" and record is not None:
+                return self._by_another(here, item, record)
             return None if record else _boundary(self._belief(here), here.brokers, set(), here.of_change)
         belief, brokers, events = self._events(here, item, record, records)
         states: set[Tagged] = set()
@@ -126,14 +136,24 @@ class Explanation:
             causes |= names
         if not states:
             return None
-        observed = events[0].after or belief.observed
+        if isinstance(item, BrokerEvent) and item.kind == "assigned_offline":
+            # It belongs to the assignment, and no record of a broker goes with it.
+            causes = {"assign_directory"}
+        observed = after_event(belief.observed, events[0])
         after = self.beliefs.belief(belief.slots, frozenset(states), observed)
         return self._in_order(after, brokers, observed, causes, causes if record else here.of_change)
+
+    def _by_another(self, here: _Boundary, item: BrokerEvent, record: Change) -> _Boundary | None:
+        """What a record leads to that a broker's unfencing brought about which the partition does not have."""
+        belief = self.beliefs.widened(self._belief(here), [item.flags._replace(fenced=True)])
+        wider = _boundary(belief, (*here.brokers, item.broker), here.causes, here.of_change)
+        self.all_brokers += () if item.broker in self.all_brokers else (item.broker,)
+        return self._apply(wider, item, record, 1)
 
     def _in_order(
         self, belief: Belief, brokers: Brokers, observed: Observed, causes: set[str], of_change: set[str]
     ) -> _Boundary:
-        order = observed.used()
+        order = self.beliefs.concerned(belief)
         ordered = self.beliefs.renumbered(belief, order)
         return _boundary(ordered, tuple(brokers[s] for s in order), set(causes), set(of_change))
 
@@ -157,9 +177,12 @@ class Explanation:
             order = tuple(sorted(range(len(brokers)), key=lambda slot: brokers[slot]))
             belief, brokers = self.beliefs.renumbered(belief, order), tuple(sorted(brokers))
         slots = {broker: slot for slot, broker in enumerate(brokers)}
-        after = None if written is None else merged(belief.observed, written, slots)
+        placed = None if record is None else record.placed
+        after = None if written is None else merged(belief.observed, written, slots, placed)
         if isinstance(item, BrokerEvent):
-            return belief, brokers, [Event(item.kind, after, slots[item.broker], item.flags, records=records)]
+            slot = slots[item.broker]
+            event = Event(item.kind, after, slot, item.flags, records=records, offline=item.offline)
+            return belief, brokers, [event]
         if isinstance(item, Settings):
             return (
                 belief,
@@ -172,8 +195,10 @@ class Explanation:
                     for u in item.unclean
                 ],
             )
-        assigns = written is not None and written.get("directories") is not None
-        return belief, brokers, [Event("change", after, assigns=assigns)]
+        assigned = None
+        if placed is not None and written is not None and "replicas" not in written:
+            assigned = tuple(slots[broker] for broker in placed.assigned)
+        return belief, brokers, [Event("change", after, assigned=assigned, is_last=self.is_last)]
 
     # --- what nothing explains ------------------------------------------------------------------------
 
@@ -191,7 +216,7 @@ class Explanation:
         flags = self.beliefs.flags(belief)
         if isinstance(item, BrokerEvent):
             flags[events[0].slot] = item.flags
-        after = events[0].after or belief.observed
+        after = after_event(belief.observed, events[0])
         min_isr, unclean, (first, *_) = (
             sorted(self.beliefs.values(belief, name))
             for name in ("min_insync_replicas", "unclean_election", "first_partition_replicas")
@@ -199,7 +224,7 @@ class Explanation:
         if isinstance(item, Settings):
             min_isr, unclean, first = list(item.min_isr), list(item.unclean), item.first
         adopted = self.beliefs.initial(
-            replace(after, bumped=False, repeated=()),
+            after.settled(),
             flags,
             min_isr,
             unclean,

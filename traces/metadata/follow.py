@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from highwater.traces.errors import TraceError, printable
 from highwater.traces.kafka.batches import RecordBatch
@@ -21,16 +21,18 @@ from highwater.traces.kafka.values import (
     decode,
     undefined,
 )
-from highwater.traces.metadata import registrations, topics
+from highwater.traces.metadata import directories, registrations, topics
 from highwater.traces.metadata.across import CHANGED, Across, Elsewhere
+from highwater.traces.metadata.actions import MAX_BROKERS
 from highwater.traces.metadata.agreement import Agreement
-from highwater.traces.metadata.beliefs import Belief, Beliefs, Flags
+from highwater.traces.metadata.beliefs import Belief, Beliefs
 from highwater.traces.metadata.doubts import Doubts
 from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.metadata.observations import Flags
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.profiles import rule_sets
 from highwater.traces.metadata.situations import Situations
-from highwater.traces.metadata.slots import CannotFollow
+from highwater.traces.metadata.slots import Brokers, CannotFollow
 from highwater.traces.metadata.steps import BrokerEvent, Change, Item, Step
 from highwater.traces.metadata.telling import OnChange, Telling
 from highwater.traces.metadata.together import CHANGE, Record, Together
@@ -41,6 +43,8 @@ _HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | 
 _FEATURE = KEYS["FEATURE_LEVEL_RECORD"]
 _FRAME, _NAMED_BY, _REST = slice(0, 3), slice(3, 23), slice(23, None)
 """A record about a partition: what it is, the partition's number and topic id, and what is written of it."""
+_FOLLOWED = bytes(2)
+"""In the place of a change that was followed with one before it."""
 OnSetting = Callable[[str | None], None]
 Tracks = Callable[[str], bool]
 
@@ -55,6 +59,14 @@ class Found:
     version: int
     data: Mapping[str, Any]
     partition_key: bytes
+
+
+class Followed(NamedTuple):
+    """What was followed: the step, None where that was not possible, and the items with their offsets."""
+
+    step: Step | None
+    items: Sequence[Item]
+    offsets: Sequence[int]
 
 
 class Follower:
@@ -94,24 +106,39 @@ class Follower:
         """Whether it was said that no profile is of the log's version."""
         self.together = Together(self.telling.skipped, self.damaged)
         self.last_time = 0
-        self._events: dict[tuple[str, int, Flags], BrokerEvent] = {}
+        self.is_last = False
+        """Whether what is followed now is the last that its controller wrote, in the middle of a decision."""
+        self._epoch: int | None = None
+        self._astray: list[tuple[Partition, int, frozenset[int]]] = []
+        self._events: dict[tuple[str, int, Flags, bool], BrokerEvent] = {}
 
     def tracks(self, name: str) -> bool:
         """Whether the changes of a partition are asked for."""
         return self._tracks is not None and self._tracks(name)
 
-    def event(self, kind: str, broker: int, flags: Flags) -> BrokerEvent:
+    def event(self, kind: str, broker: int, flags: Flags, offline: bool = False) -> BrokerEvent:
         """The one event with this content."""
-        key = (kind, broker, flags)
+        key = (kind, broker, flags, offline)
         if key not in self._events:
-            self._events[key] = BrokerEvent(kind, broker, flags)
+            self._events[key] = BrokerEvent(kind, broker, flags, offline)
         return self._events[key]
+
+    @property
+    def follows_directories(self) -> bool:
+        """Whether the rules ask in which log directories replicas are."""
+        return self._situations.beliefs.has_rule(directories.RULE)
+
+    def record(self, item: Change) -> Mapping[str, Any]:
+        """What a change holds. Raises UnknownRecord, DamagedRecord, CannotFollow."""
+        return self._situations.record(item.raw)
 
     # --- batches ------------------------------------------------------------------------------------
 
     def take(self, path: Path, batch: RecordBatch) -> None:
         """Follow one batch. Raises TraceError where a record in it cannot be read."""
         self.path = path
+        if batch.leader_epoch != self._epoch and not self.is_loading:
+            self._of_epoch(batch.leader_epoch)
         values, time = batch.values, batch.timestamp
         self.report.records += len(values)
         if batch.control:
@@ -128,7 +155,7 @@ class Follower:
         if self.telling.has_told:
             self.tell()
 
-    def changes(self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes]) -> None:
+    def changes(self, offsets: Sequence[int], times: Sequence[int], values: list[bytes]) -> None:
         """Follow changes of partitions that are decisions of their own. Raises TraceError."""
         partitions, changes, no_ops = self.image.partitions, 0, 0
         for position, value in enumerate(values):
@@ -142,7 +169,16 @@ class Follower:
             written = value[_FRAME] + value[_REST]
             step = partition.belief.steps.get(partition.roster.items.get(written))
             if step is None or not step.is_plain or partition.state is not None:
-                self.go_on(partition, [Change(written)], [offsets[position]], times[position], step)
+                items, places = [Change(written)], [offsets[position]]
+                if step is None and self.follows_directories:
+                    for other in self._of_assignment(partition, position, times, values):
+                        items.append(Change(values[other][_FRAME] + values[other][_REST]))
+                        places.append(offsets[other])
+                        # It is followed here, and not again.
+                        values[other], no_ops = _FOLLOWED, no_ops - 1
+                self.go_on(partition, items, places, times[position], step)
+                if self._astray:
+                    self.index()
                 continue
             changes += step.changes
             partition.belief = step.after
@@ -151,6 +187,41 @@ class Follower:
         self.report.changes += changes
         if no_ops:
             self.telling.skipped("NO_OP_RECORD", no_ops)
+
+    def _of_assignment(
+        self, partition: Partition, position: int, times: Sequence[int], values: Sequence[bytes]
+    ) -> list[int]:
+        """The next change of a partition that is put into an offline directory: what follows belongs to that."""
+        here, time = values[position], times[position]
+        if not directories.loses_replica(self, partition, Change(here[_FRAME] + here[_REST])):
+            return []
+        for other in range(position + 1, len(values)):
+            if times[other] != time:
+                break
+            if values[other][_NAMED_BY] == partition.key:
+                return [other]
+        return []
+
+    def _of_epoch(self, epoch: int) -> None:
+        """What follows was written by the controller of this epoch; what was kept is all that there is of it."""
+        before, self._epoch = self._epoch, epoch
+        if before is not None:
+            for group in self.together.settle():
+                self.cut_off(group)
+            self.new_controller()
+
+    def cut_off(self, records: Sequence[Record]) -> None:
+        """Follow records of a decision that the controller did not write to its end. Raises TraceError."""
+        self.is_last = True
+        self.decided(records)
+        self.is_last = False
+
+    def new_controller(self) -> None:
+        """Another controller decides from now on. It can have begun with a snapshot, which has no index of the ELRs."""
+        beliefs = self._situations.beliefs
+        for partition in self.image.of_topics():
+            if partition.belief.is_indexed_astray:
+                partition.belief = beliefs.after_failover(partition.belief)
 
     def settle(self) -> None:
         """Follow what was kept because more of the same decision might have come."""
@@ -242,6 +313,7 @@ class Follower:
         pending.flush()
         if self.has_new_features:
             self._renew()
+        topics.decided(self, pending, records[-1][1])
 
     def _renew(self) -> None:
         """From here on the rules are those of the features that were just set."""
@@ -364,23 +436,29 @@ class Follower:
         offsets: Sequence[int],
         time: int,
         known: Step | None = None,
-    ) -> Step | None:
-        """Take a partition through items, by a step that is known already or is found; None where it cannot follow.
+    ) -> Followed:
+        """Take a partition through items, by a step that is known already or is found.
 
-        Raises TraceError.
+        The step, None where it cannot follow; and the items that the step is of, with their offsets. Raises TraceError.
         """
         before, roster = partition.belief, partition.roster
         try:
-            step, brokers = (known, roster.brokers) if known else self._situations.step(before, roster, items)
+            if known is None and self.follows_directories:
+                items, offsets = directories.placed(self, partition, items, offsets)
+            step, brokers = (
+                (known, roster.brokers)
+                if known
+                else self._situations.step(before, roster, items, self.is_last)
+            )
         except CannotFollow as why:
             self.lost(partition.name, offsets[-1], time, str(why))
             self._unfollow(partition, offsets[-1])
-            return None
+            return Followed(None, items, offsets)
         except UnknownRecord as unknown:
             self.telling.skipped_of_partition(f"{unknown.type} version {unknown.version}")
             self.doubt("unreadable version", _cannot_be_read(unknown), offsets[0], (partition.name,))
             self._unfollow(partition, offsets[-1])
-            return None
+            return Followed(None, items, offsets)
         except DamagedRecord as wrong:
             raise self.damaged(offsets[-1], str(wrong)) from None
         partition.belief = step.after
@@ -390,10 +468,12 @@ class Follower:
             partition.roster = self._situations.roster(tuple([brokers[slot] for slot in step.hops[-1].order]))
             self.image.place(partition, roster.brokers)
         self._first_of_topic(partition, before, offsets[-1], time)
+        if before.is_indexed_astray:
+            self._goes_astray(partition, before, roster.brokers, step, brokers)
         self.report.changes += step.changes
         self.telling.step(partition, step, brokers, offsets, time)
         self.telling.conditions(partition, step.after, time)
-        return step
+        return Followed(step, items, offsets)
 
     def _unfollow(self, partition: Partition, offset: int) -> None:
         if partition.topic is None:
@@ -417,6 +497,40 @@ class Follower:
             if other is not partition:
                 self.go_on(other, [self.image.settings_of(other)], [offset], time)
 
+    def _goes_astray(
+        self, partition: Partition, before: Belief, members: Brokers, step: Step, brokers: Brokers
+    ) -> None:
+        """Entries of the controller's index that go astray are the topic's first partition's from then on.
+
+        ``members`` are the brokers of the slots before the step, ``brokers`` those that the step's hops speak of.
+        """
+        first = None if partition.topic is None else partition.topic.partitions.get(0)
+        if first is None or first is partition:
+            return
+        beliefs = self._situations.beliefs
+        for hop in step.hops:
+            after = tuple([brokers[slot] for slot in hop.order])
+            slots = {broker: slot for slot, broker in enumerate(after)}
+            for slot in before.observed.elr:
+                broker = members[slot]
+                numbers = beliefs.astray(before, hop.belief, slot, slots.get(broker))
+                if numbers != {0}:
+                    self._astray.append((first, broker, numbers))
+            before, members = hop.belief, after
+
+    def index(self) -> None:
+        """Take over what went astray in the controller's index, behind the decisions that did it."""
+        beliefs = self._situations.beliefs
+        for first, broker, numbers in self._astray:
+            before = first.roster.brokers
+            if broker not in before and len(before) < MAX_BROKERS:
+                first.belief = beliefs.widened(first.belief, [self.image.flags(broker)])
+                first.roster = self._situations.roster((*before, broker))
+                self.image.place(first, before)
+            if broker in first.roster.slots:
+                first.belief = beliefs.with_astray(first.belief, first.roster.slots[broker], numbers)
+        self._astray.clear()
+
     # --- rules ----------------------------------------------------------------------------------------
 
     def _with_rules(self, sets: tuple[RuleSet, ...]) -> Situations:
@@ -427,10 +541,17 @@ class Follower:
         sets = rule_sets(self.image.features, self._profile, self._switched)
         if sets != self.agreement.sets:
             self.agreement.renew(sets)
+            followed = self.follows_directories
             before, self._situations = self._situations, self._with_rules(sets)
             stand_ins = [b.partition for b in self.image.brokers.values() if b.partition is not None]
             for partition in (*self.image.of_topics(), *stand_ins):
-                partition.belief = self._situations.adopted(partition.belief, before)
+                slots = partition.roster.slots
+                # What was not followed is not known any more.
+                partition.directories = partition.directories if followed else ()
+                offline = (
+                    [slots[b] for b in self.image.offline(partition)] if self.follows_directories else ()
+                )
+                partition.belief = self._situations.adopted(partition.belief, before, offline)
         return self._situations
 
     def _narrowed(self, partition: Partition, offset: int, time: int) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from highwater.traces.decisions import effective_min_isr
+from highwater.traces.log_directories import is_online
 from highwater.traces.metadata.actions import MAX_BROKERS
-from highwater.traces.metadata.beliefs import Belief, Flags
+from highwater.traces.metadata.beliefs import Belief
+from highwater.traces.metadata.observations import Flags
 from highwater.traces.metadata.slots import Brokers, with_brokers
 from highwater.traces.metadata.steps import Roster, Settings
 from highwater.traces.observed import PartitionState
@@ -32,14 +34,15 @@ def undefined_setting(name: str, value: str | None) -> str | None:
 class Partition:
     """A partition: what is believed of it, the brokers that the slots stand for, and its epochs.
 
-    ``key`` are the bytes that name it in a record.
+    ``key`` are the bytes that name it in a record. ``directories`` are those of its replicas, in their order; empty
+    where they are not known.
     ``topic`` is None for the stand-in with which a broker's own registration is followed. ``state`` is kept
     where changes are asked for. ``under_min_isr_since`` and ``leaderless_since`` are times in ms.
     """
 
     __slots__ = (
-        "belief", "key", "leader_epoch", "leaderless_since", "number", "partition_epoch", "roster", "state", "topic",
-        "under_min_isr_since",
+        "belief", "directories", "key", "leader_epoch", "leaderless_since", "number", "partition_epoch", "roster",
+        "state", "topic", "under_min_isr_since",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +50,7 @@ class Partition:
     ) -> None:
         self.topic, self.number, self.key = topic, number, key
         self.belief, self.roster = belief, roster
+        self.directories: tuple[str, ...] = ()
         self.leader_epoch = self.partition_epoch = 0
         self.state: PartitionState | None = None
         self.under_min_isr_since: int | None = None
@@ -60,6 +64,17 @@ class Partition:
             leader_epoch=self.leader_epoch,
             partition_epoch=self.partition_epoch,
         )
+
+    @property
+    def replicas(self) -> Brokers:
+        """The brokers that are its replicas, in their order."""
+        return tuple([self.roster.brokers[slot] for slot in self.belief.observed.replicas])
+
+    def directory(self, broker: int) -> str | None:
+        """The log directory of a broker's replica; None where the log has none, or the broker is no replica."""
+        if not self.directories:
+            return None
+        return next((d for b, d in zip(self.replicas, self.directories, strict=False) if b == broker), None)
 
     @property
     def name(self) -> str:
@@ -77,11 +92,17 @@ class Topic:
 
 @dataclass
 class Broker:
-    """A broker's registration; ``partition`` stands in for it where no partition has it as a replica."""
+    """A broker's registration, with the log directories that it lists.
+
+    ``partition`` stands in for it where no partition has it as a replica. ``supported`` are the levels of features
+    that it supports, from and to.
+    """
 
     epoch: int
     incarnation: str
     flags: Flags
+    directories: tuple[str, ...] = ()
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     partition: Partition | None = None
 
 
@@ -91,7 +112,8 @@ class Image:
 
     ``replicas`` are, for each broker, the partitions that have it in any of their fields. ``unfollowed`` are partitions
     that cannot be followed any further: their names, by the bytes that name them. ``supported`` are the greatest levels
-    of features that a controller has said to support.
+    of features that a controller has said to support. ``named`` are, by broker, the log directories that replicas of it
+    were said to be in. ``nodes`` are those with a configuration of their own.
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -103,6 +125,25 @@ class Image:
     features: dict[str, int] = field(default_factory=dict)
     supported: dict[str, int] = field(default_factory=dict)
     unfollowed: dict[bytes, str] = field(default_factory=dict)
+    named: dict[int, set[str]] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=set)
+    _directories: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    def listed(self, broker: int) -> tuple[str, ...] | None:
+        """The log directories that a broker lists; None for one that is not registered."""
+        found = self.brokers.get(broker)
+        return None if found is None else found.directories
+
+    def put_in(self, partition: Partition, directories: tuple[str, ...], replicas: Brokers) -> None:
+        """A partition's replicas are in these log directories; equal lists are kept once."""
+        partition.directories = self._directories.setdefault(directories, directories)
+        for broker, directory in zip(replicas, directories, strict=False):
+            self.named.setdefault(broker, set()).add(directory)
+
+    def offline(self, partition: Partition) -> list[int]:
+        """The replicas of a partition in a log directory that their broker does not list."""
+        pairs = zip(partition.replicas, partition.directories, strict=False)
+        return [b for b, directory in pairs if not is_online(directory, self.listed(b) or ())]
 
     def flags(self, broker: int) -> Flags:
         """A broker's flags; those of a broker that is not registered where there is none."""
@@ -110,18 +151,28 @@ class Image:
         return Flags() if found is None else found.flags
 
     def settings(self, topic: Topic, number: int, replicas: int) -> Settings:
-        """What a partition's settings can be: the topic's, else the cluster's; where neither is in the log, any."""
-        own, default = self.configs.get((TOPIC, topic.name), {}), self.configs.get((BROKER, ""), {})
-        min_isr, unclean = (own.get(name, default.get(name)) for name in (MIN_ISR, UNCLEAN))
+        """What a partition's settings can be: the topic's, else the cluster's; where neither is in the log, any.
+
+        Between the two stands what is set for the node that is the active controller, which can be any node.
+        """
         possible: tuple[int, ...] = tuple(range(1, max(replicas, 1) + 1))
-        if min_isr is not None and _MIN_ISR.fullmatch(min_isr):
-            possible = (int(min_isr),)
+        if (values := self._values(topic, MIN_ISR, _MIN_ISR)) is not None:
+            possible = tuple(sorted({int(value) for value in values}))
         allowed: tuple[bool, ...] = (False, True)
-        if unclean is not None and _UNCLEAN.fullmatch(unclean):
-            allowed = (unclean.strip().lower() == "true",)
+        if (values := self._values(topic, UNCLEAN, _UNCLEAN)) is not None:
+            allowed = tuple(sorted({value.strip().lower() == "true" for value in values}))
         first = topic.partitions.get(0)
         known = 0 if number == 0 or first is None else len(first.belief.observed.replicas)
         return Settings(possible, allowed, min(known, MAX_BROKERS))
+
+    def _values(self, topic: Topic, name: str, defined: re.Pattern[str]) -> list[str] | None:
+        """The values that a setting of a topic can have, None for any."""
+        own, cluster = (self.configs.get(of, {}).get(name) for of in ((TOPIC, topic.name), (BROKER, "")))
+        found = [own if own is not None else cluster]
+        if own is None:
+            of_nodes = (self.configs.get((BROKER, node), {}) for node in self.nodes)
+            found += [values[name] for values in of_nodes if name in values]
+        return [v for v in found if v is not None] if all(v and defined.fullmatch(v) for v in found) else None
 
     def settings_of(self, partition: Partition) -> Settings:
         """What the settings of a partition of a topic can be."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from highwater.traces.metadata.across import Reach, is_beyond
+from highwater.traces.metadata.directories import Variant
 from highwater.traces.metadata.image import Partition
 from highwater.traces.metadata.steps import LEADING, TRAILING, BrokerEvent, Change, Item, Settings, Step
 
@@ -37,9 +38,11 @@ class Pending:
         self._first: int | None = None
         self._registrations: list[tuple[int, int]] = []
         self._stops: list[int] = []
-        self._brokers: list[tuple[BrokerEvent, int]] = []
+        self._brokers: list[tuple[BrokerEvent, int, Variant | None]] = []
         self._settings_only = True
-        self._of_min_isr: list[str] = []
+        self._of_min_isr: list[tuple[str, int]] = []
+        self.sets_elr: int | None = None
+        """The offset of a record of the level of eligible.leader.replicas.version, where there is one."""
 
     def add(self, partition: Partition, item: Item, offset: int) -> None:
         """An item that concerns a partition."""
@@ -55,9 +58,16 @@ class Pending:
         if item.__class__ is not Settings:
             self._settings_only = False
 
-    def min_isr(self, topic: str) -> None:
-        """A record of min.insync.replicas, of a topic or of all ("")."""
-        self._of_min_isr.append(topic)
+    def min_isr(self, topic: str, offset: int) -> None:
+        """A record of min.insync.replicas, of a topic or of all (""), to which one that clears ELRs has to belong."""
+        self._of_min_isr.append((topic, offset))
+
+    def uncleared(self) -> list[tuple[str, int]]:
+        """The records of min.insync.replicas to which none belonged: topics and offsets.
+
+        None where the level of the feature is set, too: what makes ELR safe clears nothing.
+        """
+        return self._of_min_isr if self.sets_elr is None else []
 
     def cleared(self, topic: str, offset: int) -> bool:
         """A record that clears ELRs; whether it belongs to one of min.insync.replicas that none belonged to yet.
@@ -66,10 +76,11 @@ class Pending:
         """
         self._first = offset + 1
         self._settings_only = False
-        belongs = topic in self._of_min_isr
-        if belongs:
-            self._of_min_isr.remove(topic)
-        return belongs
+        for place, (name, _) in enumerate(self._of_min_isr):
+            if name == topic:
+                del self._of_min_isr[place]
+                return True
+        return False
 
     def clear(self, partition: Partition, item: Change, offset: int) -> None:
         """What a record that clears ELRs does to a partition: it belongs to the first setting that has none yet.
@@ -94,9 +105,9 @@ class Pending:
         """A record that is no change of a partition; decisions about partitions do not reach across it."""
         self._stops.append(offset)
 
-    def broker(self, event: BrokerEvent, offset: int) -> None:
-        """Something that happened to a broker, for all partitions that have it."""
-        self._brokers.append((event, offset))
+    def broker(self, event: BrokerEvent, offset: int, variant: Variant | None = None) -> None:
+        """Something that happened to a broker, for all partitions that have it; ``variant`` says what it is to each."""
+        self._brokers.append((event, offset, variant))
         self._first = offset + 1
         self._settings_only = False
 
@@ -131,7 +142,8 @@ class Pending:
                 )
             if step is None or not step.is_plain or partition.state is not None:
                 events, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-                step = follower.go_on(partition, events, offsets, self._time, step)
+                step, *placed = follower.go_on(partition, events, offsets, self._time, step)
+                pairs = list(zip(*placed, strict=True))
             else:
                 changes += step.changes
                 partition.belief = step.after
@@ -140,6 +152,7 @@ class Pending:
             if watched and step is not None and step.changes:
                 explained += _explained(partition, step, pairs)
         follower.report.changes += changes
+        follower.index()
         if explained:
             explained.sort(key=lambda e: e.offset)
             self._whole(explained)
@@ -153,8 +166,11 @@ class Pending:
         """
         follower = self._follower
         alone = len(self._brokers) == 1
-        for event, offset in self._brokers:
-            for partition in list(follower.image.replicas.get(event.broker, ())):
+        for common, offset, variant in self._brokers:
+            for partition in list(follower.image.replicas.get(common.broker, ())):
+                event = common if variant is None else variant(partition)
+                if event is None:
+                    continue
                 found = items.get(partition)
                 if found is not None:
                     found.append((event, offset))
@@ -166,6 +182,11 @@ class Pending:
                         partition.belief = step.after
                 else:
                     items[partition] = [(event, offset)]
+            if common.kind == "unfence":
+                # It has the controller look for leaders of all partitions without one, also of others.
+                for partition, pairs in items.items():
+                    if partition.belief.leaderless and common.broker not in partition.roster.slots:
+                        pairs.append((common, offset))
         if self._brokers:
             for pairs in items.values():
                 pairs.sort(key=_offset)
@@ -188,7 +209,7 @@ class Pending:
     ) -> None:
         """Seen from the record of the broker outwards: what is of its decision comes before all else."""
         stop, kinds = (after, LEADING) if is_leading else (before, TRAILING)
-        kind = next((event.kind for event, offset in self._brokers if offset == stop), None)
+        kind = next((event.kind for event, offset, _ in self._brokers if offset == stop), None)
         across = self._follower.across
         key = (0 if across is None else across.group, before, after, is_leading)
         end = None if across is None else across.ends.get(key)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.model.language.interpreter import differences
 from highwater.traces.decisions import decisions
-from highwater.traces.metadata.beliefs import Flags
+from highwater.traces.metadata import accepted, directories
 from highwater.traces.metadata.image import Broker, Partition
+from highwater.traces.metadata.observations import Flags
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.steps import Settings
 from highwater.traces.metadata.topics import BEFORE
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower, Found
 
 LOG_DIRS_VERSION = 2
-"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; before, one without
-flags would say nothing, and none is written."""
+"""From this version on a BrokerRegistrationChangeRecord can be about log directories alone; one without flags and
+without directories says nothing, and none is written: a broker that has none left has stopped."""
 _WHOLE = Settings((1,), (False,))
 
 
@@ -28,12 +29,19 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
     data = found.data
     broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]
     flags = Flags(True, data["fenced"], data.get("inControlledShutdown", False))
+    listed = tuple(data.get("logDirs") or ())
     known = follower.image.brokers.get(broker)
+    supported = accepted.supported_by(data)
     if follower.is_loading:
-        _store(follower, broker, epoch, incarnation, flags)
+        stored = _store(follower, broker, epoch, incarnation, flags)
+        stored.directories, stored.supported = listed, supported
         return
+    if lacking := accepted.registration(follower, supported):
+        _wrong(follower, found, "register", lacking)
     if known is not None and known.incarnation == incarnation:
+        known.supported = supported
         _same_incarnation(follower, known, flags, found)
+        _lists_others(follower, pending, found, known, listed)
         return
     first = pending.first_of_decision(found.offset)
     if not first <= epoch <= found.offset or (known is not None and epoch <= known.epoch):
@@ -45,7 +53,9 @@ def register(follower: Follower, pending: Pending, found: Found) -> None:
     if known is None:
         known = _store(follower, broker, epoch, incarnation, Flags())
     known.epoch, known.incarnation, known.flags = epoch, incarnation, flags
-    pending.broker(follower.event("register", broker, flags), found.offset)
+    known.directories, known.supported = listed, supported
+    event = follower.event("register", broker, flags)
+    pending.broker(event, found.offset, directories.registered(follower, broker, event))
 
 
 def _store(follower: Follower, broker: int, epoch: int, incarnation: str, flags: Flags) -> Broker:
@@ -76,17 +86,53 @@ def _same_incarnation(follower: Follower, known: Broker, flags: Flags, found: Fo
     known.epoch, known.flags = epoch, flags
 
 
+def _lists_others(
+    follower: Follower, pending: Pending, found: Found, known: Broker, listed: tuple[str, ...]
+) -> None:
+    """The incarnation that is registered lists directories anew."""
+    if {*known.directories} != {*listed}:
+        known.directories = listed
+        if follower.follows_directories:
+            event = follower.event("list_directories", found.data["brokerId"], known.flags)
+            variant = directories.registered(follower, event.broker, event)
+            pending.broker(event, found.offset, variant)
+
+
 def change(follower: Follower, pending: Pending, found: Found) -> None:
-    """A registration's flags change."""
+    """A registration's flags change, or its log directories."""
     fenced, shutdown = found.data.get("fenced", 0), found.data.get("inControlledShutdown", 0)
-    if not fenced and not shutdown:
-        if found.version < LOG_DIRS_VERSION:
-            _wrong(follower, found, "change a registration", {"record": ("none", "written")})
-        else:
-            follower.telling.skipped("BROKER_REGISTRATION_CHANGE_RECORD of log directories")
+    listed = tuple(found.data.get("logDirs") or ())
+    lists = bool(listed) or not (fenced or shutdown)
+    if lists and (found.version < LOG_DIRS_VERSION or not listed):
+        _wrong(follower, found, "change a registration", {"record": ("none", "written")})
+    elif lists and not follower.follows_directories:
+        follower.telling.skipped("BROKER_REGISTRATION_CHANGE_RECORD of log directories")
     known = _known(follower, found, found.data["brokerId"], found.data["brokerEpoch"])
-    if known is not None:
-        _flags(follower, pending, found, found.data["brokerId"], known, fenced, shutdown)
+    if known is None:
+        return
+    _flags(follower, pending, found, found.data["brokerId"], known, fenced, shutdown)
+    if listed and found.version >= LOG_DIRS_VERSION:
+        _lost_directories(follower, pending, found, known, listed, bool(fenced or shutdown))
+
+
+def _lost_directories(
+    follower: Follower,
+    pending: Pending,
+    found: Found,
+    known: Broker,
+    listed: tuple[str, ...],
+    beside_flags: bool,
+) -> None:
+    """858.1. What a broker lists from now on is a part of what it had, and is said in a record of its own."""
+    if not follower.follows_directories:
+        known.directories = listed or known.directories
+        return
+    is_part = {*listed} < {*known.directories}
+    if beside_flags or not is_part:
+        expected = "a record of its own" if beside_flags else f"fewer of {sorted(known.directories)}"
+        _wrong(follower, found, "lose_directory", {"logDirs": (expected, list(listed))})
+    event, variant = directories.lost(follower, found.data["brokerId"], known, listed)
+    pending.broker(event, found.offset, variant)
 
 
 def fence(follower: Follower, pending: Pending, found: Found) -> None:

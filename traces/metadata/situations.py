@@ -8,12 +8,14 @@ partitions and records there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from highwater.model.language.interpreter import differences
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs import Belief, Beliefs, Flags
+from highwater.traces.metadata.beliefs import Belief, Beliefs
 from highwater.traces.metadata.explanation import Explanation
+from highwater.traces.metadata.observations import Flags
 from highwater.traces.metadata.slots import FIELDS, Brokers, in_slots, named, with_brokers
 from highwater.traces.metadata.steps import BrokerEvent, Change, InSlots, Item, Roster, Settings, Step
 from highwater.traces.observed import PartitionState
@@ -57,13 +59,18 @@ class Situations:
     # --- what a partition begins with -------------------------------------------------------------------
 
     def initial(
-        self, state: PartitionState, settings: Settings, tags: Iterable[int] | None = None
+        self,
+        state: PartitionState,
+        settings: Settings,
+        tags: Iterable[int] | None = None,
+        offline: Iterable[int] = (),
     ) -> tuple[Belief, Roster]:
         """What is believed of a partition of which only its state and what its settings can be are known.
 
-        Raises CannotFollow.
+        ``offline`` are the replicas in log directories that are offline. Raises CannotFollow.
         """
         observed, brokers = in_slots(state)
+        observed = replace(observed, offline=tuple(sorted(brokers.index(broker) for broker in offline)))
         belief = self.beliefs.initial(
             observed,
             [self._flags(b) for b in brokers],
@@ -74,9 +81,12 @@ class Situations:
         )
         return belief, self.roster(brokers)
 
-    def adopted(self, belief: Belief, before: Situations) -> Belief:
-        """A belief of other rules under these: every set of rules comes into question again."""
-        return self.beliefs.adopted(belief, before.beliefs)
+    def adopted(self, belief: Belief, before: Situations, offline: Iterable[int]) -> Belief:
+        """A belief of other rules under these: every set of rules comes into question again.
+
+        ``offline`` are the slots of replicas in log directories that are offline, under these rules.
+        """
+        return self.beliefs.adopted(belief, before.beliefs, tuple(sorted(offline)))
 
     def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
         """What of a new partition is not as it is created: its active replicas are the ISR, the first one leads."""
@@ -89,10 +99,13 @@ class Situations:
 
     # --- steps ------------------------------------------------------------------------------------------
 
-    def step(self, belief: Belief, roster: Roster, items: Sequence[Item]) -> tuple[Step, Brokers]:
+    def step(
+        self, belief: Belief, roster: Roster, items: Sequence[Item], is_last: bool = False
+    ) -> tuple[Step, Brokers]:
         """What follows from what was observed, in this order and in one batch of the log.
 
-        Also the brokers of the slots that the step's hops speak of. Raises CannotFollow.
+        Also the brokers of the slots that the step's hops speak of. ``is_last``: the controller that wrote the batch
+        wrote nothing after it. Raises CannotFollow.
         """
         if len(self.beliefs) >= MAX_BELIEFS or self._steps >= MAX_STEPS or self._items >= MAX_ITEMS:
             self._forget()
@@ -109,16 +122,16 @@ class Situations:
         step = belief.steps.get(key)
         if step is None:
             self.explained += 1
-            explanation = Explanation(self, belief, roster.brokers, items)
+            explanation = Explanation(self, belief, roster.brokers, items, is_last)
             step, brokers = explanation.step(), explanation.all_brokers
-            if key is not None and step.is_explained:
+            if key is not None and step.is_explained and not is_last:
                 self._steps += 1
                 belief.steps[key] = step
         return step, brokers
 
     def _item(self, roster: Roster, item: Item) -> InSlots | None:
         """An item in slots; None where it names a broker that has no slot."""
-        name = item.raw if isinstance(item, Change) else item
+        name = item.raw if isinstance(item, Change) and item.placed is None else item
         found = roster.items.get(name)
         if found is None:
             found = self._said(self._content(roster, item))
@@ -150,7 +163,8 @@ class Situations:
         if isinstance(item, Settings):
             return item
         if isinstance(item, BrokerEvent):
-            return (item.kind, slots[item.broker], item.flags) if item.broker in slots else None
+            said_of = (item.kind, slots.get(item.broker), item.flags, item.offline)
+            return said_of if item.broker in slots else None
         record = self.record(item.raw)
         said: list[Any] = []
         if not slots.keys() >= {*named(record)}:
@@ -165,8 +179,8 @@ class Situations:
         said.append(
             (None if leader is None else slots.get(leader, NO_LEADER), record.get("leaderRecoveryState"))
         )
-        if record.get("directories") is not None:
-            said.append("directories")
+        if item.placed is not None:
+            said.append((tuple([slots[b] for b in item.placed.assigned]), item.placed.wrong))
         return tuple(said)
 
     def flags(self, broker: int) -> Flags:

@@ -11,11 +11,10 @@ from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.actions import MAX_BROKERS
-from highwater.traces.metadata.beliefs import Near, Observed, Slots
+from highwater.traces.metadata.observations import Brokers, Near, Observed, Placed, Slots
 from highwater.traces.observed import PartitionState
 from highwater.traces.report import Candidate
 
-Brokers = tuple[int, ...]
 RECOVERY = ("RECOVERED", "RECOVERING")
 NO_REPLICA = "it has no replica"
 TOO_MANY = f"more than {MAX_BROKERS} brokers are concerned with it"
@@ -43,10 +42,12 @@ def named(record: Mapping[str, Any]) -> Iterable[int]:
         yield record["leader"]
 
 
-def merged(before: Observed, record: Mapping[str, Any], slots: Mapping[int, int]) -> Observed:
+def merged(
+    before: Observed, record: Mapping[str, Any], slots: Mapping[int, int], placed: Placed | None = None
+) -> Observed:
     """The partition after a record, which holds what changed; the leader epoch grows when the leader is in it.
 
-    Raises CannotFollow where that is no partition.
+    ``placed`` is what the record says of log directories. Raises CannotFollow where that is no partition.
     """
     changed: dict[str, Any] = {"bumped": "leader" in record}
     repeated = []
@@ -66,6 +67,10 @@ def merged(before: Observed, record: Mapping[str, Any], slots: Mapping[int, int]
         changed["recovery"] = RECOVERY[record["leaderRecoveryState"]]
         if changed["recovery"] == before.recovery:
             repeated.append("leaderRecoveryState")
+    moved = set() if placed is None else {slots[broker] for broker in placed.assigned}
+    changed["misplaced"] = placed is not None and placed.wrong
+    remaining = {*changed.get("replicas", before.replicas)} - moved
+    changed["offline"] = tuple(slot for slot in before.offline if slot in remaining)
     return replace(before, repeated=tuple(repeated), **changed)
 
 
@@ -159,6 +164,7 @@ _RECORDED = {
     "recovery": "leaderRecoveryState",
     "bumped": "leader epoch grows",
     "repeated": "written as it was",
+    "misplaced": "directories that no decision writes",
 }
 
 __all__ = [

@@ -29,6 +29,7 @@ SKIPPED = frozenset(TYPES) - {
     )
 }  # fmt: skip
 """Records that are known, and that are not compared."""
+_OF_ELR = ("elr", "lastKnownElr")
 LIMIT = 20
 """So many differences of one snapshot are told."""
 
@@ -49,7 +50,9 @@ def differences(follower: Follower, snapshot: Snapshot) -> list[Difference]:
 
     None where the snapshot, or the log, has something that is not known: that is a doubt.
     """
-    found = compare(follower.image, snapshot, follower.across)
+    # A snapshot that is written with ELR off leaves out what partitions still have of it (K9).
+    has_elr = follower.situations().beliefs.has_rule("eligible_leader_replicas")
+    found = compare(follower.image, snapshot, follower.across, has_elr)
     try:
         if follower.lacks_beginning:
             return []
@@ -65,8 +68,12 @@ def more_than_told(snapshot: Snapshot) -> str:
     return f"{snapshot.path}: more than {LIMIT} differences"
 
 
-def compare(image: Image, snapshot: Snapshot, across: Across | None) -> Iterator[Difference]:
+def compare(
+    image: Image, snapshot: Snapshot, across: Across | None, has_elr: bool = True
+) -> Iterator[Difference]:
     """What a snapshot has otherwise than the records before it. Raises TraceError, and UnknownRecord.
+
+    ``has_elr``: the snapshot has the ELRs.
 
     What is in neither the model nor the snapshot is not looked at, and neither are partitions of other shares, nor
     those that could not be followed.
@@ -88,6 +95,8 @@ def compare(image: Image, snapshot: Snapshot, across: Across | None) -> Iterator
                 if f"{name}-{data['partitionId']}" in unfollowed:
                     continue
                 wrong = _partition(image, name, data)
+                if not has_elr:
+                    wrong = {f: pair for f, pair in wrong.items() if f not in _OF_ELR or pair[1]}
                 if wrong:
                     yield f"{name}-{data['partitionId']}", wrong, False
             case "REGISTER_BROKER_RECORD":
@@ -143,6 +152,11 @@ def _partition(image: Image, topic: str, data: dict[str, Any]) -> dict[str, tupl
         ordered = name == "replicas" or not isinstance(value, list)
         if (value if ordered else sorted(value)) != (theirs[name] if ordered else sorted(theirs[name])):
             wrong[name] = (value, theirs[name])
+    if partition.directories and (listed := data.get("directories")):
+        here = dict(zip(partition.replicas, partition.directories, strict=False))
+        there = dict(zip(data["replicas"], listed, strict=False))
+        if here != there:
+            wrong["directories"] = (list(partition.directories), list(listed))
     return wrong
 
 
@@ -160,6 +174,8 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
             data.get("inControlledShutdown", False),
         ),
     }
+    if known.directories and (listed := data.get("logDirs")):
+        pairs["logDirs"] = (sorted(known.directories), sorted(listed))
     return {f"{name}.{field}": pair for field, pair in pairs.items() if pair[0] != pair[1]}
 
 

@@ -7,20 +7,28 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from highwater.model.replication.controller import batches
-from highwater.traces.metadata.beliefs import Belief, Flags, Slots
-from highwater.traces.metadata.slots import Brokers
+from highwater.traces.metadata.beliefs import Belief
+from highwater.traces.metadata.observations import Brokers, Flags, Placed, Slots
 from highwater.traces.report import Candidate
 
 
 class Change(NamedTuple):
-    """A PartitionChangeRecord, as bytes without the partition that it names."""
+    """A PartitionChangeRecord, as bytes without the partition that it names.
+
+    ``placed`` is there for one that has log directories, or other replicas, where rules ask in which directories
+    replicas are: what it says depends on where they were.
+    """
 
     raw: bytes
+    placed: Placed | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class BrokerEvent:
     """Something that happened to a broker: one of the model's actions, or "unregister"; its flags after it.
+
+    ``offline``: its replica of the partition is in a log directory that is offline afterwards; it makes a difference
+    where the broker lists directories, or a replica is assigned to one.
 
     Two of them are the same only where they are the same object, so that they are looked up fast.
     """
@@ -28,6 +36,7 @@ class BrokerEvent:
     kind: str
     broker: int
     flags: Flags
+    offline: bool = False
 
 
 class Settings(NamedTuple):
@@ -53,6 +62,7 @@ _ORDER = {
     "start_controlled_shutdown": batches.CONTROLLED_SHUTDOWN,
     "register": batches.REGISTRATION,
     "unregister": batches.REMOVAL,
+    "lose_directory": batches.DIRECTORY_LOSS,
 }
 LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == batches.BROKER)
 """The decisions whose changes of partitions stand before the record of the broker."""
@@ -109,6 +119,7 @@ class Step:
             and before.leaderless == after.leaderless
             and len(before.observed.replicas) == len(after.observed.replicas)
             and before.tags == after.tags
+            and not (before.is_indexed_astray and before.observed.elr != after.observed.elr)
             # What was a member of the ELR, and no replica, can become one again: the slots stay, the replicas do not.
             and len(before.observed.replicas) == len(after.observed.replicas)
         )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
+from highwater.traces.log_directories import is_online
+from highwater.traces.metadata import accepted, directories
 from highwater.traces.metadata.image import (
     BROKER,
     MIN_ISR,
@@ -18,7 +20,7 @@ from highwater.traces.metadata.image import (
     undefined_setting,
 )
 from highwater.traces.metadata.pending import Pending
-from highwater.traces.metadata.profiles import newer_than_profiles
+from highwater.traces.metadata.profiles import ELR_VERSION, newer_than_profiles
 from highwater.traces.metadata.slots import CannotFollow
 from highwater.traces.metadata.steps import Change
 from highwater.traces.observed import PartitionState
@@ -82,13 +84,19 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
         return
     state = partition_state(data)
     try:
-        belief, roster = situations.initial(state, image.settings(topic, number, len(state.replicas)))
+        settings, where = image.settings(topic, number, len(state.replicas)), _directories(data)
+        belief, roster = situations.initial(state, settings, offline=_offline(follower, data, where))
         wrong = {} if follower.is_loading else situations.wrong_creation(state)
+        if where and not follower.is_loading and follower.follows_directories:
+            expected = directories.at_creation(follower, data)
+            wrong = wrong | ({} if where == expected else {"directories": (list(expected), list(where))})
     except CannotFollow as why:
         follower.lost(f"{topic.name}-{number}", found.offset, found.time, str(why))
         return
     partition = Partition(topic, number, belief, roster, found.partition_key)
     partition.leader_epoch, partition.partition_epoch = state.leader_epoch, state.partition_epoch
+    if where and follower.follows_directories:
+        image.put_in(partition, where, state.replicas)
     if wrong:
         telling.wrong(found.offset, found.time, name, "create", wrong)
     image.partitions[partition.key] = topic.partitions[number] = partition
@@ -99,6 +107,22 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
         partition.state = state
         cause = "snapshot" if follower.is_loading else "create"
         telling.change(partition, found.offset, found.time, None, state, cause)
+
+
+def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The log directories of a PartitionRecord. Raises CannotFollow where they are not as many as the replicas."""
+    found = tuple(data.get("directories") or ())
+    if found and len(found) != len(data["replicas"]):
+        raise CannotFollow(f"{len(data['replicas'])} replicas in {len(found)} log directories")
+    return found
+
+
+def _offline(follower: Follower, data: Mapping[str, Any], where: tuple[str, ...]) -> list[int]:
+    """The replicas of a partition in a snapshot that are in directories which their brokers do not list."""
+    if not follower.follows_directories:
+        return []
+    pairs = zip(data["replicas"], where, strict=False)
+    return [b for b, directory in pairs if not is_online(directory, follower.image.listed(b) or ())]
 
 
 def configure(follower: Follower, pending: Pending, found: Found) -> None:
@@ -116,12 +140,14 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
         summary = f"{found.type} with {data['name']} {data['value']}"
         follower.doubt("undefined value", summary, found.offset, None, found.offset + 1)
     configs = image.configs.setdefault(resource, {})
+    if resource[0] == BROKER and resource[1]:
+        image.nodes.add(resource[1])
     if data.get("value") is None:
         configs.pop(data["name"], None)
     else:
         configs[data["name"]] = data["value"]
     if data["name"] == MIN_ISR:
-        pending.min_isr(resource[1] if resource[0] == TOPIC else "")
+        _change_min_isr(follower, pending, found, resource, defined is None)
     if follower.on_setting is not None:
         follower.on_setting(resource[1] if resource[0] == TOPIC else None)
     topics = list(image.names.values())
@@ -133,10 +159,44 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
             pending.add(partition, settings, found.offset)
 
 
+def _change_min_isr(
+    follower: Follower, pending: Pending, found: Found, resource: tuple[int, str], is_defined: bool
+) -> None:
+    """A setting of min.insync.replicas: whether it is accepted, and that ELRs are cleared with it."""
+    if follower.is_loading:
+        return
+    kind, name = resource
+    refused = accepted.min_isr(follower, kind, name, found.data.get("value") is None) if is_defined else None
+    if refused is not None:
+        wrong = {MIN_ISR: (refused, f"of {'topic' if kind == TOPIC else 'broker'} {name or 'default'}")}
+        follower.telling.wrong(found.offset, found.time, None, "change_min_isr", wrong, True)
+    pending.min_isr(name if kind == TOPIC else "", found.offset)
+
+
+def decided(follower: Follower, pending: Pending, time: int) -> None:
+    """All records of a decision are there: what it should have written, too, is looked for."""
+    if follower.is_loading:
+        return
+    uncleared = pending.uncleared()
+    if uncleared and follower.situations().beliefs.has_rule("min_isr_change_clears_elr"):
+        for topic, offset in uncleared:
+            missing = {"CLEAR_ELR_RECORD": ("written", "not written")}
+            follower.telling.wrong(offset, time, None, "change_min_isr", missing, True, topic=topic)
+    if pending.sets_elr is not None and not follower.lacks_beginning and (wrong := accepted.unsafe(follower)):
+        follower.telling.wrong(pending.sets_elr, time, None, "turn ELR on", wrong, True)
+
+
 def feature(follower: Follower, pending: Pending, found: Found) -> None:
     """A feature's level; it can call for other rules, and for rules that no profile has."""
     pending.flush()
-    follower.image.features[found.data["name"]] = found.data["featureLevel"]
+    name, level = found.data["name"], found.data["featureLevel"]
+    if name == ELR_VERSION:
+        pending.sets_elr = found.offset
+    if not follower.is_loading:
+        wrong = accepted.level(follower, name, follower.image.features.get(name, 0), level)
+        if wrong:
+            follower.telling.wrong(found.offset, found.time, None, f"set {name}", wrong, True)
+    follower.image.features[name] = level
     follower.has_new_features = True
     _newer(follower, found)
 

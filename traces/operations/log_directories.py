@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from highwater.traces.decisions import is_online, names_default
+from highwater.traces.log_directories import UNASSIGNED, default_directory, is_online
 from highwater.traces.operations.format import Key
-
-RESERVED = {
-    "AAAAAAAAAAAAAAAAAAAAAA": "MIGRATING",
-    "AAAAAAAAAAAAAAAAAAAAAQ": "UNASSIGNED",
-    "AAAAAAAAAAAAAAAAAAAAAg": "LOST",
-}
-"""Identifiers that name no directory, and what they stand for."""
-
-UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 @dataclass
@@ -35,11 +26,7 @@ class Directories:
     def place(self, key: Key, replicas: Iterable[int]) -> None:
         """The replicas of a partition: those that stay keep their directories, new ones get their broker's default."""
         before = self.replicas.get(key, {})
-        self.replicas[key] = {b: before.get(b, self._default(b)) for b in replicas}
-
-    def _default(self, broker: int) -> str:
-        listed = self.listed.get(broker, [])
-        return listed[0] if names_default(len(listed)) else UNASSIGNED
+        self.replicas[key] = {b: before.get(b, default_directory(self.listed.get(b))) for b in replicas}
 
     def assign(self, key: Key, broker: int, directory: str) -> None:
         """A replica is in a directory."""
@@ -51,11 +38,8 @@ class Directories:
 
     def offline(self, key: Key) -> list[int]:
         """The replicas of a partition in a directory that their broker does not have any more."""
-        return [b for b, directory in self.replicas.get(key, {}).items() if not self._is_online(b, directory)]
-
-    def _is_online(self, broker: int, directory: str) -> bool:
-        listed = self.listed.get(broker, [])
-        return is_online(RESERVED.get(directory, "NAMED"), directory in listed, bool(listed))
+        replicas = self.replicas.get(key, {}).items()
+        return [b for b, directory in replicas if not is_online(directory, self.listed.get(b, []))]
 
     def within(self, broker: int, directory: str) -> list[Key]:
         """The partitions with the broker's replica in a directory."""

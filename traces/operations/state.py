@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.decisions import Decisions, decisions, effective_min_isr
+from highwater.traces.decisions import Decisions, decisions, effective_min_isr, zero
 from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Meta, Operation
 from highwater.traces.operations.log_directories import Directories
 
@@ -242,11 +242,6 @@ def can_be(key: str, value: str | None) -> bool:
     if value is None:
         return True
     return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
-
-
-def zero(type_: Any) -> Any:
-    """The least value of a type."""
-    return type_.decode([n.value for n in type_.zero().nodes])
 
 
 __all__ = ["CLUSTER", "UNKNOWN", "ControllerState", "can_be", "zero"]

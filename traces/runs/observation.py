@@ -99,6 +99,8 @@ def _inside(part: Part, token: str, path: str, place: Place) -> Iterator[Part]:
         yield Part(inner, start + offset, supposed)
     elif isinstance(type_, (Array, Seq)):
         size = type_.index.size if isinstance(type_, Array) else type_.maximum
+        if isinstance(type_, Array) and isinstance(type_.index, Enum) and token in type_.index.members:
+            token = str(type_.index.members.index(token))
         if token != "*" and not token.isdigit():
             raise place.wrong(f"unknown path {shown!r}: {type_} has no field {token!r}")
         if token != "*" and int(token) >= size:
@@ -153,6 +155,11 @@ def _read_array(type_: Array, start: int, value: Any, place: Place, seen: Seen) 
     size, width = type_.index.size, type_.element.leaf_count
     pairs: Iterable[tuple[int, Any]]
     if isinstance(value, dict):
+        if isinstance(type_.index, Enum):
+            value = {
+                str(type_.index.members.index(k)) if k in type_.index.members else k: v
+                for k, v in value.items()
+            }
         for key in value:
             if not re.fullmatch(r"0|[1-9]\d{0,5}", key, re.ASCII) or int(key) >= size:
                 raise place.wrong(f"{printable(key, 60)!r} is no {type_.index.name} of 0..{size - 1}")
@@ -208,7 +215,11 @@ def _scalar(type_: Type, value: Any, place: Place) -> int:
         bits = 0
         (element,) = type_.index.leaves("")
         for i, item in enumerate(value):
-            bit = 1 << _number(element, item, place.item(i))
+            bit = 1 << (
+                _scalar(type_.index, item, place.item(i))
+                if isinstance(type_.index, Enum)
+                else _number(element, item, place.item(i))
+            )
             if bits & bit:
                 raise place.item(i).wrong(f"{item} stands twice in a set")
             bits |= bit

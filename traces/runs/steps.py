@@ -106,8 +106,8 @@ class Reader:
         place = line.place.at("parameters")
         chosen = []
         for parameter, value in line.parameters.items():
-            if parameter not in action.domains:
-                known = ", ".join(action.domains) or "none"
+            if parameter not in (names := self.model.parameters_of(action)):
+                known = ", ".join(names) or "none"
                 raise place.wrong(
                     f"{name} has no parameter {printable(parameter, 60)!r}; its parameters: {known}"
                 )
@@ -134,7 +134,8 @@ class Reader:
         return tuple(
             number
             for number, instance in enumerate(self.model.instances)
-            if instance.action.name == action and all(self._keys[number][name] == key for name, key in chosen)
+            if instance.action.name == action
+            and all(self._keys[number].get(name) == key for name, key in chosen)
         )
 
     def _why_absent(self, name: str) -> str:
@@ -189,6 +190,9 @@ class Reader:
 
 def _domain(model: Model, action: Action, parameter: str) -> tuple[frozenset[str], bool]:
     """The keys of all values that a parameter can have, and whether they are sets."""
+    if parameter not in action.domains:  # a choice that the action makes itself
+        chosen = [i.parameters for i in model.instances if i.action is action and parameter in i.parameters]
+        return frozenset(_key(parameters[parameter]) for parameters in chosen), False
     domain = getattr(model.protocol, action.domains[parameter])
     values = list(domain.constants() if isinstance(domain, Type) else domain)
     plain = [

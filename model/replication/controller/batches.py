@@ -11,7 +11,7 @@ IN_ISR, IN_ELR, LEADERLESS = (
     "in the ELR",
     "partitions without a leader",
 )
-BROKER = "the broker"
+BROKER, IN_DIRECTORY = "the broker", "partitions with a replica in the directory"
 
 FENCING = (IN_ISR, BROKER)
 """B8. Fencing: the partitions first, then the broker."""
@@ -29,6 +29,9 @@ then the broker. After a clean one it is as with fencing."""
 REMOVAL = (IN_ISR, IN_ELR, BROKER)
 """B8. Removal from the cluster: the partitions with it in the ISR, those with it in the ELR, then the broker."""
 
+DIRECTORY_LOSS = (IN_DIRECTORY, BROKER)
+"""858.1. A log directory fails: the partitions of each that is lost, then the broker, with those that it has left."""
+
 FAILURE_IS_ANSWERED = frozenset({"alterPartitionReassignments"})
 """Kafka 4.2. Requests whose failure is an answer, UNKNOWN_SERVER_ERROR. Any other decision that throws makes the
 controller resign, and another one that knows nothing but the log goes on."""
@@ -42,6 +45,6 @@ HEARTBEAT = {
 """841.5. A heartbeat, by the state that it takes the broker to."""
 
 __all__ = [
-    "BROKER", "CONTROLLED_SHUTDOWN", "FAILURE_IS_ANSWERED", "FENCING", "HEARTBEAT", "IN_ELR", "IN_ISR", "LEADERLESS",
-    "REGISTRATION", "REMOVAL", "UNFENCING",
+    "BROKER", "CONTROLLED_SHUTDOWN", "DIRECTORY_LOSS", "FAILURE_IS_ANSWERED", "FENCING", "HEARTBEAT", "IN_DIRECTORY",
+    "IN_ELR", "IN_ISR", "LEADERLESS", "REGISTRATION", "REMOVAL", "UNFENCING",
 ]  # fmt: skip

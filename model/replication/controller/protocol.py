@@ -96,7 +96,13 @@ class Controller(Protocol):
             0, 0, 2, "whether eligible.leader.replicas.version goes down and up; at the start it is 1, or 0 with 2"
         ),
         "removals": Parameter(0, 0, 1, "whether brokers are removed from the cluster"),
-        "directories": Parameter(0, 0, 1, "whether log directories fail and replicas are assigned to others"),
+        "directories": Parameter(
+            0,
+            0,
+            2,
+            "1: log directories fail, and replicas are assigned to others; 2: so are those whose directory failed, and "
+            "an ISR is asked for with them, as the controller lets any broker",
+        ),
         "failovers": Parameter(0, 0, 1, "whether the controller fails in the middle of a registration"),
         "judged_elections": Parameter(0, 0, 1, "whether each change of leaders is judged: was it needed?"),
         "max_elr_entries": Parameter(2, 1, 5, "the most entries of a broker in the index of ELR members"),
@@ -276,9 +282,11 @@ class Controller(Protocol):
         return {"offline": partition.offline} if self.on("offline_directory_check") else {}
 
     def index(self, s: State, new: StructValue) -> None:
-        """The index of ELR members after a change of the partition, which is the topic's first."""
+        """The index of ELR members after a change of the partition; what goes astray is the topic's first one's."""
         for b in self.t.broker:
             own, astray = elr_index.entries_after(s.elr_entries[b], s.partition.elr.has(b), new.elr.has(b))
+            if self.p.first_partition_replicas:
+                astray = where(s.first_partition_replicas > 0, 0, astray)
             s.next.elr_entries[b] = own + astray
 
     # --- the leader -----------------------------------------------------------------------------------
@@ -320,7 +328,7 @@ class Controller(Protocol):
         if self.p.failovers:
             require("the broker does not try to register", ~s.restarting.has(leader))
         require("everyone in the ISR is a replica", isr <= self.assigned(partition))
-        if self.on("offline_directory_check"):
+        if self.on("offline_directory_check") and self.p.directories < 2:
             require("nobody joins from an offline directory", (isr & partition.offline) <= partition.isr)
         alter_partition.alter_partition_checks(t, request, partition, s.registrations).require()
         settings = (self.controllers_min_isr(s), self.unclean_election(s))
@@ -511,16 +519,20 @@ class Controller(Protocol):
         broker="broker",
     )
     def assign_directory(self, s: State, broker: Number) -> None:
-        """A broker has chosen, or changed, the directory of its replica; it is online."""
+        """A broker has chosen, or changed, the directory of its replica; the new one is online."""
         require("replicas are assigned to directories", bool(self.p.directories))
         self._require_up(s, broker)
         require("the broker has a replica", self.assigned(s.partition).has(broker))
-        require("its directory is online", ~s.partition.offline.has(broker))
+        online = None
+        if self.p.directories > 1:
+            online = self.t.brokers.zero().with_(broker)
+        else:
+            require("its directory is online", ~s.partition.offline.has(broker))
         min_isr, assigned = self.controllers_min_isr(s), Bool.lift(True)
         record = self.by_level(
             s, lambda t: directories.assign_directory(t, s.partition, s.registrations, min_isr, assigned)
         )
-        self.decide(s, record)
+        self.decide(s, record, online=online)
 
     # --- elections ------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from highwater.traces.kafka.values import encode
 
 TOPICS = {"t": "AAAAAAAAAAAAAAAAAAAAAQ", "u": "AAAAAAAAAAAAAAAAAAAAAg"}
 BROKERS = [0, 1, 2]
+ELR = "eligible.leader.replicas.version"
 
 
 def feature(name: str, level: int) -> bytes:
@@ -49,15 +50,36 @@ def change(number: int, topic: str = "t", **changed: Any) -> bytes:
     return encode("PARTITION_CHANGE_RECORD", 2, data, lenient=True)
 
 
+def default(value: str | None, name: str = "min.insync.replicas", broker: str = "") -> bytes:
+    """A setting of all brokers, or of one."""
+    data = {"resourceType": 4, "resourceName": broker, "name": name, "value": value}
+    return encode("CONFIG_RECORD", 0, data)
+
+
+def together(*values: bytes) -> list[bytes]:
+    """Records of one transaction: one decision, though each is a batch of its own."""
+    return [encode("BEGIN_TRANSACTION_RECORD", 0, {}), *values, encode("END_TRANSACTION_RECORD", 0, {})]
+
+
 def beginning(*features: tuple[str, int], min_isr: str = "2") -> list[bytes]:
-    """Three active brokers, and the partitions t-0 and u-0 on all of them. ELR is on if it can be, and is not said."""
-    values = [feature(name, level) for name, level in (features or (("metadata.version", 25),))]
+    """Three active brokers, and the partitions t-0 and u-0 on all of them. ELR is on if it can be, and is not said.
+
+    Where its feature turns it on, the setting of min ISR is the cluster's, and comes with the feature (K15).
+    """
+    levels = features or (("metadata.version", 25),)
+    is_turned_on = levels == (("metadata.version", 29), (ELR, 1))
+    values = [feature(name, level) for name, level in levels]
+    if is_turned_on:
+        values[1] = encode("NO_OP_RECORD", 0, {})
     for broker in BROKERS:
         epoch = len(values)
         values += [registration(broker, epoch), registration_change(broker, epoch, fenced=-1)]
+    if is_turned_on:
+        values += together(default(min_isr), feature(ELR, 1))
     for topic, identity in TOPICS.items():
         values.append(encode("TOPIC_RECORD", 0, {"name": topic, "topicId": identity}))
-        values.append(setting("min.insync.replicas", min_isr, topic))
+        if not is_turned_on:
+            values.append(setting("min.insync.replicas", min_isr, topic))
         values.append(partition(0, topic))
     return values
 

@@ -9,23 +9,28 @@ from typing import Any
 import pytest
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.kafka.values import encode
+from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.report import Report
+from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import (
+    TOPICS,
     beginning,
     change,
+    default,
+    feature,
     partition,
     registration,
     registration_change,
     setting,
+    together,
     write,
 )
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 ON = (("metadata.version", 29), ("eligible.leader.replicas.version", 1))
 OFF = (("metadata.version", 29), ("eligible.leader.replicas.version", 0))
-START = len(beginning(*ON))
+START, START_OFF = len(beginning(*ON)), len(beginning(*OFF))
 DIRECTORY = "AAAAAAAAAAAAAAAAAAAACw"
 Records = Sequence[bytes | Sequence[bytes]]
 
@@ -43,18 +48,13 @@ def replayed(folder: Path, *values: bytes | Sequence[bytes], start: Records | No
     return report
 
 
-def wrong(report: Report) -> list[tuple[int, str | None]]:
+def wrong(report: Report, since: int = START) -> list[tuple[int, str | None]]:
     """What is not explained: offsets from the beginning's end on, and partitions."""
-    return [(u.position["offset"] - START, u.partition) for u in report.unexplained]
+    return [(u.position["offset"] - since, u.partition) for u in report.unexplained]
 
 
 def clear(topic: str = "t") -> bytes:
     return encode("CLEAR_ELR_RECORD", 0, {"topicName": topic})
-
-
-def default(value: str) -> bytes:
-    data = {"resourceType": 4, "resourceName": "", "name": MIN_ISR, "value": value}
-    return encode("CONFIG_RECORD", 0, data)
 
 
 SHRUNK = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
@@ -84,7 +84,17 @@ def test_a_change_of_min_isr_clears_the_elr(tmp_path: Path, value: str | None) -
     report = replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, value), clear()], change(0, isr=[0, 1]))
     assert wrong(report) == []
     assert report.findings == []
-    assert wrong(replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, value)])) == [(2, "t-0")]
+    assert wrong(replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, value)])) == [(2, None), (2, "t-0")]
+
+
+def test_a_change_of_min_isr_clears_also_where_there_is_nothing_to_clear(tmp_path: Path) -> None:
+    """The record is written all the same: without it another controller has written the log (K7)."""
+    assert wrong(replayed(tmp_path, [setting(MIN_ISR, "1"), clear()])) == []
+    assert wrong(replayed(tmp_path, [setting(MIN_ISR, "1")])) == [(0, None)]
+    assert wrong(replayed(tmp_path, [default("1")], clear(""))) == [(0, None), (1, None)]
+    twice = [setting(MIN_ISR, "1"), setting(MIN_ISR, "2", "u"), clear()]
+    assert wrong(replayed(tmp_path, twice)) == [(1, None)]
+    assert wrong(replayed(tmp_path, setting(MIN_ISR, "1"), start=beginning(*OFF))) == []
 
 
 def test_it_clears_the_last_known_leader_too(tmp_path: Path) -> None:
@@ -104,7 +114,10 @@ def test_it_clears_the_last_known_leader_too(tmp_path: Path) -> None:
 
 def test_what_nobody_asked_for_is_not_cleared(tmp_path: Path) -> None:
     assert wrong(replayed(tmp_path, *SHRUNK, clear())) == [(2, None), (2, "t-0")]
-    assert wrong(replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, "1"), clear("u")])) == [(2, "t-0"), (3, None)]
+    assert wrong(replayed(tmp_path, *SHRUNK, [setting(MIN_ISR, "1"), clear("u")]))[:2] == [
+        (2, None),
+        (2, "t-0"),
+    ]
     assert wrong(replayed(tmp_path, *SHRUNK, [setting(UNCLEAN, "true"), clear()])) == [(3, None), (3, "t-0")]
     assert wrong(replayed(tmp_path, clear())) == [(0, None)]
     assert wrong(replayed(tmp_path, [setting(MIN_ISR, "1"), clear(), clear()])) == [(2, None)]
@@ -137,7 +150,7 @@ def test_the_setting_of_all_topics(tmp_path: Path) -> None:
     report = replayed(tmp_path, *SHRUNK, *more, [default("1"), clear("")], again, [default("1"), clear("")])
     assert wrong(report) == []
     missing = replayed(tmp_path, *SHRUNK, *more, [default("1"), clear("t")], again)
-    assert wrong(missing)[0] == (4, "u-0")
+    assert wrong(missing)[:2] == [(4, None), (4, "u-0")]
 
 
 def test_with_elr_off_nothing_is_cleared(tmp_path: Path) -> None:
@@ -222,7 +235,7 @@ def test_rules_change_with_the_features_in_mid_log(tmp_path: Path) -> None:
     """ELR goes down and up again: by the rules of each level what is written is explained, and promised."""
 
     def level(value: int) -> bytes:
-        return encode("FEATURE_LEVEL_RECORD", 0, {"name": ON[1][0], "featureLevel": value})
+        return feature(ON[1][0], value)
 
     alone: dict[str, Any] = {"isr": [0]}
     emptied = change(0, isr=[0, 1], eligibleLeaderReplicas=[])
@@ -240,7 +253,114 @@ def test_rules_change_with_the_features_in_mid_log(tmp_path: Path) -> None:
 
 def test_an_upgrade_in_mid_log(tmp_path: Path) -> None:
     """What is believed under older rules is carried over, though the model's state has more under the newer ones."""
-    upgrade = [encode("FEATURE_LEVEL_RECORD", 0, {"name": name, "featureLevel": at}) for name, at in ON]
+    upgrade = [default("2"), *(feature(name, at) for name, at in ON)]
     values = (change(0, isr=[0, 1]), upgrade, change(0, isr=[0], eligibleLeaderReplicas=[1]))
     report = replayed(tmp_path, *values, start=beginning(("metadata.version", 22)))
     assert (wrong(report), report.profile) == ([], "kafka_4_2")
+
+
+# --- what the controller would have refused --------------------------------------------------------------------
+
+
+def test_with_elr_on_min_isr_is_the_clusters(tmp_path: Path) -> None:
+    """K15. No broker has one of its own, and the cluster's is not removed; with ELR off both may be."""
+    of_broker, removed = default("1", broker="1"), default(None)
+    for refused in (of_broker, removed, default(None, broker="1")):
+        assert wrong(replayed(tmp_path, [refused, clear("")])) == [(0, None)]
+        assert wrong(replayed(tmp_path, refused, start=beginning(*OFF))) == []
+    assert wrong(replayed(tmp_path, [of_broker, default("2"), clear(""), clear("")])) == [(0, None)]
+
+
+def test_what_turns_elr_on_makes_it_safe(tmp_path: Path) -> None:
+    """K15. The cluster gets a min ISR, and brokers lose theirs, in the same decision, before or behind the level."""
+    on, value, off = feature(*ON[1]), default("2"), beginning(*OFF)
+    own, removed = default("1", broker="1"), default(None, broker="1")
+    for safe in ([value, on], [on, value], together(on, value)):
+        assert wrong(replayed(tmp_path, *([safe] if len(safe) == 2 else safe), start=off)) == []
+    assert wrong(replayed(tmp_path, on, start=off), START_OFF) == [(0, None)]
+    assert wrong(replayed(tmp_path, value, on, start=off)) == []
+    assert wrong(replayed(tmp_path, own, [value, on], start=off), START_OFF) == [(2, None)]
+    assert wrong(replayed(tmp_path, own, [value, removed, on], start=off)) == []
+
+
+LEVELS = {"metadata.version": (7, 29), "eligible.leader.replicas.version": (0, 1)}
+
+
+def knows(**changed: tuple[int, int]) -> list[dict[str, Any]]:
+    """Features that a broker supports; "elr" and "metadata" for short."""
+    levels = LEVELS | {
+        name: changed[short]
+        for name, short in zip(LEVELS, ("metadata", "elr"), strict=True)
+        if short in changed
+    }
+    return [
+        {"name": n, "minSupportedVersion": low, "maxSupportedVersion": high}
+        for n, (low, high) in levels.items()
+    ]
+
+
+def test_a_broker_supports_the_finalized_features(tmp_path: Path) -> None:
+    """584.1. Of a feature that it does not list it supports level 0 alone."""
+    identity = "AAAAAAAAAAAAAAAAAAAAEA"
+
+    def registered(features: list[dict[str, Any]]) -> list[tuple[int, str | None]]:
+        return wrong(replayed(tmp_path, registration(3, START, incarnationId=identity, features=features)))
+
+    assert registered(knows()) == []
+    for features in (
+        knows(elr=(0, 0)),
+        knows(metadata=(7, 28)),
+        knows(metadata=(30, 31)),
+        knows()[:1],
+        knows()[1:],
+    ):
+        assert registered(features) == [(0, None)]
+    older = registration(3, START_OFF, incarnationId=identity, features=knows(elr=(0, 0)))
+    off = beginning(*OFF)
+    assert wrong(replayed(tmp_path, older, start=off)) == []
+    turned_on = replayed(tmp_path, older, [default("2"), feature(*ON[1])], start=off)
+    assert wrong(turned_on, START_OFF) == [(2, None)]
+
+
+def test_a_change_of_a_registration_says_something(tmp_path: Path) -> None:
+    """Flags, or the directories that are left to the broker."""
+    data = {"brokerId": 1, "brokerEpoch": 4}
+    assert wrong(replayed(tmp_path, encode("BROKER_REGISTRATION_CHANGE_RECORD", 2, data))) == [(0, None)]
+    some = encode("BROKER_REGISTRATION_CHANGE_RECORD", 2, data | {"logDirs": [DIRECTORY]})
+    both = registration(1, 4, logDirs=[DIRECTORY, DIRECTORY.replace("C", "D")])
+    listing = [both if value == registration(1, 4) else value for value in beginning(*ON)]
+    assert both in listing
+    assert wrong(replayed(tmp_path, some, start=listing)) == []
+    assert wrong(replayed(tmp_path, some)) == [(0, None)]
+
+
+def test_a_snapshot_that_is_written_with_elr_off_has_no_elr(tmp_path: Path) -> None:
+    """The controller keeps what was left over (K9), its snapshot does not; and an ELR that it has must be that one."""
+    values = [*SHRUNK, feature(ON[1][0], 0)]
+    now = {"isr": [0], "partitionEpoch": 2}
+
+    def compared(level: int, **elr: list[int]) -> list[set[str]]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        log = [*beginning(*ON), *(values if level == 0 else SHRUNK)]
+        write(folder, log)
+        levels = [feature(name, at) for name, at in (ON[0], (ON[1][0], level)) if at]
+        brokers = [registration(b, 2 + 2 * b, fenced=False) for b in range(3)]
+        topics = [encode("TOPIC_RECORD", 0, {"name": n, "topicId": i}) for n, i in TOPICS.items()]
+        parts = [with_elr(partition(0, **now), elr), partition(0, "u")]
+        held = snapshot([*levels, default("2"), *brokers, *topics, *parts])
+        (folder / f"{len(log):020}-{1:010}.checkpoint").write_bytes(held)
+        report = Report("", "", "")
+        replay_metadata(open_metadata_log(folder), report)
+        assert report.figures["snapshots compared"] == 1
+        return [set(candidate.differences) for u in report.unexplained for candidate in u.candidates]
+
+    assert compared(0) == []
+    assert compared(0, eligibleLeaderReplicas=[1]) == []
+    assert compared(0, eligibleLeaderReplicas=[2]) == [{"elr"}]
+    assert compared(1) == [{"elr"}]
+    assert compared(1, eligibleLeaderReplicas=[1]) == []
+
+
+def with_elr(record: bytes, elr: dict[str, list[int]]) -> bytes:
+    """A record that creates a partition, with its ELR."""
+    return encode("PARTITION_RECORD", 2, decode(record).data | {"directories": [DIRECTORY] * 3} | elr)

@@ -1,0 +1,320 @@
+"""Writes under a condition, several writes to one array, and choices inside an action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from highwater.checker import reference
+from highwater.checker.native import search
+from highwater.checker.search import SearchOptions
+from highwater.model.language import (
+    Array,
+    Index,
+    Int,
+    LanguageError,
+    Model,
+    Protocol,
+    State,
+    Struct,
+    action,
+    eventually,
+    one_of,
+    otherwise,
+    require,
+    strong,
+    tracing,
+    weak,
+    when,
+)
+from highwater.model.language.interpreter import BoundError, Interpreter
+from tests.language.wrong import refused
+
+Body = Callable[[Any, State], None]
+ENGINES = [reference.search, search]
+
+
+def model(body: Body) -> Model:
+    class Branches(Protocol):
+        name = "branches"
+
+        def define(self) -> Struct:
+            self.node = Index("node", 3)
+            return Struct(
+                "State",
+                n=Int(0, 3),
+                i=self.node,
+                j=self.node,
+                row=Array(self.node, Int(0, 3, bound="top")),
+                pairs=Array(self.node, Struct("Pair", a=Int(0, 3), b=Int(0, 3))),
+            )
+
+        def initial(self) -> list[dict[str, Any]]:
+            return [{"n": 0, "i": 0, "j": 0, "row": [0] * 3, "pairs": [{"a": 0, "b": 0}] * 3}]
+
+        @action()
+        def step(self, s: State) -> None:
+            body(self, s)
+
+    return Model(Branches())
+
+
+def after(body: Body, **before: Any) -> dict[str, Any]:
+    """The state after the step; BoundError where it is an error. What is not given is zero."""
+    traced = model(body)
+    start = traced.decode(traced.initial[0]) | before
+    (step,) = Interpreter(traced).steps(traced.protocol.state.encode(start))
+    assert step.state is not None
+    return traced.decode(step.state)
+
+
+def chain(m: Any, s: State) -> None:
+    with when(s.n == 0):
+        s.next.row[0] = 1
+    with otherwise(s.n == 1):
+        s.next.row[1] = 1
+        with when(s.i == 0):
+            s.next.n = 3
+    with otherwise():
+        s.next.row[2] = s.n
+    with when(s.n == 2):
+        s.next.n = 0
+    with otherwise(s.i == 1):
+        s.next.i = 2
+
+
+@pytest.mark.parametrize(
+    ("n", "i", "row", "then", "where"),
+    [
+        (0, 0, [1, 0, 0], 0, 0),
+        (0, 1, [1, 0, 0], 0, 2),
+        (1, 0, [0, 1, 0], 3, 0),
+        (1, 1, [0, 1, 0], 1, 2),
+        (2, 1, [0, 0, 2], 0, 1),
+        (3, 2, [0, 0, 3], 3, 2),
+    ],
+)
+def test_only_the_branch_whose_condition_holds(n: int, i: int, row: list[int], then: int, where: int) -> None:
+    def exclusive(m: Any, s: State) -> None:
+        chain(m, s)
+
+    found = after(exclusive, n=n, i=i)
+    assert (found["row"], found["n"], found["i"]) == (row, then, where)
+
+
+def test_a_guard_in_a_branch_is_asked_there_only() -> None:
+    def body(m: Any, s: State) -> None:
+        with when(s.n == 0):
+            require("i is first", s.i == 0)
+        s.next.j = 2
+
+    traced = model(body)
+    enabled = [bool(Interpreter(traced).enabled((n, i, 0, *[0] * 9))) for n, i in ((0, 0), (0, 1), (1, 1))]
+    assert enabled == [True, False, True]
+
+
+def test_errors_and_cuts_in_a_branch_that_is_not_taken_are_none() -> None:
+    def outside(m: Any, s: State) -> None:
+        with when(s.n < 3):
+            s.next.row[s.n] = 1
+
+    def divides(m: Any, s: State) -> None:
+        with when(s.n > 0):
+            s.next.row[0] = 3 // s.n
+
+    def large(m: Any, s: State) -> None:
+        with when(s.n < 2):
+            s.next.row[0] = s.n + 2
+
+    assert after(outside, n=3)["row"] == [0, 0, 0]
+    assert after(outside, n=2)["row"] == [0, 0, 1]
+    assert after(divides, n=0)["row"] == [0, 0, 0]
+    assert after(divides, n=1)["row"] == [3, 0, 0]
+    assert after(large, n=3)["row"] == [0, 0, 0]
+    assert after(large, n=1)["row"] == [3, 0, 0]
+
+
+def both(m: Any, s: State) -> None:
+    s.next.row[s.i] = 1
+    s.next.row[s.j] = 2
+
+
+def test_two_elements_in_one_step() -> None:
+    assert after(both, i=0, j=2)["row"] == [1, 0, 2]
+    with pytest.raises(BoundError, match=r"writes a field a second time; the first time at .*test_branches"):
+        after(both, i=1, j=1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_finds_the_conflict(engine: Any) -> None:
+    with pytest.raises(BoundError, match="writes a field a second time"):
+        engine(model(both), SearchOptions())
+
+
+def test_a_guard_that_keeps_two_writes_apart_leaves_nothing_to_check() -> None:
+    def apart(m: Any, s: State) -> None:
+        require("two", s.i != s.j)
+        both(m, s)
+
+    assert model(apart).instances[0].checks == ()
+
+
+def test_fields_of_one_element_and_of_two() -> None:
+    def body(m: Any, s: State) -> None:
+        s.next.pairs[s.i].a = 1
+        s.next.pairs[s.j].b = 2
+
+    def whole(m: Any, s: State) -> None:
+        s.next.pairs[s.i] = {"a": 3, "b": 3}
+        s.next.pairs[s.j].b = 2
+
+    assert model(body).instances[0].checks == ()
+    assert after(body, i=1, j=1)["pairs"][1] == {"a": 1, "b": 2}
+    assert after(whole, i=1, j=0)["pairs"][:2] == [{"a": 0, "b": 2}, {"a": 3, "b": 3}]
+    with pytest.raises(BoundError, match="a second time"):
+        after(whole, i=1, j=1)
+
+
+def test_branches_that_exclude_each_other_write_the_same_field() -> None:
+    def body(m: Any, s: State) -> None:
+        with when(s.n == 0):
+            s.next.j = 1
+        with when(s.n == 1):
+            s.next.j = 2
+
+    assert model(body).instances[0].checks == ()
+    assert [after(body, n=n)["j"] for n in range(3)] == [1, 2, 0]
+
+
+def test_branches_that_may_both_be_taken_are_a_conflict_where_they_are() -> None:
+    def body(m: Any, s: State) -> None:
+        with when(s.n == 0):
+            s.next.j = 1
+        with when(s.i == 0):
+            s.next.j = 2
+
+    assert after(body, n=0, i=1)["j"] == 1
+    assert after(body, n=1, i=0)["j"] == 2
+    with pytest.raises(BoundError, match="a second time"):
+        after(body, n=0, i=0)
+
+
+def surely_twice(m: Any, s: State) -> None:
+    s.next.n = 1
+    with when(s.f):
+        s.next.n = 2
+
+
+def twice_in_one_branch(m: Any, s: State) -> None:
+    with when(s.f):
+        s.next.n = 1
+        s.next.n = 2
+
+
+def one_element_twice(m: Any, s: State) -> None:
+    s.next.row[s.node] = 1
+    s.next.row[s.node] = 1
+
+
+def the_whole_and_a_part(m: Any, s: State) -> None:
+    s.next.row[s.node] = 1
+    s.next.row = [0, 0, 0]
+
+
+@pytest.mark.parametrize("body", [surely_twice, twice_in_one_branch, one_element_twice, the_whole_and_a_part])
+def test_what_is_surely_written_twice_is_refused(body: Body) -> None:
+    refused(body, "this step writes a field a second time; the first time at")
+
+
+def alone(m: Any, s: State) -> None:
+    with otherwise():
+        s.next.n = 1
+
+
+def too_deep(m: Any, s: State) -> None:
+    with when(s.f), otherwise():
+        s.next.n = 1
+
+
+def chooses_in_a_branch(m: Any, s: State) -> None:
+    with when(s.f):
+        s.next.n = one_of("n", [1, 2])
+
+
+def chooses_twice(m: Any, s: State) -> None:
+    s.next.n = one_of("n", [1, 2])
+    s.next.node = one_of("n", m.node)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (alone, r"otherwise\(\) follows a `with when\(…\):`"),
+        (too_deep, r"otherwise\(\) follows"),
+        (chooses_in_a_branch, r"one_of\(\) stands outside of `with when"),
+        (chooses_twice, "there is a choice 'n' above in this action"),
+        (lambda m, s: one_of("n", []), "has nothing to choose from"),
+        (lambda m, s: one_of("n", 3), "a type or a list"),
+        (lambda m, s: one_of(m.node, m.node), "needs a name first"),
+        (lambda m, s: one_of("n", [s.n, s.node]), "not from values of the state"),
+    ],
+)
+def test_what_has_no_meaning_is_an_error_with_its_place(body: Any, message: str) -> None:
+    refused(body, message)
+
+
+def chooses(m: Any, s: State) -> None:
+    answer = one_of("answer", ["yes", "no"])
+    if answer == "yes":
+        to = one_of("to", m.node)
+        s.next.row[to] = 1
+    else:
+        s.next.n = 3
+
+
+def test_an_action_has_a_step_for_each_choice() -> None:
+    found = {str(i): sorted(i.writes) for i in model(chooses).instances}
+    assert list(found) == [
+        "step(answer=yes, to=0)",
+        "step(answer=yes, to=1)",
+        "step(answer=yes, to=2)",
+        "step(answer=no)",
+    ]
+    assert len({tuple(w) for w in found.values()}) == 4
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_takes_all_choices(engine: Any) -> None:
+    assert engine(model(chooses), SearchOptions()).distinct_states == 16
+
+
+def test_a_choice_that_no_guard_allows_is_no_step() -> None:
+    def body(m: Any, s: State) -> None:
+        to = one_of("to", m.node)
+        require("not the first", to != 0)
+        s.next.i = to
+
+    assert [dict(i.parameters) for i in model(body).instances] == [{"to": 1}, {"to": 2}]
+
+
+def test_fairness_takes_the_choices_of_an_action_together() -> None:
+    protocol = model(chooses).protocol
+
+    @eventually("test", fair=weak("step") + strong("step", answer="no"))
+    def comes(m: Any, s: State) -> Any:
+        return s.n == 3
+
+    groups = Model(protocol, [], [comes]).liveness[0].groups
+    assert [sorted(g.instances) for g in groups] == [[0, 1, 2, 3], [3]]
+
+
+def test_a_conflict_that_is_not_looked_for_is_noticed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing.Next, "_refuse_twice", lambda *_: None)
+    assert after(both, i=1, j=1)["row"] == [0, 2, 0]
+
+
+def test_an_action_without_a_choice_is_asked_for_one() -> None:
+    with pytest.raises(LanguageError, match="one_of\\(\\) has a meaning only while"):
+        one_of("n", [1])

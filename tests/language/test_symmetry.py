@@ -1,0 +1,222 @@
+"""Renaming a state's index values is renaming them in the plain state; and who tells values apart is found out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from highwater.model.language import (
+    Array,
+    Bool,
+    Index,
+    Int,
+    LanguageError,
+    Model,
+    Option,
+    Protocol,
+    Seq,
+    Set,
+    State,
+    Struct,
+    any_of,
+    invariant,
+    require,
+)
+from highwater.model.language.interpreter import compile_nodes
+from highwater.model.language.protocol import Action
+from highwater.model.language.symmetry import Renaming, asymmetry, renamed, renamings
+from highwater.model.language.types import Type
+from tests.language.random_protocols import a_plain
+
+
+class Nested(Protocol):
+    """Two symmetric indices and one that is not, in every type and inside each other."""
+
+    name = "nested"
+    symmetric = ("node", "disk")
+
+    def define(self) -> Struct:
+        node, disk, place = Index("node", 3), Index("disk", 2), Index("place", 3)
+        nodes, pair = Set(node), Struct("Pair", far=place, who=node, on=disk)
+        return Struct(
+            "State",
+            count=Int(0, 3),
+            who=node,
+            where=place,
+            members=nodes,
+            places=Set(place),
+            maybe=Option(node),
+            pair=Option(pair),
+            some=Option(nodes),
+            rows=Array(node, Array(disk, pair)),
+            there=Array(place, nodes),
+            by=Array(disk, Option(node)),
+            log=Seq(pair, 3),
+            orders=Seq(Option(node), 2),
+            flags=Array(node, Bool),
+            tail=Struct("Tail", deep=Struct("Deep", last=Option(disk), who=node)),
+        )
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [a_plain(Random(0), self.state)]
+
+
+def plainly(type_: Type, plain: Any, renaming: Renaming) -> Any:
+    """The plain value, renamed."""
+
+    def name(index: Index, old: int) -> int:
+        return renaming.get(index.name, range(index.size))[old]
+
+    match type_:
+        case Index():
+            return name(type_, plain)
+        case Set():
+            return sorted(name(type_.index, i) for i in plain)
+        case Array():
+            found = [None] * type_.index.size
+            for i, element in enumerate(plain):
+                found[name(type_.index, i)] = plainly(type_.element, element, renaming)
+            return found
+        case Seq():
+            return [plainly(type_.element, element, renaming) for element in plain]
+        case Option():
+            return None if plain is None else plainly(type_.content_type, plain, renaming)
+        case Struct():
+            return {n: plainly(t, plain[n], renaming) for n, t in type_.fields.items()}
+    return plain
+
+
+def test_a_renamed_state_is_the_plain_state_renamed() -> None:
+    model, rng = Model(Nested(), []), Random(1)
+    every = list(renamings(model))
+    assert len(every) == 6 * 2 - 1
+    assert any(order[order[0]] != 0 for renaming in every for order in renaming.values()), "some go in a ring"
+    functions = [compile_nodes(renamed(model, renaming)) for renaming in every]
+    state = model.protocol.state
+    for _ in range(60):
+        plain = a_plain(rng, state)
+        scalars = state.encode(plain)
+        for renaming, function in zip(every, functions, strict=True):
+            found = tuple(int(v) for v in function(scalars))
+            assert found == tuple(state.encode(plainly(state, plain, renaming))), (plain, renaming)
+
+
+def test_every_renaming_but_the_one_that_changes_nothing() -> None:
+    found = [(r["node"], r["disk"]) for r in renamings(Model(Nested(), []))]
+    every = set(itertools.product(itertools.permutations(range(3)), itertools.permutations(range(2))))
+    assert len(found) == len(set(found))
+    assert set(found) == every - {((0, 1, 2), (0, 1))}
+
+
+Body = Callable[[Any, State, Any], None]
+
+
+def counters(*bodies: Body, marked: int = 0) -> type[Protocol]:
+    """Three counters of which one is marked; an action of each body, asked of every counter."""
+
+    class Counters(Protocol):
+        """Counters."""
+
+        name = "counters"
+        symmetric = ("counter",)
+
+        def define(self) -> Struct:
+            self.counter = Index("counter", 3)
+            return Struct("State", values=Array(self.counter, Int(0, 4)), marked=self.counter)
+
+        def initial(self) -> list[dict[str, Any]]:
+            return [{"values": [0] * 3, "marked": marked}]
+
+        @classmethod
+        def actions(cls) -> list[Action]:
+            return [Action(f"step{i}", body, {"c": "counter"}) for i, body in enumerate(bodies)]
+
+    return Counters
+
+
+def up(self: Any, s: State, c: Any) -> None:
+    """Any counter, below 4."""
+    require("below", s.values[c] < 4)
+    s.next.values[c] = s.values[c] + 1
+
+
+def mark(self: Any, s: State, c: Any) -> None:
+    """The mark goes to a larger counter."""
+    require("larger", s.values[c] > s.values[s.marked])
+    s.next.marked = c
+
+
+def only(*chosen: int) -> Body:
+    """Some counters go up."""
+
+    def body(self: Any, s: State, c: Any) -> None:
+        require("chosen", any_of(c == i for i in chosen))
+        up(self, s, c)
+
+    return body
+
+
+def late(self: Any, s: State, c: Any) -> None:
+    """The last counter stops before the others do."""
+    require("below", s.values[c] < 4)
+    require("not the last", (s.values[c] < 3) | (c != 2))
+    s.next.values[c] = s.values[c] + 1
+
+
+def while_marked(number: int) -> Body:
+    """One counter, and only while it is marked: no run marks another."""
+
+    def body(self: Any, s: State, c: Any) -> None:
+        require("marked", s.marked == number)
+        require("this", c == number)
+        require("below", s.values[c] < 4)
+        s.next.values[c] = s.values[c] + 1
+
+    return body
+
+
+def test_what_treats_all_alike_is_symmetric() -> None:
+    assert asymmetry(Model(counters(up, mark)(), [])) is None
+    assert asymmetry(Model(counters(up, mark, marked=2)(), [])) is None
+
+
+@pytest.mark.parametrize(
+    ("bodies", "marked", "told"),
+    [
+        ([only(2)], 0, "action step0 differs under counter 1 ↔ 2"),
+        ([up, late], 0, "action step1 differs under counter 0 ↔ 2"),
+        ([while_marked(0)], 0, "action step0 differs under counter 0 ↔ 1"),
+        ([while_marked(1)], 0, "action step0 differs under counter 0 ↔ 1"),
+        ([only(0), only(1), only(2)], 0, "action step1, step2 differs under counter 1 ↔ 2"),
+    ],
+    ids=["one alone", "in the end", "fewer steps", "more steps", "by another action"],
+)
+def test_an_action_that_tells_values_apart_is_found(bodies: list[Body], marked: int, told: str) -> None:
+    found = asymmetry(Model(counters(*bodies, marked=marked)(), []))
+    assert found is not None
+    assert found == told
+
+
+@invariant("test")
+def the_last_is_below_three(m: Any, s: State) -> Any:
+    """Of one counter alone."""
+    return s.values[2] < 3
+
+
+def test_a_property_that_tells_values_apart_is_found() -> None:
+    found = asymmetry(Model(counters(up, mark)(), [the_last_is_below_three]))
+    assert found is not None
+    assert found.startswith("property the_last_is_below_three differs under counter ")
+    assert "2" in found
+
+
+def test_an_index_that_no_field_uses_is_an_error() -> None:
+    class Wrong(Nested):
+        symmetric = ("node", "rack")
+
+    with pytest.raises(LanguageError, match="'rack', an index its state does not use"):
+        list(renamings(Model(Wrong(), [])))
