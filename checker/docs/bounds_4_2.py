@@ -1,7 +1,7 @@
 """Within which bounds Kafka 4.2.1 keeps its promises: a grid of searches under the profile ``kafka_4_2``.
 
-``python -m highwater.checker.docs.bounds_4_2`` searches all of it, which takes a while, and writes kafka-4.2-bounds.json;
-the page docs/kafka-4.2.md shows that, and tests search some of it again.
+``python -m highwater.checker.docs.bounds_4_2`` searches all of it, which takes a while, and writes
+kafka-4.2-bounds.json; the page docs/kafka-4.2.md shows that, and tests search some of it again.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def searched(cell: Cell, closings: Sequence[str] = (), only: frozenset[str] | No
     protocol_class, known = registry.protocol_of(cell.protocol), stated(cell.protocol)
     rules = set(protocol_class.profiles[PROFILE].rules)
     for switches in (GRID["closings"][name]["rules"] for name in closings):
-        rules = (rules | {r for r, on in switches.items() if on}) - {r for r, on in switches.items() if not on}
+        rules = (rules | {r for r, on in switches.items() if on}) - {
+            r for r, on in switches.items() if not on
+        }
     protocol = protocol_class(cell.parameters, rules)
     invariants = [i for i in known.invariants if only is None or i.name in only]
     liveness = [x for x in known.liveness if only is None or x.name in only]

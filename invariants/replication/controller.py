@@ -6,7 +6,7 @@ from highwater.invariants import statements
 from highwater.invariants.replication.controller_liveness import LIVENESS
 from highwater.model.language import State, all_of, implies, invariant, size
 from highwater.model.language.values import Truth, as_bool
-from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller import Controller, outlook
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
@@ -44,13 +44,13 @@ def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """Of the one partition."""
-    return statements.elr_only_under_min_isr(m.promised(s), m.min_isr(s))
+    return statements.elr_only_under_min_isr(outlook.promised(m, s), m.min_isr(s))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
     """Of the one partition."""
-    return statements.elr_within_replicas(m.promised(s), m.assigned(s.partition))
+    return statements.elr_within_replicas(outlook.promised(m, s), m.assigned(s.partition))
 
 
 @statements.electable_completeness.seen()
@@ -59,7 +59,7 @@ def electable_completeness(m: Controller, s: State) -> Truth:
 
     That is who was in the ISR while the HWM could advance, and has not lost its log since.
     """
-    can_be_elected = electable(m.promised(s))
+    can_be_elected = electable(outlook.promised(m, s))
     if m.p.elr_changes:
         return implies(m.elr_is_on(s), can_be_elected <= s.complete)
     return statements.electable_completeness(~can_be_elected.is_empty, can_be_elected <= s.complete)
@@ -127,13 +127,13 @@ def every_broker_comes_back(m: Controller, s: State) -> Truth:
 
     Else the controller resigns whenever it tries, and so does the next one.
     """
-    return all_of(implies(s.registrations[b].registered, m.comes_back(s, b)) for b in m.t.broker)
+    return all_of(implies(s.registrations[b].registered, outlook.comes_back(m, s, b)) for b in m.t.broker)
 
 
 @invariant("B8", rule="unassigned_candidate_fails")
 def the_controller_goes_on(m: Controller, s: State) -> Truth:
     """Neither what a leader asks for again and again nor a task of the controller's own makes the controller fail."""
-    return m.goes_on(s)
+    return outlook.goes_on(m, s)
 
 
 @invariant("B8, 966.13", rule="unassigned_candidate_fails")

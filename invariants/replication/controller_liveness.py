@@ -9,8 +9,8 @@ whether a replica joins the ISR is up to its log, which this protocol does not h
 from __future__ import annotations
 
 from highwater.model.language import State, always_eventually, implies, strong, weak
-from highwater.model.language.values import Number, Truth, as_bool
-from highwater.model.replication.controller import Controller
+from highwater.model.language.values import Number, Truth
+from highwater.model.replication.controller import Controller, outlook
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
@@ -28,16 +28,6 @@ def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
     return stopped | s.restarting.has(broker) if m.p.failovers else stopped
 
 
-def _all_can_return(m: Controller, s: State) -> Truth:
-    """Whether nobody's return is up to an operator: every replica's broker is registered, every directory online."""
-    partition = s.partition
-    offline = partition.offline.is_empty if m.p.directories and m.on("offline_directory_check") else as_bool(True)
-    if not m.p.removals:
-        return offline
-    registered = m.t.brokers.of(lambda b: s.registrations[b].registered)
-    return offline & ((m.assigned(partition) | partition.isr | partition.elr) <= registered)
-
-
 _RETURN = (
     weak("unfence")
     + weak("fence", when=broker_is_shutting_down)
@@ -49,13 +39,13 @@ _RETURN = (
 def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
     """A partition with anyone in ISR or ELR comes to have a leader: they are unfenced in the end."""
     somebody = ~(s.partition.isr | s.partition.elr).is_empty
-    return implies(somebody & _all_can_return(m, s), s.partition.leader.is_some)
+    return implies(somebody & outlook.can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.13, 966.14, 966.15", fair=_RETURN + strong("recover_uncleanly", by=[]))
 def partitions_are_led(m: Controller, s: State) -> Truth:
     """A partition comes to have a leader, by unclean recovery or by its last known leader where nobody is eligible."""
-    return implies(_all_can_return(m, s), s.partition.leader.is_some)
+    return implies(outlook.can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.17", fair=weak("maybe_balance_leader"))
@@ -69,14 +59,14 @@ def preferred_replicas_lead(m: Controller, s: State) -> Truth:
 @always_eventually("B5, B7", fair=_RETURN + strong("alter_partition", by=["isr"], stale=None))
 def healthy_replicas_come_to_be_in_the_isr(m: Controller, s: State) -> Truth:
     """While every replica's broker is active and its log directory online, they all come into the ISR."""
-    return implies(m.healthy(s), s.partition.isr == m.assigned(s.partition))
+    return implies(outlook.healthy(m, s), s.partition.isr == m.assigned(s.partition))
 
 
 @always_eventually("966.9", fair=_RETURN + strong("alter_partition", by=["isr"], stale=None))
 def reassignments_of_healthy_replicas_complete(m: Controller, s: State) -> Truth:
     """While every replica's broker is active and its log directory online, a reassignment comes to its end."""
     partition = s.partition
-    return implies(m.healthy(s), partition.adding.is_empty & partition.removing.is_empty)
+    return implies(outlook.healthy(m, s), partition.adding.is_empty & partition.removing.is_empty)
 
 
 LIVENESS = (

@@ -242,7 +242,11 @@ def downgrade(m: Cluster, s: State) -> None:
     change_level(m, s, False)
 
 
-@action("584.1", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes up; the ELR feature is on again")
+@action(
+    "584.1",
+    rule="leftover_elr_elects",
+    says="the level of the ELR feature goes up; it is on again",
+)
 def upgrade(m: Cluster, s: State) -> None:
     """The ELR feature is turned on again after a downgrade. No partition changes by that."""
     require("there can be a downgrade", bool(m.p.downgrades))

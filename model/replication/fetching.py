@@ -217,4 +217,11 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
     s.next.fetch_responses[f] = None
 
 
-__all__ = ["answer_fetch", "read_late", "receive_late_fetch", "refuse_fetch", "send_fetch", "take_fetch_answer"]
+__all__ = [
+    "answer_fetch",
+    "read_late",
+    "receive_late_fetch",
+    "refuse_fetch",
+    "send_fetch",
+    "take_fetch_answer",
+]

@@ -23,7 +23,9 @@ RULES = {
         "A fetch finds where the follower's log leaves the leader's, and the follower truncates there. Off: a new "
         "follower truncates to its own high watermark (before KIP-101).",
     ),
-    "fetch_response_check": Rule("B2", "A follower uses a fetch response only at the offset that it asked for."),
+    "fetch_response_check": Rule(
+        "B2", "A follower uses a fetch response only at the offset that it asked for."
+    ),
     "fetch_response_epoch_check": Rule(
         "B2", "A follower uses a fetch response only in the leader epoch that it asked in."
     ),

@@ -29,7 +29,6 @@ from highwater.model.language import (
     StructValue,
     Truth,
     action,
-    any_of,
     require,
     where,
 )
@@ -93,7 +92,10 @@ class Controller(Protocol):
             0, 0, 1, "whether that other partition is reassigned to more or fewer replicas"
         ),
         "elr_changes": Parameter(
-            0, 0, 2, "whether eligible.leader.replicas.version goes down and up; at the start it is 1, or 0 with 2"
+            0,
+            0,
+            2,
+            "whether eligible.leader.replicas.version goes down and up; at the start it is 1, or 0 with 2",
         ),
         "removals": Parameter(0, 0, 1, "whether brokers are removed from the cluster"),
         "directories": Parameter(
@@ -343,7 +345,7 @@ class Controller(Protocol):
 
     # --- brokers --------------------------------------------------------------------------------------
 
-    def _about(self, s: State, broker: Number, rule: Callable[..., StructValue]) -> StructValue:
+    def about(self, s: State, broker: Number, rule: Callable[..., StructValue]) -> StructValue:
         """The record of a rule about a broker."""
         settings = (self.controllers_min_isr(s), self.unclean_election(s))
         return cast(
@@ -356,7 +358,7 @@ class Controller(Protocol):
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
         self._require_registered(s, broker)
-        self.decide(s, self._about(s, broker, brokers.on_fencing), leaving=self._only(broker))
+        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
         s.next.registrations[broker].fenced = True
 
     @action("966.5", says="broker {broker} is unfenced", broker="broker")
@@ -366,7 +368,7 @@ class Controller(Protocol):
         self._require_up(s, broker)
         if not self.p.resumed_shutdowns:
             require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
-        self.decide(s, self._about(s, broker, brokers.on_unfencing), coming=broker)
+        self.decide(s, self.about(s, broker, brokers.on_unfencing), coming=broker)
         s.next.registrations[broker].fenced = False
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
@@ -376,7 +378,7 @@ class Controller(Protocol):
         require("the broker is not fenced", ~registration.fenced)
         self._require_up(s, broker)
         require("the broker leads", self.leads(s, broker))
-        self.decide(s, self._about(s, broker, brokers.on_fencing), leaving=self._only(broker))
+        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
         s.next.registrations[broker].in_controlled_shutdown = True
 
     @action(
@@ -387,7 +389,7 @@ class Controller(Protocol):
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
         """A broker restarts. After a clean shutdown it knows its broker epoch; else its log lost records."""
-        record, again, seen_clean = self._registration(s, broker, clean)
+        record, again, seen_clean = self.registration(s, broker, clean)
         self._restart(s, broker, clean, seen_clean, record, again)
         s.next.registrations[broker] = sessions.register(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
@@ -395,7 +397,7 @@ class Controller(Protocol):
         if self.p.failovers:
             s.next.restarting = s.restarting.without(broker)
 
-    def _registration(
+    def registration(
         self, s: State, broker: Number, clean: Truth
     ) -> tuple[StructValue, Number | None, Truth]:
         """The record of a registration, how often it is written again, and whether the restart counts as clean."""
@@ -448,7 +450,7 @@ class Controller(Protocol):
     def register_in_part(self, s: State, broker: Number, clean: Truth) -> None:
         """What belongs to a registration is written, and the registration is not: the broker will try again."""
         require("the controller fails", bool(self.p.failovers))
-        record, again, seen_clean = self._registration(s, broker, clean)
+        record, again, seen_clean = self.registration(s, broker, clean)
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self._restart(s, broker, clean, seen_clean, record, again)
         if self.p.failovers:
@@ -464,7 +466,7 @@ class Controller(Protocol):
         """A fenced broker that had sent heartbeats is fenced once more, as any other whose session ends."""
         self._require_registered(s, broker)
         require("the broker is fenced", s.registrations[broker].fenced)
-        self.decide(s, self._about(s, broker, brokers.on_fencing), leaving=self._only(broker))
+        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
 
     def _require_up(self, s: State, broker: Number) -> None:
         """A broker that speaks for itself is registered, and is no process that only tries to."""
@@ -486,7 +488,7 @@ class Controller(Protocol):
         """An operator removes a broker. It leaves the ISR; in the ELR it stays until it registers again."""
         require("brokers are removed", bool(self.p.removals))
         self._require_registered(s, broker)
-        record = self._about(s, broker, brokers.without_broker)
+        record = self.about(s, broker, brokers.without_broker)
         by_index = elr_index.visits(self.t, s.elr_entries[broker], s.partition.elr.has(broker))
         visits = where(s.partition.isr.has(broker), 1, 0) + by_index
         record = where(visits > 0, record, self.t.record.zero())
@@ -510,7 +512,7 @@ class Controller(Protocol):
         self._require_up(s, broker)
         has_replica = self.assigned(s.partition).has(broker) & ~s.partition.offline.has(broker)
         require("the broker has a replica in a directory that is online", has_replica)
-        self.decide(s, self._about(s, broker, brokers.without_broker), offline=self._only(broker))
+        self.decide(s, self.about(s, broker, brokers.without_broker), offline=self._only(broker))
 
     @action(
         "858.1",
@@ -667,51 +669,3 @@ class Controller(Protocol):
         """Whether eligible.leader.replicas.version is above 0 now, under rules with ELR."""
         on = Bool.lift(self.on("eligible_leader_replicas"))
         return on & s.elr_on if self.p.elr_changes else on
-
-    def goes_on(self, s: State) -> Truth:
-        """Whether no leader's AlterPartition and no periodic task makes the controller fail.
-
-        Leaders ask for all replicas that may be in the ISR, and for themselves alone.
-        """
-        t, partition, min_isr = self.t, s.partition, self.controllers_min_isr(s)
-        acceptable, unclean = t.acceptable(partition, s.registrations), self.unclean_election(s)
-        alone = self._only(partition.leader.value)
-        asked_for = (self.assigned(partition) & acceptable, alone)
-        by_leader = [
-            self.by_level(
-                s,
-                lambda terms, isr=isr: partition_change.partition_change(
-                    terms, partition, min_isr, acceptable, brokers.controller_election(unclean), isr=isr
-                ),
-            )
-            for isr in asked_for
-        ]
-        tasks = [
-            election_tasks.maybe_balance_leader(t, partition, s.registrations, min_isr),
-            election_tasks.maybe_elect_unclean_leader(t, partition, s.registrations, min_isr, unclean),
-        ]
-        failing = any_of(partition.leader.is_some & record.fails for record in by_leader)
-        return ~(failing | any_of(record.fails for record in tasks))
-
-    def healthy(self, s: State) -> Truth:
-        """Whether every replica's broker is registered and active, and its log directory online."""
-        registered = self.t.brokers.of(lambda b: s.registrations[b].registered)
-        up = registered & self.t.acceptable(s.partition, s.registrations)
-        return self.assigned(s.partition) <= (up - s.restarting if self.p.failovers else up)
-
-    def promised(self, s: State) -> StructValue:
-        """The partition as far as properties speak of it: nothing is promised of the ELR while its level is 0."""
-        if not self.p.elr_changes:
-            return s.partition
-        nobody = self.t.brokers.zero()
-        return s.partition.replace(elr=where(self.elr_is_on(s), s.partition.elr, nobody))
-
-    def comes_back(self, s: State, broker: Number) -> Truth:
-        """Whether a broker can be fenced, register after a crash, and be unfenced: no decision of these fails."""
-        unclean = Bool.lift(False)
-        decisions = (
-            self._about(s, broker, brokers.on_fencing),
-            self._about(s, broker, brokers.on_unfencing),
-            self._registration(s, broker, unclean)[0],
-        )
-        return ~any_of(record.fails for record in decisions)

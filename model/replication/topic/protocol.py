@@ -1,7 +1,7 @@
 """The controller and a topic of two partitions: the steps of ``controller/``, over brokers that both have.
 
-No rule and no step is stated here. A step about a partition is taken for one of the two, a step about a broker, or about
-the topic's configuration, for both at once, as they are one batch; only a registration can be written in part.
+No rule and no step is stated here. A step about a partition is taken for one of the two, a step about a broker, or
+about the topic's configuration, for both at once, as they are one batch; only a registration can be written in part.
 What crosses partitions follows: min ISR goes by the first one's replicas, and the controller's index of ELR members
 can send entries of the second one to the first.
 """
@@ -84,6 +84,7 @@ class Topic(Controller):
     def define(self) -> Struct:
         """The state of one partition, and what the second one has of its own."""
         one = super().define()
+        self.one = one
         self.place = Index("partition", 2)
         self.written_choice = ((FIRST,), (SECOND,), (FIRST, SECOND))
         own = {name: one.fields[name] for name in OWN if name in one.fields}
@@ -95,7 +96,7 @@ class Topic(Controller):
         (one,) = super().initial()
         replicas = [(broker + 1) % self.p.brokers for broker in range(self.factor)]
         second = {**one, "partition": self.t.initial_partition(replicas, replicas), "complete": replicas}
-        return [{**one, "second": {name: second[name] for name in self.state.fields["second"].fields}}]
+        return [{**one, "second": {name: second[name] for name in OWN if name in self.one.fields}}]
 
     @classmethod
     def actions(cls) -> list[Action]:
@@ -142,7 +143,7 @@ class Topic(Controller):
         """Some of what belongs to a registration is written, in its order, and the registration is not."""
         require("the controller fails", bool(self.p.failovers))
         views = Views(s, both=True)
-        records = {place: self._registration(views.of(place), broker, clean) for place in (FIRST, SECOND)}
+        records = {place: self.registration(views.of(place), broker, clean) for place in (FIRST, SECOND)}
         for place in written:
             empty = partition_change.is_empty_record(self.t, records[place][0])
             require("something changes in each that is written", ~empty)

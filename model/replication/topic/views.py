@@ -80,7 +80,8 @@ class NextOfView:
 
     def __getattr__(self, name: str) -> Next:
         """A field of the state after the step; nowhere where another view writes it."""
-        views, place = self._view.views, self._view.place
+        view: View = self.__dict__["_view"]
+        views, place = view.views, view.place
         after = views.state.next
         if name in OWN:
             return getattr(after.second if place == SECOND else after, name)
