@@ -172,7 +172,7 @@ def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
     s.next.fetch_requests[f] = None
 
 
-@action("B2", says="what is sent to broker {f} has changed in the sender's log", f="broker")
+@action("K18", says="what is sent to broker {f} has changed in the sender's log", f="broker")
 def read_late(m: Cluster, s: State, f: Number) -> None:
     """An answer names a part of the sender's log, and its bytes are read when they are sent.
 

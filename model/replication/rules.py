@@ -27,10 +27,10 @@ RULES = {
         "B2", "A follower uses a fetch response only at the offset that it asked for."
     ),
     "fetch_response_epoch_check": Rule(
-        "B2", "A follower uses a fetch response only in the leader epoch that it asked in."
+        "B2, K17", "A follower uses a fetch response only in the leader epoch that it asked in."
     ),
     "appended_epoch_check": Rule(
-        "B2", "A follower appends no record of a later leader epoch than the one that it asked in."
+        "K18", "A follower appends no record of a later leader epoch than the one that it asked in."
     ),
     # The high watermark.
     "hwm_over_maximal_isr": Rule(
