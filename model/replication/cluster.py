@@ -99,7 +99,7 @@ class Cluster(Protocol):
         "replication_factor": Parameter(3, 1, 4, "replicas of the partition"),
         "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
         "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
-        "records": Parameter(1, 1, 3, "records that producers write"),
+        "records": Parameter(1, 1, 4, "records that producers write"),
         "unclean_election": Parameter(
             0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"
         ),
