@@ -16,14 +16,13 @@ from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import Scenario
 from highwater.checker.search import SearchOptions
 from highwater.model.language.model import Model
-from highwater.model.replication.controller.rules import PROFILES, RULES
 
 PLACE = "replication/controller/kafka-4.2-"
 TEXTS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "kafka-4.2.toml").read_text(encoding="utf-8"))
 """The page's prose, and what is promised of each finding."""
 
 FINDINGS: dict[str, dict[str, Any]] = {finding["name"]: finding for finding in TEXTS["finding"]}
-"""By name, in the order of the page."""
+"""By name, in the order of the page. Where an entry names no ``scenario``, it is that of the controller."""
 
 CONTROLLER_TRUNK = ("min-isr", "last-known-leader", "reassignment", "forgotten-leader")
 MESSAGES_TRUNK = (
@@ -43,10 +42,16 @@ class Outcome:
     complete: bool
 
 
+def full_name(name: str) -> str:
+    """The name of a finding's scenario."""
+    found: str = FINDINGS[name].get("scenario", PLACE + name)
+    return found
+
+
 @cache
 def scenario(name: str) -> Scenario:
     """A finding's scenario."""
-    return scenarios.find(PLACE + name)
+    return scenarios.find(full_name(name))
 
 
 def outcome(name: str, overrides: Overrides) -> Outcome:
@@ -67,12 +72,12 @@ def outcome(name: str, overrides: Overrides) -> Outcome:
 @cache
 def found(name: str) -> Outcome:
     """The search of a finding's scenario as it is."""
-    return outcome(PLACE + name, Overrides())
+    return outcome(full_name(name), Overrides())
 
 
 def switched(name: str, rules: dict[str, bool]) -> Outcome:
     """The same with some rules switched."""
-    return outcome(PLACE + name, Overrides(rules=rules))
+    return outcome(full_name(name), Overrides(rules=rules))
 
 
 def fewer_steps(name: str) -> list[str]:
@@ -80,23 +85,21 @@ def fewer_steps(name: str) -> list[str]:
     needed = []
     for parameter, value in scenario(name).parameters.items():
         if value and (parameter == "max_min_isr" or not parameter.startswith("max_")):
-            if parameter.startswith("first_partition"):
+            lowest = scenario(name).protocol.parameters[parameter].low
+            if parameter.startswith("first_partition") or value == lowest:
                 continue
-            less = outcome(PLACE + name, Overrides({parameter: value - 1}))
+            less = outcome(full_name(name), Overrides({parameter: value - 1}))
             if less.complete and not less.examples:
                 needed.append(f"{parameter} {value}")
     return needed
 
 
 def of_trunk(name: str, profile: str) -> Outcome:
-    """A trunk finding's scenario under another profile; with messages, 4.2.1 has the trunk's brokers."""
-    if profile == "kafka_4_2" and name.startswith("replication/trunk-"):
-        on = PROFILES["kafka_4_2"].rules
-        return outcome(name, Overrides(rules={rule: rule in on for rule in RULES}))
+    """A trunk finding's scenario under another profile."""
     return outcome(name, Overrides(profile=profile))
 
 
 __all__ = [
-    "CONTROLLER_TRUNK", "FINDINGS", "MESSAGES_TRUNK", "PLACE", "TEXTS", "Outcome", "fewer_steps", "found", "of_trunk",
-    "outcome", "scenario", "switched",
+    "CONTROLLER_TRUNK", "FINDINGS", "MESSAGES_TRUNK", "PLACE", "TEXTS", "Outcome", "fewer_steps", "found",
+    "full_name", "of_trunk", "outcome", "scenario", "switched",
 ]  # fmt: skip

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from highwater.checker.docs import findings_4_2 as findings
+from highwater.checker.docs.bounds_4_2_page import bounds_section
 from highwater.checker.docs.kafka_trunk import run_table
 from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides
 from highwater.checker.sequence_chart import SequenceChart
 
+_NOT_SO = findings.TEXTS["not_so"]
 _PROFILES = ("kafka_trunk_2024_10", "kafka_4_2", "kip_966_first_phase")
 
 
@@ -29,6 +31,7 @@ def kafka_4_2() -> str:
     ]  # fmt: skip
     for name, finding in findings.FINDINGS.items():
         lines += _finding(name, finding)
+    lines += ["", *bounds_section()]
     return "\n".join([*lines, "", texts["tail"].strip()]) + "\n"
 
 
@@ -52,16 +55,16 @@ def _trunk_rows() -> Iterator[str]:
     names += [f"replication/trunk-{name}" for name in findings.MESSAGES_TRUNK]
     for name in names:
         outcomes = [findings.of_trunk(name, profile) for profile in _PROFILES]
-        verdict = "still there" if outcomes[1].examples else "closed"
+        verdict = "still there" if outcomes[1].examples else _NOT_SO.get(name, "closed")
         yield f"| `{name}` | {' | '.join(map(_verdict, outcomes))} | {verdict} |"
     for name, finding in findings.FINDINGS.items():
         verdicts = f"{_verdict(findings.found(name))} | {_proposal(name)}"
-        yield f"| `{findings.PLACE}{name}` | – | {verdicts} | {finding['trunk']} |"
+        yield f"| `{findings.full_name(name)}` | – | {verdicts} | {finding['trunk']} |"
 
 
 def _proposal(name: str) -> str:
     try:
-        return _verdict(findings.outcome(findings.PLACE + name, Overrides(profile="kip_966_first_phase")))
+        return _verdict(findings.outcome(findings.full_name(name), Overrides(profile="kip_966_first_phase")))
     except InputError:
         return "no such steps, or the property says nothing of it"
 

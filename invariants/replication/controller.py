@@ -5,8 +5,8 @@ from __future__ import annotations
 from highwater.invariants import statements
 from highwater.invariants.replication.controller_liveness import LIVENESS
 from highwater.model.language import State, all_of, implies, invariant, size
-from highwater.model.language.values import Truth
-from highwater.model.replication.controller import Controller
+from highwater.model.language.values import Truth, as_bool
+from highwater.model.replication.controller import Controller, outlook
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
@@ -44,13 +44,13 @@ def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """Of the one partition."""
-    return statements.elr_only_under_min_isr(s.partition, m.min_isr(s))
+    return statements.elr_only_under_min_isr(outlook.promised(m, s), m.min_isr(s))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
     """Of the one partition."""
-    return statements.elr_within_replicas(s.partition, m.assigned(s.partition))
+    return statements.elr_within_replicas(outlook.promised(m, s), m.assigned(s.partition))
 
 
 @statements.electable_completeness.seen()
@@ -59,7 +59,9 @@ def electable_completeness(m: Controller, s: State) -> Truth:
 
     That is who was in the ISR while the HWM could advance, and has not lost its log since.
     """
-    can_be_elected = electable(s.partition)
+    can_be_elected = electable(outlook.promised(m, s))
+    if m.p.elr_changes:
+        return implies(m.elr_is_on(s), can_be_elected <= s.complete)
     return statements.electable_completeness(~can_be_elected.is_empty, can_be_elected <= s.complete)
 
 
@@ -125,7 +127,25 @@ def every_broker_comes_back(m: Controller, s: State) -> Truth:
 
     Else the controller resigns whenever it tries, and so does the next one.
     """
-    return all_of(implies(s.registrations[b].registered, m.comes_back(s, b)) for b in m.t.broker)
+    return all_of(implies(s.registrations[b].registered, outlook.comes_back(m, s, b)) for b in m.t.broker)
+
+
+@invariant("B8", rule="unassigned_candidate_fails")
+def the_controller_goes_on(m: Controller, s: State) -> Truth:
+    """Neither what a leader asks for again and again nor a task of the controller's own makes the controller fail."""
+    return outlook.goes_on(m, s)
+
+
+@invariant("B8, 966.13", rule="unassigned_candidate_fails")
+def leaders_change_for_a_reason(m: Controller, s: State) -> Truth:
+    """No leader that could lead on was replaced unasked, and nobody was passed over who holds what is committed."""
+    return ~s.needless if m.p.judged_elections else as_bool(True)
+
+
+@invariant("B8", rule="cleared_elr_stays_indexed")
+def elr_members_are_indexed(m: Controller, s: State) -> Truth:
+    """Every ELR member has an entry in the controller's index: a controller that takes out what is not there stops."""
+    return all_of(implies(s.partition.elr.has(b), s.elr_entries[b] > 0) for b in m.t.broker)
 
 
 INVARIANTS = (
@@ -146,9 +166,17 @@ INVARIANTS = (
     recovering_leader_is_alone,
     leader_completeness,
     every_broker_comes_back,
+    the_controller_goes_on,
+    leaders_change_for_a_reason,
+    elr_members_are_indexed,
 )
 
-EXPLORED = (leader_completeness,)
+EXPLORED = (
+    leader_completeness,
+    the_controller_goes_on,
+    leaders_change_for_a_reason,
+    elr_members_are_indexed,
+)
 """Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
 
 __all__ = ["EXPLORED", "INVARIANTS", "LIVENESS"]

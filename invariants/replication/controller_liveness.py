@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from highwater.model.language import State, always_eventually, implies, strong, weak
 from highwater.model.language.values import Number, Truth
-from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller import Controller, outlook
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
@@ -19,9 +19,13 @@ def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """Where a registration is a duty: a broker that has stopped is started. Elsewhere it is one of a crashed broker."""
+    """Where a registration is a duty: a broker that has stopped is started. Elsewhere it is one of a crashed broker.
+
+    One whose registration failed with the controller tries again.
+    """
     registration = s.registrations[broker]
-    return registration.fenced & registration.in_controlled_shutdown
+    stopped = registration.fenced & registration.in_controlled_shutdown
+    return stopped | s.restarting.has(broker) if m.p.failovers else stopped
 
 
 _RETURN = (
@@ -34,23 +38,43 @@ _RETURN = (
 @always_eventually("966.13", fair=_RETURN)
 def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
     """A partition with anyone in ISR or ELR comes to have a leader: they are unfenced in the end."""
-    return implies(~(s.partition.isr | s.partition.elr).is_empty, s.partition.leader.is_some)
+    somebody = ~(s.partition.isr | s.partition.elr).is_empty
+    return implies(somebody & outlook.can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.13, 966.14, 966.15", fair=_RETURN + strong("recover_uncleanly", by=[]))
 def partitions_are_led(m: Controller, s: State) -> Truth:
     """A partition comes to have a leader, by unclean recovery or by its last known leader where nobody is eligible."""
-    return s.partition.leader.is_some
+    return implies(outlook.can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.17", fair=weak("maybe_balance_leader"))
 def preferred_replicas_lead(m: Controller, s: State) -> Truth:
     """A preferred replica that is in the ISR and active comes to lead."""
     preferred = s.partition.replicas.at(0)
-    able = s.partition.isr.has(preferred) & m.active(s).has(preferred)
+    able = s.partition.isr.has(preferred) & m.t.acceptable(s.partition, s.registrations).has(preferred)
     return implies(able, s.partition.leader.is_(preferred))
 
 
-LIVENESS = (electable_replicas_come_to_lead, partitions_are_led, preferred_replicas_lead)
+@always_eventually("B5, B7", fair=_RETURN + strong("alter_partition", by=["isr"], stale=None))
+def healthy_replicas_come_to_be_in_the_isr(m: Controller, s: State) -> Truth:
+    """While every replica's broker is active and its log directory online, they all come into the ISR."""
+    return implies(outlook.healthy(m, s), s.partition.isr == m.assigned(s.partition))
+
+
+@always_eventually("966.9", fair=_RETURN + strong("alter_partition", by=["isr"], stale=None))
+def reassignments_of_healthy_replicas_complete(m: Controller, s: State) -> Truth:
+    """While every replica's broker is active and its log directory online, a reassignment comes to its end."""
+    partition = s.partition
+    return implies(outlook.healthy(m, s), partition.adding.is_empty & partition.removing.is_empty)
+
+
+LIVENESS = (
+    electable_replicas_come_to_lead,
+    partitions_are_led,
+    preferred_replicas_lead,
+    healthy_replicas_come_to_be_in_the_isr,
+    reassignments_of_healthy_replicas_complete,
+)
 
 __all__ = ["LIVENESS"]

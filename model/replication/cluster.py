@@ -40,6 +40,7 @@ from highwater.model.language import (
 )  # fmt: skip
 from highwater.model.language.sequences import members_of
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
+from highwater.model.replication.controller.rules import ELR_FEATURE
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
 from highwater.model.replication.controller.types import Terms
 from highwater.model.replication.rules import PROFILES, RULES
@@ -86,7 +87,7 @@ ELR_RULES = frozenset(
         "unclean_recovery",
     }
 )
-"""966.18. The controller's rules that end with the ELR feature."""
+"""966.18. The controller's rules that end with the ELR feature, in a proposal; in Kafka 4.2 those of ELR_FEATURE."""
 
 
 class Cluster(Protocol):
@@ -98,7 +99,7 @@ class Cluster(Protocol):
         "replication_factor": Parameter(3, 1, 4, "replicas of the partition"),
         "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
         "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
-        "records": Parameter(1, 1, 3, "records that producers write"),
+        "records": Parameter(1, 1, 4, "records that producers write"),
         "unclean_election": Parameter(
             0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"
         ),
@@ -106,6 +107,9 @@ class Cluster(Protocol):
         "metadata_in_flight": Parameter(0, 0, 1, "whether metadata travels in batches that can be under way"),
         "late_fetches": Parameter(
             0, 0, 1, "whether a fetch can arrive after its sender has sent another one"
+        ),
+        "late_reads": Parameter(
+            0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
         ),
         "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
         "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
@@ -154,7 +158,7 @@ class Cluster(Protocol):
         rules = self.rules_on & set(CONTROLLER_RULES)
         self.t, self.without_elr = (
             Terms(p.brokers, on, p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch, bounded=True)
-            for on in (rules, rules - ELR_RULES)
+            for on in (rules, rules - (ELR_FEATURE if self.on("leftover_elr_elects") else ELR_RULES))
         )
         self.broker = self.t.broker
         self.some_isr = Option(self.t.brokers)
@@ -243,6 +247,7 @@ class Cluster(Protocol):
         self.some_record = Option(self.record)
         self.fetch_response = Struct(
             "FetchResponse",
+            sender=Only(self.broker, self.p.late_reads > 0),
             leader_epoch=self.leader_epoch,
             offset=self.offset,
             diverging=Bool,

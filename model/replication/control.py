@@ -33,6 +33,7 @@ from highwater.model.replication.controller import (
 )  # fmt: skip
 from highwater.model.replication.controller.eligible_leader_replicas import (
     after_min_isr_change,
+    cleared,
     effective_min_isr,
 )  # fmt: skip
 from highwater.model.replication.controller.partition_change import is_empty_record, merge, partition_change
@@ -191,7 +192,8 @@ def change_min_isr(m: Cluster, s: State, value: int) -> None:
     from now on.
     """
     spend(s, "min_isr_changes")
-    require("it is another value", s.min_insync_replicas != value)
+    if not m.on("min_isr_change_clears_elr"):
+        require("it is another value", s.min_insync_replicas != value)
     s.next.min_insync_replicas = value
     effective = effective_min_isr(m.min_isr_config.lift(value), s.partition.replicas.length)
     write_record(m, s, m.decided(s, lambda t: after_min_isr_change(t, s.partition, effective)))
@@ -237,7 +239,27 @@ def downgrade(m: Cluster, s: State) -> None:
     """
     spend(s, "downgrades")
     require("the ELR feature is on", m.has_elr(s))
-    s.next.elr_enabled = False
+    change_level(m, s, False)
+
+
+@action(
+    "584.1",
+    rule="leftover_elr_elects",
+    says="the level of the ELR feature goes up; it is on again",
+)
+def upgrade(m: Cluster, s: State) -> None:
+    """The ELR feature is turned on again after a downgrade. No partition changes by that."""
+    require("there can be a downgrade", bool(m.p.downgrades))
+    require("the ELR feature is off", ~m.has_elr(s))
+    change_level(m, s, True)
+
+
+def change_level(m: Cluster, s: State, on: bool) -> None:
+    """The ELR feature is turned on or off; a partition changes only under rules that no version has."""
+    require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
+    if m.on("level_change_empties_elr"):
+        write_record(m, s, cleared(m.t, s.partition))
+    s.next.elr_enabled = on
 
 
 # --- what all of them do ------------------------------------------------------------------------------------
@@ -245,9 +267,16 @@ def downgrade(m: Cluster, s: State) -> None:
 
 def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
     """Append a change of the partition to the metadata log; the partition after it."""
-    partition = merge(m.t, s.partition, record)
+    partition = merged(m, s, record)
     s.next.partition = partition
     return partition
+
+
+def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
+    """The partition after a record. With K11 there is no step where building the record fails."""
+    if m.on("unassigned_candidate_fails"):
+        require("no candidate for leader is a broker that is no replica", ~record.fails)
+    return merge(m.t, s.partition, record)
 
 
 def on_broker(m: Cluster, s: State, b: Number, rule: Callable[..., StructValue]) -> StructValue:
@@ -274,6 +303,6 @@ def elect(m: Cluster, s: State, election: Number) -> None:
 
 __all__ = [
     "cancel_reassignment", "change_min_isr", "designate_leader", "downgrade", "elect_preferred_leader",
-    "elect_uncleanly", "fence_broker", "handle_alter_partition", "on_broker", "reassign", "unfence_broker",
-    "write_record",
+    "elect_uncleanly", "fence_broker", "handle_alter_partition", "merged", "on_broker", "reassign", "unfence_broker",
+    "upgrade", "write_record",
 ]  # fmt: skip

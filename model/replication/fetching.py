@@ -84,7 +84,7 @@ def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -
     diverging = m.on("divergence_check") & logs.diverges(broker.log, fetch.offset, fetch.last_epoch)
     noted = where(diverging, broker, note_fetch(m, broker, f, fetch))
     hwm = advanced_hwm(m, leader, noted)
-    send_answer(m, s, f, fetch, answer(m, broker, fetch, diverging, hwm))
+    send_answer(m, s, f, fetch, answer(m, leader, broker, fetch, diverging, hwm))
     if again:
         spend(s, "duplicates")
     else:
@@ -130,12 +130,15 @@ def note_fetch(m: Cluster, broker: StructValue, f: Number, fetch: StructValue) -
     return broker.replace(followers=broker.followers.set(f, known))
 
 
-def answer(m: Cluster, broker: StructValue, fetch: StructValue, diverging: Truth, hwm: Number) -> StructValue:
+def answer(
+    m: Cluster, leader: Number, broker: StructValue, fetch: StructValue, diverging: Truth, hwm: Number
+) -> StructValue:
     """B3, B4. The next record and the HWM; or, where logs diverge, the last epoch that both can have and its end."""
     has_record = ~diverging & (broker.log.length > fetch.offset)
     end = logs.end_offset_for_epoch(broker.log, fetch.last_epoch.value)
     epoch = where(end > 0, m.some_epoch.some(logs.epoch_before(broker.log, end)), None)
     return m.fetch_response(
+        sender=leader,
         leader_epoch=fetch.leader_epoch,
         offset=fetch.offset,
         diverging=diverging,
@@ -169,6 +172,22 @@ def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
     s.next.fetch_requests[f] = None
 
 
+@action("K18", says="what is sent to broker {f} has changed in the sender's log", f="broker")
+def read_late(m: Cluster, s: State, f: Number) -> None:
+    """An answer names a part of the sender's log, and its bytes are read when they are sent.
+
+    The sender has found itself a follower since, has truncated its log, and has appended other records there.
+    """
+    require("logs are read late", bool(m.p.late_reads))
+    answer = s.fetch_responses[f]
+    require("an answer with a record is under way", answer.is_some & answer.value.record.is_some)
+    log, offset = s.brokers[answer.value.sender].log, answer.value.offset
+    require("the sender has another record there", log.length > offset)
+    changed = m.some_record.some(log[offset])
+    require("it is another one", changed != answer.value.record)
+    s.next.fetch_responses[f] = m.some_fetch_response.some(answer.value.replace(record=changed))
+
+
 # --- the follower -------------------------------------------------------------------------------------------
 
 
@@ -177,15 +196,20 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
     """The follower appends, or truncates; its HWM is the lesser of the leader's and its own LEO.
 
     Only in the leader epoch and at the offset that it asked for: an answer of a former leader would put records there
-    that the present one does not have, without anybody noticing.
+    that the present one does not have, without anybody noticing. A record of a later leader epoch than that shows that
+    the sender's log has changed meanwhile (K18).
     """
     broker, response = s.brokers[f], s.fetch_responses[f]
     require("an answer is under way", response.is_some)
     got = response.value
-    asked_for = (got.leader_epoch == broker.view.leader_epoch) & (got.offset == broker.log.length)
-    current = m.follows(f, broker) & under("fetch_response_check", asked_for)
+    in_epoch = under("fetch_response_epoch_check", got.leader_epoch == broker.view.leader_epoch)
+    asked_for = in_epoch & under("fetch_response_check", got.offset == broker.log.length)
+    current = m.follows(f, broker) & asked_for
     end = logs.truncation_offset(broker.log, got.epoch, got.end)
-    appended = where(got.record.is_some, broker.log.append(got.record.value), broker.log)
+    appends = got.record.is_some
+    if m.p.late_reads:
+        appends &= under("appended_epoch_check", got.record.value.epoch <= got.leader_epoch)
+    appended = where(appends, broker.log.append(got.record.value), broker.log)
     log = where(got.diverging, broker.log.truncate(end), appended)
     hwm = least(where(got.diverging, broker.hwm, got.hwm), log.length)
     after = broker.replace(log=log, hwm=hwm, flushed=least(broker.flushed, log.length))
@@ -193,4 +217,11 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
     s.next.fetch_responses[f] = None
 
 
-__all__ = ["answer_fetch", "receive_late_fetch", "refuse_fetch", "send_fetch", "take_fetch_answer"]
+__all__ = [
+    "answer_fetch",
+    "read_late",
+    "receive_late_fetch",
+    "refuse_fetch",
+    "send_fetch",
+    "take_fetch_answer",
+]

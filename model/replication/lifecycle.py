@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from highwater.model.language import Number, State, StructValue, action, as_bool, least, require, spend, where
 from highwater.model.replication.cluster import Cluster, Status
-from highwater.model.replication.control import on_broker, write_record
+from highwater.model.replication.control import merged, on_broker, write_record
 from highwater.model.replication.controller import brokers, sessions
-from highwater.model.replication.controller.partition_change import merge
+from highwater.model.replication.controller.partition_change import is_empty_record
 from highwater.model.replication.leadership import settle
 from highwater.model.replication.metadata import with_metadata
 
@@ -59,18 +59,9 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     may lack committed records is never electable under its new epoch.
     """
     t, broker, registration = m.t, s.brokers[b], s.registrations[b]
-    require("the broker is down", ~m.is_up(broker))
-    require("its former registration is fenced", registration.fenced, rule="fenced_before_registration")
+    record = record_of_registration(m, s, b)
     same_incarnation = as_bool(False)
-    previous_epoch = where(broker.status == "STOPPED", broker.epoch, -1)
-    clean = brokers.is_clean_registration(t, registration, previous_epoch, same_incarnation)
-    record = m.decided(
-        s,
-        lambda terms: brokers.on_registration(
-            terms, s.partition, s.registrations, b, clean, same_incarnation, m.min_isr(s), m.unclean_allowed
-        ),
-    )
-    partition = merge(t, s.partition, record)
+    partition = merged(m, s, record)
     registered = sessions.register(t, registration, same_incarnation, registration.epoch + 1)
     s.next.partition = partition
     s.next.registrations[b] = registered
@@ -79,6 +70,37 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
         status="RUNNING", epoch=registered.epoch, hwm=least(broker.hwm, broker.log.length)
     )
     settle(m, s, b, with_metadata(m, b, started, latest, restarts=True))
+
+
+def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
+    """966.5, 966.12. What the registration of a broker that starts does to the partition."""
+    broker, registration = s.brokers[b], s.registrations[b]
+    require("the broker is down", ~m.is_up(broker))
+    require("its former registration is fenced", registration.fenced, rule="fenced_before_registration")
+    same_incarnation = as_bool(False)
+    previous_epoch = where(broker.status == "STOPPED", broker.epoch, -1)
+    clean = brokers.is_clean_registration(m.t, registration, previous_epoch, same_incarnation)
+    record: StructValue = m.decided(
+        s,
+        lambda terms: brokers.on_registration(
+            terms, s.partition, s.registrations, b, clean, same_incarnation, m.min_isr(s), m.unclean_allowed
+        ),
+    )
+    return record
+
+
+@action(
+    "K14",
+    rule="registration_may_be_split",
+    says="broker {b} starts, and the controller fails before its registration is written",
+    b="broker",
+)
+def start_broker_in_part(m: Cluster, s: State, b: Number) -> None:
+    """What belongs to the registration is written, and the registration is not: the broker tries again."""
+    spend(s, "failovers")
+    record = record_of_registration(m, s, b)
+    require("something changes", ~is_empty_record(m.t, record))
+    write_record(m, s, record)
 
 
 @action("841.5", says="broker {b} begins a controlled shutdown", b="broker")
@@ -147,4 +169,5 @@ def forget_messages(s: State, b: Number) -> None:
 
 __all__ = [
     "begin_shutdown", "crash_and_lose", "crash_broker", "finish_shutdown", "flush_log", "lose_disk", "start_broker",
+    "start_broker_in_part",
 ]  # fmt: skip

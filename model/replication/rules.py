@@ -24,7 +24,13 @@ RULES = {
         "follower truncates to its own high watermark (before KIP-101).",
     ),
     "fetch_response_check": Rule(
-        "B2", "A follower uses a fetch response only in the leader epoch and at the offset that it asked for."
+        "B2", "A follower uses a fetch response only at the offset that it asked for."
+    ),
+    "fetch_response_epoch_check": Rule(
+        "B2, K17", "A follower uses a fetch response only in the leader epoch that it asked in."
+    ),
+    "appended_epoch_check": Rule(
+        "K18", "A follower appends no record of a later leader epoch than the one that it asked in."
     ),
     # The high watermark.
     "hwm_over_maximal_isr": Rule(
@@ -104,10 +110,15 @@ _KIP_841 = ("proposed_replica_eligible_check",)
 _KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check")
 _KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
 _UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_answers_expire")
-# What the proposals take for granted, and Kafka's code of 2024-10 does not do.
+# What the proposals take for granted, and Kafka's code of 2024-10 does not do; the first is in 4.2.1.
 _TAKEN_FOR_GRANTED = (
-    "proposal_outlives_known_metadata", "re_election_forgets_fetches", "fenced_before_registration",
+    "fetch_response_epoch_check", "proposal_outlives_known_metadata", "re_election_forgets_fetches",
+    "fenced_before_registration",
 )  # fmt: skip
+# What the messages know nothing of: log directories, and the controller's index of ELR members (controller/).
+_OF_THE_CONTROLLER_ALONE = frozenset({
+    "offline_directory_check", "assignment_empties_elr", "cleared_elr_stays_indexed",
+})  # fmt: skip
 
 
 def _of(meaning: str, controllers: Iterable[str], *brokers: str) -> Profile:
@@ -130,6 +141,11 @@ PROFILES = {
         "apache/kafka trunk of 2024-10-25, ELR on",
         controller.PROFILES["kafka_trunk_2024_10"].rules,
         *_BASE, *_KIP_841, *_KIP_903, *_KIP_966,
+    ),
+    "kafka_4_2": _of(
+        "Apache Kafka 4.2.1, eligible.leader.replicas.version 1",
+        controller.PROFILES["kafka_4_2"].rules - _OF_THE_CONTROLLER_ALONE,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, "fetch_response_epoch_check", "appended_epoch_check",
     ),
     "before_kip_966": _of(
         "KIP-841 and KIP-903, but the HWM advances under min ISR and there is no ELR",

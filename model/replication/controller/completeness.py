@@ -44,4 +44,13 @@ def after_decision(
     return where(commits(new, min_insync_replicas), holding & new.isr, holding), still
 
 
-__all__ = ["after_decision", "commits"]
+def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
+    """Who counts as complete while ELR is off: an ISR without a complete member starts a new history.
+
+    Its last member stays in it whatever becomes of its log. Nobody promises then that nothing is lost by that.
+    """
+    nobody_left = (partition.isr & complete).is_empty
+    return where(nobody_left, complete | partition.isr, complete)
+
+
+__all__ = ["after_decision", "commits", "without_promise"]

@@ -29,7 +29,6 @@ from highwater.model.language import (
     StructValue,
     Truth,
     action,
-    any_of,
     require,
     where,
 )
@@ -40,6 +39,7 @@ from highwater.model.replication.controller import (
     brokers,
     completeness,
     directories,
+    election_need,
     election_tasks,
     elections,
     eligible_leader_replicas,
@@ -92,7 +92,10 @@ class Controller(Protocol):
             0, 0, 1, "whether that other partition is reassigned to more or fewer replicas"
         ),
         "elr_changes": Parameter(
-            0, 0, 1, "whether eligible.leader.replicas.version goes down and up; it is 1 at the start"
+            0,
+            0,
+            2,
+            "whether eligible.leader.replicas.version goes down and up; at the start it is 1, or 0 with 2",
         ),
         "removals": Parameter(0, 0, 1, "whether brokers are removed from the cluster"),
         "directories": Parameter(
@@ -103,6 +106,7 @@ class Controller(Protocol):
             "an ISR is asked for with them, as the controller lets any broker",
         ),
         "failovers": Parameter(0, 0, 1, "whether the controller fails in the middle of a registration"),
+        "judged_elections": Parameter(0, 0, 1, "whether each change of leaders is judged: was it needed?"),
         "max_elr_entries": Parameter(2, 1, 5, "the most entries of a broker in the index of ELR members"),
         "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
         "max_leader_epoch": Parameter(3, 0, 50, "the last leader epoch"),
@@ -138,6 +142,10 @@ class Controller(Protocol):
             more["elr_entries"] = Array(t.broker, entries)
         if p.elr_changes:
             more["elr_on"] = Bool
+        if p.judged_elections:
+            more["needless"] = Bool
+        if p.failovers:
+            more["restarting"] = t.brokers
         return Struct(
             "State",
             registrations=Array(t.broker, t.registration),
@@ -150,7 +158,8 @@ class Controller(Protocol):
             # min ISR because a member of ISR or ELR lost its log, or an operator chose so.
             complete=t.brokers,
             diminished=Bool,
-            # Known to the controller beside the partition: its index of ELR members, and whether ELR is on.
+            # Known to the controller beside the partition: its index of ELR members, and whether ELR is on. Known to
+            # nobody: whether leaders changed without need, and who restarts and has not registered yet.
             **more,
         )
 
@@ -181,7 +190,9 @@ class Controller(Protocol):
                 "complete": replicas,
                 "diminished": self.p.min_isr > self.factor,
                 **({"elr_entries": [0] * self.p.brokers} if self.has_index else {}),
-                **({"elr_on": True} if self.p.elr_changes else {}),
+                **({"elr_on": self.p.elr_changes == 1} if self.p.elr_changes else {}),
+                **({"needless": False} if self.p.judged_elections else {}),
+                **({"restarting": []} if self.p.failovers else {}),
             }
         ]
 
@@ -205,6 +216,10 @@ class Controller(Protocol):
         """Whether the topic allows unclean election; with unclean recovery nobody is elected that way (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
 
+    def leads(self, s: State, broker: Number) -> Truth:
+        """Whether a broker leads some partition, as far as that is known here."""
+        return s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere)
+
     def by_level(self, s: State, rule: Callable[[Terms], Any]) -> Any:
         """What a rule says under the level that eligible.leader.replicas.version has now."""
         on = rule(self.t)
@@ -222,11 +237,15 @@ class Controller(Protocol):
         indexed: bool = True,
         offline: SetValue | None = None,
         online: SetValue | None = None,
+        leaving: SetValue | None = None,
+        coming: Number | None = None,
+        election: Number | None = None,
     ) -> None:
         """Append a record, and see what becomes of the logs (``completeness``).
 
         The record is written ``again`` so many times more; one that is not ``indexed`` passes the index of ELR
-        members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on.
+        members by. ``offline`` and ``online`` are brokers whose replica's directory is so from then on; ``leaving`` can
+        lead no more, ``coming`` can from now on; ``election`` is the one that was asked for.
         """
         if self.on("unassigned_candidate_fails"):
             require("no candidate for leader is a broker that is no replica", ~record.fails)
@@ -241,14 +260,28 @@ class Controller(Protocol):
             lost_directory = nobody if offline is None else offline
             found_directory = nobody if online is None else online
             new = new.replace(offline=(new.offline | lost_directory) - found_directory)
+        if self.p.elr_changes:  # who turned ELR off has chosen to have nobody in it
+            chosen = chosen | ~self.elr_is_on(s)
         joining = nobody if joining is None else joining
         lost = nobody if lost is None else lost
         setting = s.min_insync_replicas if min_insync_replicas is None else min_insync_replicas
 
+        if self.p.judged_elections:
+            live = self.t.acceptable(s.partition.replace(**self._offline(new)), s.registrations, coming)
+            live = live - (nobody if leaving is None else leaving)
+            by_elr = where(self.elr_is_on(s), old.elr, nobody)
+            able = ((old.isr | by_elr) - lost) | (joining & new.isr)
+            s.next.needless = s.needless | election_need.is_needless(self.t, old, new, live, able, election)
         s.next.partition = new
-        s.next.complete, s.next.diminished = completeness.after_decision(
+        holding, s.next.diminished = completeness.after_decision(
             self.t, old, new, s.complete, s.diminished, setting, joining, lost, chosen
         )
+        if self.p.elr_changes:
+            holding = where(self.elr_is_on(s), holding, completeness.without_promise(new, holding))
+        s.next.complete = holding
+
+    def _offline(self, partition: StructValue) -> dict[str, SetValue]:
+        return {"offline": partition.offline} if self.on("offline_directory_check") else {}
 
     def index(self, s: State, new: StructValue) -> None:
         """The index of ELR members after a change of the partition; what goes astray is the topic's first one's."""
@@ -294,6 +327,8 @@ class Controller(Protocol):
             leader_recovery_state=LeaderRecoveryState.RECOVERED,
         )
         require("there is a leader", partition.leader.is_some)
+        if self.p.failovers:
+            require("the broker does not try to register", ~s.restarting.has(leader))
         require("everyone in the ISR is a replica", isr <= self.assigned(partition))
         if self.on("offline_directory_check") and self.p.directories < 2:
             require("nobody joins from an offline directory", (isr & partition.offline) <= partition.isr)
@@ -310,7 +345,7 @@ class Controller(Protocol):
 
     # --- brokers --------------------------------------------------------------------------------------
 
-    def _about(self, s: State, broker: Number, rule: Callable[..., StructValue]) -> StructValue:
+    def about(self, s: State, broker: Number, rule: Callable[..., StructValue]) -> StructValue:
         """The record of a rule about a broker."""
         settings = (self.controllers_min_isr(s), self.unclean_election(s))
         return cast(
@@ -323,17 +358,17 @@ class Controller(Protocol):
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
         self._require_registered(s, broker)
-        self.decide(s, self._about(s, broker, brokers.on_fencing))
+        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
         s.next.registrations[broker].fenced = True
 
     @action("966.5", says="broker {broker} is unfenced", broker="broker")
     def unfence(self, s: State, broker: Number) -> None:
         """A fenced broker has replayed its own registration. One that was shutting down has to restart first."""
         require("the broker is fenced", s.registrations[broker].fenced)
-        self._require_registered(s, broker)
+        self._require_up(s, broker)
         if not self.p.resumed_shutdowns:
             require("the broker is not shutting down", ~s.registrations[broker].in_controlled_shutdown)
-        self.decide(s, self._about(s, broker, brokers.on_unfencing))
+        self.decide(s, self.about(s, broker, brokers.on_unfencing), coming=broker)
         s.next.registrations[broker].fenced = False
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
@@ -341,9 +376,9 @@ class Controller(Protocol):
         """A broker that leads asks to shut down; one that leads nothing is fenced at once."""
         registration = s.registrations[broker]
         require("the broker is not fenced", ~registration.fenced)
-        self._require_registered(s, broker)
-        require("the broker leads", s.partition.leader.is_(broker) | bool(self.p.leads_elsewhere))
-        self.decide(s, self._about(s, broker, brokers.on_fencing))
+        self._require_up(s, broker)
+        require("the broker leads", self.leads(s, broker))
+        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
         s.next.registrations[broker].in_controlled_shutdown = True
 
     @action(
@@ -354,13 +389,15 @@ class Controller(Protocol):
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
         """A broker restarts. After a clean shutdown it knows its broker epoch; else its log lost records."""
-        record, again, seen_clean = self._registration(s, broker, clean)
+        record, again, seen_clean = self.registration(s, broker, clean)
         self._restart(s, broker, clean, seen_clean, record, again)
         s.next.registrations[broker] = sessions.register(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
         )
+        if self.p.failovers:
+            s.next.restarting = s.restarting.without(broker)
 
-    def _registration(
+    def registration(
         self, s: State, broker: Number, clean: Truth
     ) -> tuple[StructValue, Number | None, Truth]:
         """The record of a registration, how often it is written again, and whether the restart counts as clean."""
@@ -391,13 +428,17 @@ class Controller(Protocol):
         record: StructValue,
         again: Number | None,
     ) -> None:
-        lost = self.t.brokers.zero().with_(broker)
+        lost = leaving = self._only(broker)
         # A clean restart that counts as unclean takes a member out of ISR and ELR all the same.
         taken_out = ~seen_clean & (s.partition.isr | s.partition.elr).has(broker)
         lost = where(clean, self.t.brokers.zero(), lost)
         # A registration lists the directories that are there again.
-        online = self.t.brokers.zero().with_(broker)
-        self.decide(s, record, lost=lost, chosen=taken_out, again=again, online=online)
+        self.decide(
+            s, record, lost=lost, chosen=taken_out, again=again, online=self._only(broker), leaving=leaving
+        )
+
+    def _only(self, broker: Number) -> SetValue:
+        return self.t.brokers.zero().with_(broker)
 
     @action(
         "K14",
@@ -409,9 +450,11 @@ class Controller(Protocol):
     def register_in_part(self, s: State, broker: Number, clean: Truth) -> None:
         """What belongs to a registration is written, and the registration is not: the broker will try again."""
         require("the controller fails", bool(self.p.failovers))
-        record, again, seen_clean = self._registration(s, broker, clean)
+        record, again, seen_clean = self.registration(s, broker, clean)
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self._restart(s, broker, clean, seen_clean, record, again)
+        if self.p.failovers:
+            s.next.restarting = s.restarting.with_(broker)
 
     @action(
         "K13",
@@ -423,7 +466,13 @@ class Controller(Protocol):
         """A fenced broker that had sent heartbeats is fenced once more, as any other whose session ends."""
         self._require_registered(s, broker)
         require("the broker is fenced", s.registrations[broker].fenced)
-        self.decide(s, self._about(s, broker, brokers.on_fencing))
+        self.decide(s, self.about(s, broker, brokers.on_fencing), leaving=self._only(broker))
+
+    def _require_up(self, s: State, broker: Number) -> None:
+        """A broker that speaks for itself is registered, and is no process that only tries to."""
+        self._require_registered(s, broker)
+        if self.p.failovers:
+            require("the broker does not try to register", ~s.restarting.has(broker))
 
     def _require_registered(self, s: State, broker: Number) -> None:
         if self.p.removals:
@@ -439,11 +488,12 @@ class Controller(Protocol):
         """An operator removes a broker. It leaves the ISR; in the ELR it stays until it registers again."""
         require("brokers are removed", bool(self.p.removals))
         self._require_registered(s, broker)
-        record = self._about(s, broker, brokers.without_broker)
+        record = self.about(s, broker, brokers.without_broker)
         by_index = elr_index.visits(self.t, s.elr_entries[broker], s.partition.elr.has(broker))
         visits = where(s.partition.isr.has(broker), 1, 0) + by_index
         record = where(visits > 0, record, self.t.record.zero())
-        self.decide(s, record, chosen=True, again=where(visits > 0, visits - 1, 0))
+        again, leaving = where(visits > 0, visits - 1, 0), self._only(broker)
+        self.decide(s, record, chosen=True, again=again, leaving=leaving)
         s.next.registrations[broker].registered = False
         s.next.registrations[broker].fenced = True
         s.next.registrations[broker].in_controlled_shutdown = False
@@ -459,11 +509,10 @@ class Controller(Protocol):
     def lose_directory(self, s: State, broker: Number) -> None:
         """A broker reports that the directory with its replica is offline."""
         require("directories fail", bool(self.p.directories))
-        self._require_registered(s, broker)
+        self._require_up(s, broker)
         has_replica = self.assigned(s.partition).has(broker) & ~s.partition.offline.has(broker)
         require("the broker has a replica in a directory that is online", has_replica)
-        offline = self.t.brokers.zero().with_(broker)
-        self.decide(s, self._about(s, broker, brokers.without_broker), offline=offline)
+        self.decide(s, self.about(s, broker, brokers.without_broker), offline=self._only(broker))
 
     @action(
         "858.1",
@@ -474,7 +523,7 @@ class Controller(Protocol):
     def assign_directory(self, s: State, broker: Number) -> None:
         """A broker has chosen, or changed, the directory of its replica; the new one is online."""
         require("replicas are assigned to directories", bool(self.p.directories))
-        self._require_registered(s, broker)
+        self._require_up(s, broker)
         require("the broker has a replica", self.assigned(s.partition).has(broker))
         online = None
         if self.p.directories > 1:
@@ -498,7 +547,7 @@ class Controller(Protocol):
             s, lambda t: election_tasks.elect_leader(t, s.partition, s.registrations, election, min_isr)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record)
+        self.decide(s, record, election=election)
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
@@ -518,7 +567,7 @@ class Controller(Protocol):
             s, lambda t: election_tasks.maybe_balance_leader(t, s.partition, s.registrations, min_isr)
         )
         require("something changes", ~partition_change.is_empty_record(self.t, record))
-        self.decide(s, record)
+        self.decide(s, record, election=ElectionType.PREFERRED)
 
     @action(
         "966.13, 966.14",
@@ -589,6 +638,8 @@ class Controller(Protocol):
         """An operator turns ELR off, or on again. No partition changes by that."""
         require("the level changes", bool(self.p.elr_changes))
         if self.p.elr_changes:
+            led = s.partition.leader.is_some
+            require("every partition has a leader", led, rule="level_changes_with_leader")
             if self.on("level_change_empties_elr"):
                 self.decide(s, eligible_leader_replicas.cleared(self.t, s.partition), chosen=True)
             s.next.elr_on = ~s.elr_on
@@ -618,13 +669,3 @@ class Controller(Protocol):
         """Whether eligible.leader.replicas.version is above 0 now, under rules with ELR."""
         on = Bool.lift(self.on("eligible_leader_replicas"))
         return on & s.elr_on if self.p.elr_changes else on
-
-    def comes_back(self, s: State, broker: Number) -> Truth:
-        """Whether a broker can be fenced, register after a crash, and be unfenced: no decision of these fails."""
-        unclean = Bool.lift(False)
-        decisions = (
-            self._about(s, broker, brokers.on_fencing),
-            self._about(s, broker, brokers.on_unfencing),
-            self._registration(s, broker, unclean)[0],
-        )
-        return ~any_of(record.fails for record in decisions)

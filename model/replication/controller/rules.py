@@ -119,6 +119,11 @@ RULES = {
         "A change of eligible.leader.replicas.version empties ELR and last known leader: while ELR is off nobody keeps "
         "them true. No version of Kafka does so.",
     ),
+    "level_changes_with_leader": Rule(
+        "584.1",
+        "eligible.leader.replicas.version changes only while every partition has a leader: who is in an ELR alone "
+        "cannot be elected once it is emptied, and of a leader from before nobody knows. No version of Kafka does so.",
+    ),
     "min_isr_by_first_partition": Rule(
         "K10",
         "The controller reckons min ISR with the replicas of the topic's first partition, the leader with its own.",

@@ -1,0 +1,47 @@
+"""What must hold of each partition of a topic: what must hold of one (``controller.py``), of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+from highwater.invariants.replication import controller, controller_liveness
+from highwater.model.language import State, all_of
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Invariant
+from highwater.model.language.values import Truth
+from highwater.model.replication.topic import Topic
+
+_PLACES = ("first", "second")
+
+
+def _of_both(stated: Invariant) -> Invariant:
+    """An invariant of a partition, of both: under its own name, as it says the same."""
+
+    @wraps(stated.function)
+    def holds(m: Topic, s: State) -> Truth:
+        return all_of(stated.function(m, view) for view in m.views(s))
+
+    return replace(stated, function=holds)
+
+
+def _of_one(stated: Liveness, place: int) -> Liveness:
+    """A liveness property of a partition, of one of them.
+
+    Of both together it would say something else: that again and again both are at their goals at once.
+    """
+
+    @wraps(stated.function)
+    def holds(m: Topic, s: State) -> Any:
+        goal: Callable[[Any, Any], Any] = stated.function
+        return goal(m, m.views(s)[place])
+
+    return replace(stated, name=f"{stated.name}_{_PLACES[place]}", function=holds)
+
+
+INVARIANTS = tuple(_of_both(stated) for stated in controller.INVARIANTS)
+LIVENESS = tuple(_of_one(stated, place) for place in (0, 1) for stated in controller_liveness.LIVENESS)
+
+__all__ = ["INVARIANTS", "LIVENESS"]

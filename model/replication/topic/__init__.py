@@ -1,0 +1,7 @@
+"""The controller and a topic of two partitions on the same brokers."""
+
+from highwater.model.replication.topic.protocol import Topic
+
+PROTOCOL = Topic
+
+__all__ = ["PROTOCOL", "Topic"]

@@ -1,0 +1,62 @@
+"""The grid of searches of Kafka 4.2.1 comes to what is committed, and finds what is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from highwater.checker.docs import bounds_4_2 as bounds
+from highwater.checker.docs.bounds_4_2_page import bounds_section
+from highwater.invariants.catalogue import stated
+from highwater.model import registry
+
+CELLS = {(c.protocol, c.size, c.steps): c for c in bounds.cells()}
+COMMITTED = {(r["protocol"], tuple(r["size"]), tuple(r["steps"])): r for r in bounds.results()}
+QUICK = [
+    ("replication.controller", (2, 1, 1), ()),
+    ("replication.controller", (2, 1, 1), ("min_isr_changes",)),
+    ("replication.topic", (2, 2, 2), ("removals",)),
+]
+
+
+def test_every_cell_is_committed() -> None:
+    assert list(COMMITTED) == list(CELLS)
+
+
+@pytest.mark.parametrize("key", QUICK)
+def test_a_cell_comes_to_what_is_committed(key: Any) -> None:
+    assert bounds.examined(CELLS[key]) == COMMITTED[key]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", CELLS)
+def test_each_cell_comes_to_what_is_committed(key: Any) -> None:
+    assert bounds.examined(CELLS[key]) == COMMITTED[key]
+
+
+def test_everything_that_is_violated_is_closed_by_something_that_is_named() -> None:
+    unexplained = [
+        (key, name) for key, r in COMMITTED.items() for name, v in r["violated"].items() if not v["closed_by"]
+    ]
+    assert not unexplained
+
+
+def test_a_rule_that_is_off_is_noticed() -> None:
+    """The grid's searches find a planted defect: a broker that lost its log stays in ISR and ELR."""
+    cell = CELLS["replication.controller", (2, 2, 2), ()]
+    assert not bounds.searched(cell).violated
+    planted = {"of": "", "rules": {"unclean_registration": False, "registration_leaves_isr": False}}
+    bounds.GRID["closings"]["planted"] = planted
+    try:
+        assert "electable_completeness" in bounds.searched(cell, ["planted"]).violated
+    finally:
+        del bounds.GRID["closings"]["planted"]
+
+
+def test_the_page_names_every_property() -> None:
+    text = "\n".join(bounds_section())
+    for protocol in {r["protocol"] for r in COMMITTED.values()}:
+        known, on = stated(protocol), registry.protocol_of(protocol).profiles[bounds.PROFILE].rules
+        asked = [p.name for p in (*known.invariants, *known.liveness) if p.rule is None or p.rule in on]
+        assert all(f"`{name}`" in text for name in asked)

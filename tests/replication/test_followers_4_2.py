@@ -1,0 +1,96 @@
+"""What Kafka 4.2.1 changed for followers: K17 (KAFKA-18991) and K18 (KAFKA-18723), seen with the rule and without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from highwater.checker import scenarios
+from highwater.checker.native import search
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.invariants.catalogue import stated
+from highwater.model.language import Model
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.replication import Replication
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checked", [False, True])
+def test_the_offset_of_an_answer_is_not_enough(checked: bool) -> None:
+    """An answer of a former leader epoch, at the right offset, takes away what was committed since (K17)."""
+    rules = {"fetch_response_check": True, "fetch_response_epoch_check": checked}
+    chosen = scenarios.find("replication/defect-late-answer")
+    result = search(Request.of(chosen, Overrides(rules=rules)).model(), SearchOptions(workers=1))
+    assert {v.property for v in result.violations} == (set() if checked else {"electable_completeness"})
+    assert result.complete == checked
+
+
+LATE_READ: list[tuple[str, dict[str, Any]]] = [
+    # Leader 0 has two records; follower 1 has the first, and asks for the second.
+    ("write_acks_all", {"leader": 0, "value": 0}),
+    ("write_acks_all", {"leader": 0, "value": 1}),
+    ("send_fetch", {"f": 1}),
+    ("answer_fetch", {"leader": 0, "f": 1, "again": False}),
+    ("take_fetch_answer", {"f": 1}),
+    ("send_fetch", {"f": 1}),
+    ("answer_fetch", {"leader": 0, "f": 1, "again": False}),
+    # Broker 2, which has none of them, leads the next epoch and writes two records of its own.
+    ("fence_broker", {"b": 0}),
+    ("fence_broker", {"b": 1}),
+    ("replay_metadata", {"b": 2}),
+    ("write_acks_one", {"leader": 2, "value": 2}),
+    ("write_acks_one", {"leader": 2, "value": 3}),
+    # Broker 0 follows, truncates, and has them; then its answer to broker 1 is sent, from what is there now.
+    ("replay_metadata", {"b": 0}),
+    ("send_fetch", {"f": 0}),
+    ("answer_fetch", {"leader": 2, "f": 0, "again": False}),
+    ("take_fetch_answer", {"f": 0}),
+    ("send_fetch", {"f": 0}),
+    ("answer_fetch", {"leader": 2, "f": 0, "again": False}),
+    ("take_fetch_answer", {"f": 0}),
+    ("send_fetch", {"f": 0}),
+    ("answer_fetch", {"leader": 2, "f": 0, "again": False}),
+    ("take_fetch_answer", {"f": 0}),
+    ("read_late", {"f": 1}),
+    ("take_fetch_answer", {"f": 1}),
+]
+
+
+def taken(rules: frozenset[str], run: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The state after steps that are named, as plain values."""
+    parameters = {
+        "records": 4,
+        "min_isr": 1,
+        "fencings": 2,
+        "weak_writes": 2,
+        "late_reads": 1,
+        "max_leader_epoch": 3,
+        "max_partition_epoch": 4,
+    }
+    model = Model(Replication(parameters, rules), stated("replication").invariants)
+    interpreter = Interpreter(model)
+    (state,) = model.initial
+    for name, choice in run:
+        (after,) = [
+            interpreter.step(state, number).state
+            for number in interpreter.enabled(state)
+            if model.instances[number].action.name == name
+            and dict(model.instances[number].parameters) == choice
+        ]
+        assert after is not None, name
+        state = after
+    return model.decode(state)
+
+
+def test_what_is_read_late_is_not_appended() -> None:
+    """K18. Without it broker 1 has another first record than its leader, and no fetch would find that."""
+    rules = Replication.profiles["kafka_4_2"].rules
+    with_it = taken(rules, LATE_READ)["brokers"]
+    without = taken(rules - {"appended_epoch_check"}, LATE_READ)["brokers"]
+    old, new = {"value": 0, "epoch": 0}, {"value": 3, "epoch": without[2]["view"]["leader_epoch"]}
+    assert with_it[1]["log"] == [old]
+    assert without[1]["log"] == [old, new]
+    assert without[2]["log"][0] != old
+    assert without[2]["log"][1] == new

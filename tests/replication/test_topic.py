@@ -1,0 +1,229 @@
+"""A topic of two partitions: a step does to a partition what it does to it alone; and what crosses partitions."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from highwater.checker.native import search
+from highwater.checker.search import SearchOptions
+from highwater.invariants.catalogue import stated
+from highwater.model.language import Model
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Instance, Scalars
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.topic import Topic
+from tests.models import reachable_states
+
+SHARED = ("registrations", "min_insync_replicas", "unclean_election", "elr_on")
+OWN = ("partition", "complete", "diminished", "elr_entries", "needless")
+PARAMETERS = {
+    "brokers": 2,
+    "replication_factor": 2,
+    "min_isr": 2,
+    "max_min_isr": 2,
+    "reassignments": 1,
+    "replication_factor_changes": 1,
+    "unclean_election": 2,
+    "leads_elsewhere": 1,
+    "elr_changes": 1,
+    "removals": 1,
+    "directories": 1,
+    "judged_elections": 1,
+    "max_elr_entries": 3,
+    "max_broker_epoch": 2,
+    "max_leader_epoch": 6,
+    "max_partition_epoch": 8,
+}
+RULES = Controller.profiles["kafka_4_2"].rules
+
+
+@pytest.fixture(scope="module")
+def topic() -> Model:
+    return Model(Topic(PARAMETERS, RULES), stated("replication.topic").invariants)
+
+
+@pytest.fixture(scope="module")
+def alone() -> Model:
+    return Model(Controller({**PARAMETERS, "first_partition_replicas": 2}, RULES))
+
+
+def seen(model: Model, state: Scalars, place: int) -> dict[str, Any]:
+    """A topic's state in the eyes of one partition, as plain values of the controller's protocol."""
+    plain = model.decode(state)
+    first = len(plain["partition"]["replicas"]) if place else 0
+    owner = plain["second"] if place else plain
+    return {
+        "first_partition_replicas": first,
+        **{name: plain[name] for name in SHARED},
+        **{name: owner[name] for name in OWN},
+    }
+
+
+def same_instance(of: Model, instance: Instance, place: int) -> int | None:
+    """The controller's instance that is the topic's, for a partition; None where it is about the other one."""
+    choice = dict(instance.parameters)
+    if choice.pop("partition", place) != place:
+        return None
+    for number, other in enumerate(of.instances):
+        if other.action.name == instance.action.name and dict(other.parameters) == choice:
+            return number
+    raise AssertionError(f"{instance.action.name} {choice} is no step of the controller")
+
+
+def without_entries(plain: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plain.items() if name != "elr_entries"}
+
+
+def test_a_step_does_to_a_partition_what_it_does_to_it_alone(topic: Model, alone: Model) -> None:
+    """On states of random walks: the index of ELR members apart, as entries go from one partition to another."""
+    both, one = Interpreter(topic), Interpreter(alone)
+    compared: set[tuple[str, int]] = set()
+    rng = random.Random(1)
+    for state in reachable_states(topic, 400, seed=7):
+        for number in rng.sample(both.enabled(state), min(6, len(both.enabled(state)))):
+            instance = topic.instances[number]
+            if instance.action.name == "register_in_part":
+                continue
+            after = both.step(state, number).state
+            if after is None:
+                continue
+            for place in (0, 1):
+                twin = same_instance(alone, instance, place)
+                before = seen(topic, state, place)
+                if twin is None:
+                    assert without_entries(seen(topic, after, place)) == without_entries(
+                        {
+                            **before,
+                            "first_partition_replicas": seen(topic, after, place)["first_partition_replicas"],
+                        }
+                    )
+                    continue
+                alone_after = one.step(alone.protocol.state.encode(before), twin).state
+                assert alone_after is not None
+                expected = alone.decode(alone_after)
+                expected["first_partition_replicas"] = seen(topic, after, place)["first_partition_replicas"]
+                assert without_entries(seen(topic, after, place)) == without_entries(expected)
+                compared.add((instance.action.name, place))
+    names = {name for name, _ in compared}
+    assert {"fence", "unfence", "register", "alter_partition", "reassign", "change_min_isr"} <= names
+    assert all((name, place) in compared for name in ("fence", "alter_partition") for place in (0, 1))
+
+
+def test_a_step_about_a_broker_asks_both_partitions(topic: Model) -> None:
+    """A decision that fails for one partition fails for both: the guard of each is there."""
+    guards = [g.name for i in topic.instances if i.action.name == "fence" for g in i.guards]
+    assert guards.count("no candidate for leader is a broker that is no replica") >= 2
+
+
+def changed(model: Model, state: Scalars, **fields: Any) -> Scalars:
+    plain = model.decode(state)
+    for path, value in fields.items():
+        *place, last = path.split("__")
+        where = plain
+        for part in place:
+            where = where[part]
+        where[last] = value
+    return model.protocol.state.encode(plain)
+
+
+def step(model: Model, state: Scalars, name: str, **choice: Any) -> dict[str, Any]:
+    interpreter = Interpreter(model)
+    for number in interpreter.enabled(state):
+        instance = model.instances[number]
+        if instance.action.name == name and choice.items() <= dict(instance.parameters).items():
+            after = interpreter.step(state, number).state
+            assert after is not None
+            return model.decode(after)
+    raise AssertionError(f"{name} {choice} cannot be taken")
+
+
+def test_entries_of_the_second_partition_go_astray_to_the_first(topic: Model) -> None:
+    """Broker 0 has two entries for the second partition; when it leaves that ELR one is left, of partition 0 (K8)."""
+    (initial,) = topic.initial
+    state = changed(
+        topic,
+        initial,
+        second__partition={**topic.decode(initial)["second"]["partition"], "isr": [1], "elr": [0]},
+        second__elr_entries=[2, 0],
+    )
+    after = step(topic, state, "alter_partition", partition=1, isr=[0, 1], stale=None)
+    assert after["second"]["partition"]["elr"] == []
+    assert after["second"]["elr_entries"] == [0, 0]
+    assert after["elr_entries"] == [1, 0]
+
+
+def test_min_isr_of_the_second_partition_goes_by_the_replicas_of_the_first(topic: Model) -> None:
+    (initial,) = topic.initial
+    first = {**topic.decode(initial)["partition"], "replicas": [0], "isr": [0]}
+    shrunk = {"partition": 1, "isr": [1], "stale": None}
+    by_own = step(topic, initial, "alter_partition", **shrunk)
+    by_first = step(topic, changed(topic, initial, partition=first), "alter_partition", **shrunk)
+    assert by_own["second"]["partition"]["elr"] == [0]
+    assert by_first["second"]["partition"]["elr"] == []
+
+
+def model_with(**parameters: int) -> Model:
+    given = {**PARAMETERS, "failovers": 1, **parameters}
+    return Model(Topic(given, RULES), stated("replication.topic").invariants)
+
+
+def test_a_registration_can_be_written_in_part_and_in_its_order() -> None:
+    """Partitions with the broker in the ISR come first, then those with it in the ELR; else in their order."""
+    model = model_with()
+    (initial,) = model.initial
+    after = step(model, initial, "register_in_part", broker=0, clean=False, written=(0,))
+    assert after["partition"]["isr"] == [1]
+    assert after["second"]["partition"]["isr"] == [0, 1]
+    assert after["registrations"][0]["epoch"] == 0
+    assert after["restarting"] == [0]
+    with pytest.raises(AssertionError):
+        step(model, initial, "register_in_part", broker=0, clean=False, written=(1,))
+    first = {**model.decode(initial)["partition"], "isr": [1], "elr": [0], "leader": 1}
+    state = changed(model, initial, partition=first, elr_entries=[1, 0])
+    step(model, state, "register_in_part", broker=0, clean=False, written=(1,))
+    with pytest.raises(AssertionError):
+        step(model, state, "register_in_part", broker=0, clean=False, written=(0,))
+
+
+def test_an_index_that_forgets_a_member_is_noticed() -> None:
+    """The property says something: a state with an ELR member without an entry violates it."""
+    model = model_with()
+    (initial,) = model.initial
+    second = {**model.decode(initial)["second"]["partition"], "isr": [1], "elr": [0]}
+    assert "elr_members_are_indexed" in Interpreter(model).violated(
+        changed(model, initial, second__partition=second)
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["elr_within_replicas", "leader_in_isr", "isr_and_elr_are_disjoint", "leader_is_active"]
+)
+def test_properties_are_asked_of_the_second_partition(topic: Model, name: str) -> None:
+    (initial,) = topic.initial
+    wrong = {
+        "elr_within_replicas": {"replicas": [1], "isr": [1], "elr": [0]},
+        "leader_in_isr": {"isr": [0], "elr": []},
+        "isr_and_elr_are_disjoint": {"elr": [0]},
+        "leader_is_active": {"leader": 1},
+    }[name]
+    second = {**topic.decode(initial)["second"]["partition"], **wrong}
+    state = changed(topic, initial, second__partition=second)
+    if name == "leader_is_active":
+        registrations = topic.decode(initial)["registrations"]
+        registrations[1] = {**registrations[1], "fenced": True}
+        state = changed(topic, initial, registrations=registrations)
+    assert name in Interpreter(topic).violated(state)
+
+
+def test_without_what_crosses_partitions_the_small_topic_keeps_its_promises() -> None:
+    given = {name: PARAMETERS[name] for name in ("brokers", "replication_factor", "min_isr")}
+    model = Model(
+        Topic({**given, "max_leader_epoch": 2, "max_partition_epoch": 3}, RULES),
+        stated("replication.topic").invariants,
+    )
+    result = search(model, SearchOptions(workers=1))
+    assert result.complete
+    assert not result.violations
