@@ -9,7 +9,7 @@ The index stays in memory while a run is used: 32 bytes for 32,768 fingerprints.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -167,4 +167,16 @@ class RunWriter:
         return SortedRun(self._file, index)
 
 
-__all__ = ["DamagedError", "Room", "RunWriter", "SortedRun"]
+def written_run(file: DataFile, parts: Iterable[Words]) -> SortedRun:
+    """A run of fingerprints that come in order, in pieces; raises as ``RunWriter.add``, or OSError."""
+    try:
+        writer = RunWriter(file)
+        for part in parts:
+            writer.add(part)
+        return writer.finish()
+    except BaseException:
+        file.close()
+        raise
+
+
+__all__ = ["DamagedError", "Room", "RunWriter", "SortedRun", "written_run"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from highwater.checker.native.disk.code import BLOCK, code
 from highwater.checker.native.disk.files import NewFile
-from highwater.checker.native.disk.runs import Room, RunWriter, SortedRun
+from highwater.checker.native.disk.runs import Room, SortedRun, written_run
 from highwater.checker.native.layout import Words
 from highwater.checker.native.runtime import SLACK
 from highwater.checker.native.table import Table
@@ -105,12 +105,11 @@ class Visited:
 
     def add(self, table: Table, marks: Words | None) -> SortedRun:
         """Add the fingerprints of a table in order that are not marked, as a run."""
-        writer = RunWriter(self._new_file("visited"))
-        for part in in_order(table, marks):
-            writer.add(part)
-        run = writer.finish()
+        run = written_run(self._new_file("visited"), in_order(table, marks))
         if run.count:
             self.runs.append(run)
+        else:
+            run.close()
         return run
 
     def dump(self, table: Table) -> SortedRun:
@@ -216,18 +215,20 @@ class _Cursor:
 
 def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
     """One run with the fingerprints of several."""
-    writer = RunWriter(new_file("visited"))
-    cursors = [_Cursor(run) for run in runs]
-    while cursors := [cursor for cursor in cursors if cursor.fill()]:
-        upto = min(int(cursor.left[-1]) for cursor in cursors)
-        part = np.concatenate([cursor.take(upto) for cursor in cursors])
-        part.sort()
-        writer.add(part)
-    merged = writer.finish()
+    merged = written_run(new_file("visited"), _together([_Cursor(run) for run in runs]))
     if merged.count != sum(run.count for run in runs):
         merged.close()
         raise EngineError("fingerprints of visited states were lost when they were merged")
     return merged
+
+
+def _together(cursors: list[_Cursor]) -> Iterator[Words]:
+    """What all hold, in order, in pieces."""
+    while cursors := [cursor for cursor in cursors if cursor.fill()]:
+        upto = min(int(cursor.left[-1]) for cursor in cursors)
+        part = np.concatenate([cursor.take(upto) for cursor in cursors])
+        part.sort()
+        yield part
 
 
 __all__ = ["MOST_RUNS", "Visited", "in_order", "merged_run"]
