@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine that an exhaustive search is asked of: its name, and the options that are Spark's alone."""
+    """The engine that an exhaustive search is asked of: its name, where Spark runs, and where the search is kept."""
 
     name: str
     spark_master: str | None = None
@@ -51,16 +51,33 @@ class Engine:
         """
         if self.name == "spark":
             return spark_options(self.spark_master, self.checkpoint, self.resume, scenarios)
-        if self.spark_master or self.checkpoint or self.resume:
-            raise InputError("--spark-master, --checkpoint, --resume: these are options of --engine spark")
+        if self.spark_master:
+            raise InputError("--spark-master: this is an option of --engine spark")
         return None
+
+    def in_memory(self) -> None:
+        """InputError where a checkpoint is asked for of an engine that makes the explored graph in memory."""
+        if self.name != "spark" and (self.checkpoint or self.resume):
+            raise InputError("--checkpoint, --resume: here these are options of --engine spark")
 
     def search(self, scenarios: int) -> Search:
         """The exhaustive search of so many scenarios; InputError as of ``on_spark``."""
         spark = self.on_spark(scenarios)
-        if spark is None:
+        if spark is not None:
+            return functools.partial(_load("spark", _MODULES, "search"), spark=spark)
+        if not (self.checkpoint or self.resume):
             return search(self.name)
-        return functools.partial(_load("spark", _MODULES, "search"), spark=spark)
+        _refuse_checkpoint(self.checkpoint, self.resume, scenarios)
+        if self.name != "native":
+            raise InputError(f"--checkpoint: the {self.name} engine keeps none; use --engine native")
+        return self._kept
+
+    def _kept(
+        self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
+    ) -> SearchResult:
+        """The native search, kept in the checkpoint."""
+        kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
+        return search(self.name)(model, kept, progress)
 
     def request(self, scenario: Scenario, overrides: Overrides) -> Request:
         """What the engine is asked of a scenario; InputError where it cannot do that."""
@@ -96,10 +113,7 @@ def spark_options(master: str | None, checkpoint: str | None, resume: bool, scen
 
     A checkpoint is of one scenario. ``master`` None means all cores of this machine.
     """
-    if checkpoint is not None and scenarios != 1:
-        raise InputError("--checkpoint: name one scenario; a checkpoint is of one search")
-    if resume and checkpoint is None:
-        raise InputError("--resume: name the --checkpoint to go on from")
+    _refuse_checkpoint(checkpoint, resume, scenarios)
     try:
         _load("spark", _MODULES, "search")
         options = importlib.import_module("highwater.checker.spark.options")
@@ -109,6 +123,13 @@ def spark_options(master: str | None, checkpoint: str | None, resume: bool, scen
         ) from None
     chosen: SparkOptions = options.SparkOptions(master or options.LOCAL, checkpoint, resume)
     return chosen
+
+
+def _refuse_checkpoint(checkpoint: str | None, resume: bool, scenarios: int) -> None:
+    if checkpoint is not None and scenarios != 1:
+        raise InputError("--checkpoint: name one scenario; a checkpoint is of one search")
+    if resume and checkpoint is None:
+        raise InputError("--resume: name the --checkpoint to go on from")
 
 
 def simulate(name: str) -> Simulate:

@@ -191,11 +191,9 @@ def search_engine_options(function: Function) -> Function:
             "--checkpoint",
             type=click.Path(file_okay=False),
             metavar="DIR",
-            help="Spark engine: keep the levels of the one SCENARIO there.",
+            help="Keep the search of the one SCENARIO there, so that it survives its process.",
         ),
-        click.option(
-            "--resume", is_flag=True, help="Spark engine: go on from the last level in --checkpoint."
-        ),
+        click.option("--resume", is_flag=True, help="Go on from what --checkpoint holds."),
     ]
     names = ["engine", "spark_master", "checkpoint", "resume"]
     return _as_one("engine", lambda engine, **spark: Engine(engine, **spark), names, options)(function)

@@ -23,6 +23,7 @@ STOPPED = {
     "states": "the limit on states was reached",
     "seconds": "the limit on seconds was reached",
     "memory": "the memory that it may use was full",
+    "disk": "the disk does not take what is to be written",
     "interrupted": "it was interrupted",
     "violation": "it stopped when there was no property left to decide",
 }
@@ -120,7 +121,8 @@ def notes(outcome: Outcome) -> Iterator[str]:
     if result.stopped_by:
         short = "not all states were seen" if outcome.walks is None else "not all walks were made"
         seen = "" if result.stopped_by == "violation" else f": {short}"
-        yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{seen}"
+        trouble = f" ({result.trouble})" if result.trouble else ""
+        yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{trouble}{seen}"
     if not request.properties:
         yield "no property was checked"
     promised = [

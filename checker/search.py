@@ -20,6 +20,8 @@ class SearchOptions:
     ``workers`` 0 means all cores. A limit of None means none; ``memory_bytes`` None lets the engine choose by
     what is free. With ``stop_at_first`` a search ends with the level of the first violation; else it goes
     on until every property has been violated or all states have been seen; with ``all_states`` until then.
+    With ``on_disk`` a search whose visited states do not fit into memory goes on with them on disk. ``checkpoint``
+    is a directory to keep the search in, so that it survives its process; with ``resume`` it goes on from there.
     """
 
     workers: int = 0
@@ -31,6 +33,9 @@ class SearchOptions:
     deadlock: bool = False
     stop_at_first: bool = False
     all_states: bool = False
+    on_disk: bool = True
+    checkpoint: str | None = None
+    resume: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,9 @@ class Violation:
 class SearchResult:
     """What a search found. Counts are of states and steps; dictionaries are by name.
 
-    ``stopped_by`` is None for a search that came to its end, else "states", "seconds", "memory",
-    "interrupted" or "violation" (all properties violated, or the first one where that was asked).
+    ``stopped_by`` is None for a search that came to its end, else "states", "seconds", "memory", "disk",
+    "interrupted" or "violation" (all properties violated, or the first one where that was asked). ``trouble`` says
+    what is wrong with the disk.
     ``premises`` counts, for each property, the states in which it had something to say.
     ``collision_probability`` bounds the chance that two states shared a fingerprint, so that one was never
     looked at; 0 where an engine keeps whole states.
@@ -85,6 +91,7 @@ class SearchResult:
     generated_states: int = 0
     depth: int = 0
     stopped_by: str | None = None
+    trouble: str | None = None
     cut: dict[str, int] = field(default_factory=dict)
     actions: dict[str, int] = field(default_factory=dict)
     premises: dict[str, int] = field(default_factory=dict)

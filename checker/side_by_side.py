@@ -55,6 +55,7 @@ class Asked:
             symmetry=request.symmetry,
             deadlock=request.deadlock,
             memory_bytes=self.options.memory_bytes if memory is None else memory,
+            on_disk=memory is None,  # beside others there may be too little memory; alone there is more
         )
         search = engines.search(self.engine)
         model, outcome = exploration.explore(request, self.engine, search, options, progress=progress)

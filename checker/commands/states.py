@@ -99,6 +99,7 @@ def _writer(engine: Engine, workers: int) -> Write:
     """What explores and writes; InputError where the packages for it are not there."""
     if find_spec("pyarrow") is None:
         raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
+    engine.in_memory()
     if (spark := engine.on_spark(1)) is not None:
         return _on_spark(spark)
     explore = engines.explore(engine.name)

@@ -45,7 +45,9 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     graph needs more memory than it may have, or two states share a fingerprint; BoundError as a search does.
     """
     program = _LinkProgram(model, options.symmetry, effort=Effort.QUICK)
-    run = _Search(program, replace(options, deadlock=False, all_states=True), progress)
+    # What follows needs the whole table in memory.
+    asked = replace(options, deadlock=False, all_states=True, on_disk=False, checkpoint=None, resume=False)
+    run = _Search(program, asked, progress)
     try:
         run.explore()
         return _Linking(run, program).explored()

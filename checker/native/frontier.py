@@ -10,10 +10,10 @@ from __future__ import annotations
 import tempfile
 import threading
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
 import numpy as np
 
+from highwater.checker.native.disk.files import Scratch, Source
 from highwater.checker.native.layout import Words
 
 _SPARE_BLOCKS = 16
@@ -22,13 +22,15 @@ _SPARE_BLOCKS = 16
 class Store:
     """Keeps arrays of words: in memory up to ``limit`` bytes, then in a file in ``directory``.
 
-    A file that cannot be written (a full disk) is said once in ``failure``, and memory is used again.
+    A file that cannot be written (a full disk) is said once in ``failure``, and memory is used again; where the store
+    is ``bounded``, it is an OSError.
     """
 
-    def __init__(self, limit: int, directory: str | None) -> None:
+    def __init__(self, limit: int, directory: str | None, *, bounded: bool = False) -> None:
         self._limit, self._directory = limit, directory
+        self.bounded = bounded
         self._spare: list[Words] = []
-        self._file: BinaryIO | None = None
+        self._source = Scratch(directory)
         self._end = 0
         self._lock = threading.Lock()
         self._free: list[tuple[int, int]] = []
@@ -39,15 +41,24 @@ class Store:
     def put(self, array: Words) -> Kept:
         """Keep a copy of an array."""
         with self._lock:
-            if self.failure is None and self.memory_bytes + array.nbytes > self._limit:
-                try:
-                    return self._spill(array)
-                except OSError as wrong:
-                    self.failure = (
-                        f"cannot write to {self._directory or tempfile.gettempdir()}: {wrong.strerror}"
-                    )
-            self.memory_bytes += array.nbytes
-            return Kept(array.shape, self._copy(array), 0)
+            spill = self.memory_bytes + array.nbytes > self._limit
+            if not spill or (self.failure is not None and not self.bounded):
+                return self._hold(array)
+            offset = self._place(array.nbytes)
+        try:
+            self._source.write(array, offset)
+        except OSError as wrong:
+            if self.bounded:
+                raise
+            place = self._directory or tempfile.gettempdir()
+            with self._lock:
+                self.failure = f"cannot write to {place}: {wrong.strerror}"
+                return self._hold(array)
+        return Kept(array.shape, None, offset, self._source)
+
+    def _hold(self, array: Words) -> Kept:
+        self.memory_bytes += array.nbytes
+        return Kept(array.shape, self._copy(array))
 
     def _copy(self, array: Words) -> Words:
         # Full chunks are nearly of one size: the memory of an old one serves a new one without page faults.
@@ -58,43 +69,36 @@ class Store:
                 return block[: len(array)]
         return array.copy()
 
-    def _spill(self, array: Words) -> Kept:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="highwater-", dir=self._directory)  # noqa: SIM115
-        place = next((i for i, (_, size) in enumerate(self._free) if size >= array.nbytes), None)
-        if place is None:
-            offset = self._end
-        else:
-            offset, size = self._free.pop(place)
-            if size > array.nbytes:
-                self._free.append((offset + array.nbytes, size - array.nbytes))
-        self._file.seek(offset)
-        self._file.write(np.ascontiguousarray(array).data)
-        self._end = max(self._end, offset + array.nbytes)
+    def _place(self, size: int) -> int:
+        """Where so many bytes are to go."""
+        place = next((i for i, (_, free) in enumerate(self._free) if free >= size), None)
+        if place is not None:
+            offset, free = self._free.pop(place)
+            if free > size:
+                self._free.append((offset + size, free - size))
+            return offset
+        offset = self._end
+        self._end += size
         self.spilled_bytes = max(self.spilled_bytes, self._end)
-        return Kept(array.shape, None, offset)
+        return offset
 
     def get(self, kept: Kept) -> Words:
         """The array, read back where it lies on disk."""
         if kept.array is not None:
             return kept.array
-        assert self._file is not None
+        assert kept.source is not None
         array = np.empty(kept.shape, dtype=np.uint64)
-        with self._lock:
-            self._file.seek(kept.offset)
-            read = self._file.readinto(array.data.cast("B"))  # type: ignore[attr-defined]
-        if read != array.nbytes:
-            raise OSError(f"a spilled chunk is short: {read} of {array.nbytes} bytes")
+        kept.source.read(array, kept.offset)
         return array
 
     def item(self, kept: Kept, index: int) -> int:
         """One word of a kept one-dimensional array."""
         if kept.array is not None:
             return int(kept.array[index])
-        assert self._file is not None
-        with self._lock:
-            self._file.seek(kept.offset + 8 * index)
-            return int.from_bytes(self._file.read(8), "little")
+        assert kept.source is not None
+        word = np.empty(1, dtype=np.uint64)
+        kept.source.read(word, kept.offset + 8 * index)
+        return int(word[0])
 
     def drop(self, kept: Kept) -> None:
         """Forget an array; its memory, or its place in the file, is free again."""
@@ -105,22 +109,27 @@ class Store:
                 if len(self._spare) < _SPARE_BLOCKS:
                     self._spare.append(kept.array if base is None else base)
                 kept.array = None
-            else:
+            elif kept.source is self._source:
                 self._free.append((kept.offset, kept.bytes))
+
+    def clear(self) -> None:
+        """Forget all that lies in the file. What was not written to the disk yet need not be any more."""
+        self._source.clear()
+        self._free, self._end = [], 0
 
     def close(self) -> None:
         """Remove the file."""
-        if self._file is not None:
-            self._file.close()
+        self._source.close()
 
 
 @dataclass
 class Kept:
-    """An array in a Store: itself, or its offset in the file."""
+    """An array in a Store: itself, or where it lies in which file."""
 
     shape: tuple[int, ...]
     array: Words | None
-    offset: int
+    offset: int = 0
+    source: Source | None = None
 
     @property
     def bytes(self) -> int:

@@ -8,19 +8,24 @@ does, unless there is one worker.
 
 from __future__ import annotations
 
-import math
 import os
+import tempfile
 import threading
 import time
 from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from enum import Enum, auto
 from pathlib import Path
 
 import numpy as np
 
 from highwater.checker.interruption import interruption
+from highwater.checker.native.conclusion import memory_of, progress_of, result_of
+from highwater.checker.native.disk.detection import Delayed, reserved_bytes
+from highwater.checker.native.disk.files import DataFile
+from highwater.checker.native.disk.keeper import Keeper
+from highwater.checker.native.disk.program import DiskProgram, RowWorker
 from highwater.checker.native.frontier import Chunk, Level, Store
-from highwater.checker.native.kernels import PREDECESSOR_BITS
 from highwater.checker.native.layout import Words
 from highwater.checker.native.machine import Effort
 from highwater.checker.native.program import Program
@@ -30,15 +35,28 @@ from highwater.checker.native.worker import OUTPUT, Worker
 from highwater.checker.search import (
     DEADLOCK,
     EngineError,
-    Progress,
     ProgressCallback,
     SearchOptions,
     SearchResult,
-    Violation,
     missing_verdicts,
 )
 from highwater.model.language.model import Model
 
+Part = tuple[Chunk, int, int]
+"""States of a chunk, from one index in it to another."""
+
+
+class Pause(Enum):
+    """Why all workers are to pause in mid-level."""
+
+    FULL = auto()
+    """The table has no room, or has enough to be looked at."""
+    DUE = auto()
+    """A checkpoint is to be made."""
+
+
+DISK = "disk"
+"""What stops a search where the disk does not take what is to be written."""
 _SLICE = 4096
 _INLINE = 512
 _REFRESH = 0.2
@@ -72,7 +90,11 @@ def available_memory() -> int:
 
 
 class Run:
-    """The state of one search."""
+    """The state of one search.
+
+    ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and
+    ``items`` are the parts of it that are not.
+    """
 
     def __init__(self, program: Program, options: SearchOptions, progress: ProgressCallback | None) -> None:
         self.program, self.options, self.progress = program, options, progress
@@ -80,15 +102,21 @@ class Run:
         self.memory = options.memory_bytes or int(available_memory() * 0.8)
         self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
         self.workers = [program.worker(options.deadlock) for _ in range(self.count)]
-        buffers = sum(w.out_states.nbytes + w.out_predecessors.nbytes for w in self.workers)
-        room = self.memory - buffers
+        room = self.memory - sum(w.bytes for w in self.workers)
+        if options.on_disk:
+            room -= reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
         if room < 16 << 20:
             raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
         # What is needed once and in order can wait on disk; the table cannot.
         self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
         self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
-        self.table = Table(lambda *where: program.grow(*where), room - room // 8 - room // 32)
+        # Marks beside the slots, for the search on disk, take a bit for each of them.
+        slots = (room - room // 8 - room // 32) * 64 // 65
+        self.table = Table(lambda *where: program.grow(*where), slots)
+        self.delayed: Delayed | None = None
+        self.keeper: Keeper | None = None
         self.levels: list[Level] = []
+        self.items: deque[Part] = deque()
         self.names = [p.name for p in model.properties]
         self.found: dict[str, object] = {}
         self.places: dict[str, tuple[int, int]] = {}  # property -> (number of its level, index in it)
@@ -97,18 +125,26 @@ class Run:
         self.active = 0
         self.growing = False
         self.stop: str | None = None
+        self.pause: Pause | None = None
         self.expanded = 0
+        self.seconds_before = 0.0
         self.started = time.perf_counter()
         self.pool: ThreadPoolExecutor | None = None
         self.initial: Words = np.array([program.layout.pack(s) for s in model.initial], dtype=np.uint64)
+        if options.checkpoint is not None:
+            self.keeper = Keeper(self, options.checkpoint)
 
     def close(self) -> None:
         """Free what the search held."""
         if self.pool:
             self.pool.shutdown()
+        if self.delayed:
+            self.delayed.close()
         self.states.close()
         self.predecessors.close()
         self.table.close()
+        if self.keeper:
+            self.keeper.close()
 
     # --- the search -------------------------------------------------------------------------------
 
@@ -116,21 +152,36 @@ class Run:
         """Run to the end, a limit or an interruption."""
         asked = self.names + [DEADLOCK] * self.options.deadlock
         with interruption(self._interrupt):
-            level = self._first_level()
-            while level.size and not self.stop:
+            self._begin()
+            while (level := self.levels[-1]).size and not self.stop:
                 if not missing_verdicts(asked, self.found, self.options):
                     self.stop = "violation"
                     break
                 self._improve()
-                level = self._next_level(level)
+                self.levels.append(Level())
+                self.items = deque(self._slices(level))
+                self._finish_level()
                 self._report()
                 self._check_limits()
-        return self._conclude()
+                if self.keeper is not None and self.keeper.due and not self.stop:
+                    self._save()
+            self._save()
+        return result_of(self)
+
+    def _begin(self) -> None:
+        """The first level; or all that was found before, and the rest of the level that was being expanded."""
+        if self.keeper is not None and self.keeper.restore():
+            if len(self.levels) > 1:
+                self._check_limits()
+                self._finish_level()
+            return
+        self._first_level()
+        self._save()
 
     def _interrupt(self) -> None:
         self.stop = "interrupted"
 
-    def _first_level(self) -> Level:
+    def _first_level(self) -> None:
         level = Level()
         self.levels.append(level)
         worker = self.workers[0]
@@ -140,21 +191,45 @@ class Run:
             worker.run(self.program.admit, self.table, self.initial, start, end, 0)
             self.table.taken += worker["out_count"]
             self._hand_over(worker, level)
-        return level
 
     def _improve(self) -> None:
         """Compile with more effort where that pays; what it takes is preparation."""
         before = time.perf_counter()
-        self.program.improve(self.table.taken)
+        self.program.improve(self.distinct)
         spent = time.perf_counter() - before
         self.result.preparation_seconds += spent
         self.started += spent
 
-    def _next_level(self, level: Level) -> Level:
-        following = Level()
-        self.levels.append(following)
-        self.expanded = 0
-        self.items = deque(self._slices(level))
+    def _finish_level(self) -> None:
+        """Expand what is left of a level, with pauses where the table is full or a checkpoint is due."""
+        level, following = self.levels[-2:]
+        self.expanded = level.size - sum(end - start for _, start, end in self.items)
+        while not self.stop:
+            self.pause = None
+            self._expand_items(level, following)
+            self._note_deadlocks(len(self.levels) - 2)
+            self._resolve(level, following)
+            if not self.items:
+                break
+            if self.pause is Pause.FULL and self.delayed is None:
+                self._go_to_disk(level)
+            elif self.pause is Pause.DUE and not self.stop:
+                self._save()
+        if not self.items:
+            self._release(level)
+
+    def _release(self, level: Level) -> None:
+        """What becomes of the states of a level that was expanded."""
+        for chunk in level.chunks:
+            self.states.drop(chunk.states)
+
+    def _slices(self, level: Level) -> list[Part]:
+        if len(level.chunks) > 4 * self.count:
+            return [(chunk, 0, chunk.count) for chunk in level.chunks]
+        step = max(64, min(_SLICE, level.size // (4 * self.count)))
+        return [(c, i, min(i + step, c.count)) for c in level.chunks for i in range(0, c.count, step)]
+
+    def _expand_items(self, level: Level, following: Level) -> None:
         mask = sum(1 << i for i, name in enumerate(self.names) if name in self.found)
         for worker in self.workers:
             worker["known"] = mask
@@ -162,20 +237,6 @@ class Run:
             self._work(self.workers[0], following)
         else:
             self._work_together(following)
-        self._note_deadlocks(len(self.levels) - 2)
-        self._release(level)
-        return following
-
-    def _release(self, level: Level) -> None:
-        """What becomes of the states of a level that was expanded."""
-        for chunk in level.chunks:
-            self.states.drop(chunk.states)
-
-    def _slices(self, level: Level) -> list[tuple[Chunk, int, int]]:
-        if len(level.chunks) > 4 * self.count:
-            return [(chunk, 0, chunk.count) for chunk in level.chunks]
-        step = max(64, min(_SLICE, level.size // (4 * self.count)))
-        return [(c, i, min(i + step, c.count)) for c in level.chunks for i in range(0, c.count, step)]
 
     def _work_together(self, following: Level) -> None:
         if self.pool is None:
@@ -192,29 +253,42 @@ class Run:
             future.result()
 
     def _work(self, worker: Worker, following: Level) -> None:
-        """One worker's share of a level."""
+        """One worker's share of a level, until there is no more, or all are to pause or stop."""
         try:
-            while self.stop is None:
-                try:
-                    chunk, start, end = self.items.popleft()
-                except IndexError:
-                    break
-                states = self.states.get(chunk.states)
-                first = start
-                while start < end and self.stop is None:
-                    start = self._expand(worker, states, start, end, chunk.base)
-                    if (
-                        start < end
-                        or worker.capacity - worker["out_count"] < BATCH + 2 * self.program.instances
-                    ):
-                        self._hand_over(worker, following)
-                self.expanded += start - first
-                if self.count == 1:
-                    self._check_limits()
+            try:
+                while self.stop is None and self.pause is None:
+                    try:
+                        part = self.items.popleft()
+                    except IndexError:
+                        break
+                    self._expand_part(worker, part, following)
+            finally:
+                self._put_away(worker, following)
+        except OSError as wrong:
+            self._fail(wrong)
+
+    def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
+        """Expand states of a chunk; what is not expanded is left for later."""
+        chunk, first, end = part
+        start = first
+        try:
+            states = self.states.get(chunk.states)
+            while start < end and self.stop is None and self.pause is None:
+                start = self._expand(worker, states, start, end, chunk.base)
+                if start < end or worker.capacity - worker["out_count"] < BATCH + 2 * self.program.instances:
+                    self._put_away(worker, following)
         except TableFullError:
-            self.stop = self.stop or "memory"
+            if self.options.on_disk:
+                self.pause = Pause.FULL
+            else:
+                self.stop = self.stop or "memory"
         finally:
-            self._hand_over(worker, following)
+            with self.gate:
+                self.expanded += start - first
+            if start < end:
+                self.items.appendleft((chunk, start, end))
+        if self.count == 1:
+            self._check_limits()
 
     def _expand(self, worker: Worker, states: Words, start: int, end: int, base: int) -> int:
         most = self.count * worker.capacity
@@ -246,6 +320,13 @@ class Run:
             raise EngineError("the fingerprint table ran out of slots between two growths")
         self.program.check_error(worker)
 
+    def _put_away(self, worker: Worker, level: Level) -> None:
+        """Take over a worker's output: candidates where they are collected, else states."""
+        if self.delayed is not None and isinstance(worker, RowWorker):
+            self.delayed.collect(worker)
+        else:
+            self._hand_over(worker, level)
+
     def _hand_over(self, worker: Worker, level: Level) -> None:
         """Move a worker's output into a level."""
         count = worker["out_count"]
@@ -271,65 +352,85 @@ class Run:
 
     def _check_limits(self) -> None:
         options = self.options
-        if options.limit_states is not None and self.table.taken > options.limit_states:
-            self.stop = self.stop or "states"
+        if options.limit_states is not None:
+            if self.distinct > options.limit_states:
+                self.stop = self.stop or "states"
+            elif self.delayed is not None and self.delayed.too_many(options.limit_states - self.distinct):
+                self.pause = Pause.FULL
         if options.limit_seconds is not None and time.perf_counter() - self.started > options.limit_seconds:
             self.stop = self.stop or "seconds"
+        if self.keeper is not None and self.keeper.due:
+            self.pause = self.pause or Pause.DUE
+
+    # --- beyond memory, and kept ------------------------------------------------------------------
+
+    @property
+    def distinct(self) -> int:
+        """States that are known to be new."""
+        return self.table.taken if self.delayed is None else self.delayed.visited.count
+
+    def _go_to_disk(self, level: Level) -> None:
+        """Go on with the visited states on disk: the table is full."""
+        try:
+            self.use_disk()
+            assert self.delayed is not None
+            self.delayed.begin(level.size - self.expanded)
+        except OSError as wrong:
+            self._fail(wrong)
+
+    def use_disk(self) -> None:
+        """From now on find duplicates on disk. Nothing is there yet."""
+        options, model, before = self.options, self.program.model, self.workers
+        # It is the same model: whether it is symmetric was asked before.
+        program = DiskProgram(model, options.symmetry, ask=False, effort=self.program.effort)
+        workers = [program.worker(options.deadlock) for _ in before]
+        for worker, old in zip(workers, before, strict=True):
+            worker.take_over(old)
+            worker.collect()
+        if self.table.most < self.count * workers[0].capacity:
+            raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
+        new_file = (
+            self.keeper.new_file if self.keeper else lambda _: DataFile.unnamed(options.spill_directory)
+        )
+        self.delayed = Delayed(program, self.table, new_file, options.spill_directory, self.count)
+        self.program, self.workers = program, list(workers)
+        self.states.bounded = self.predecessors.bounded = True
+
+    def _resolve(self, level: Level, following: Level) -> None:
+        """Where duplicates are found on disk: find out which candidates are new."""
+        if self.delayed is None or self.stop == DISK:
+            return
+        workers = [w for w in self.workers if isinstance(w, RowWorker)]
+        try:
+            left = level.size - self.expanded
+            self.delayed.resolve(workers, lambda w: self._hand_over(w, following), left or following.size)
+        except OSError as wrong:
+            self._fail(wrong)
+        self._check_limits()
+
+    def _save(self) -> None:
+        """Make a checkpoint, where that is asked for."""
+        if self.keeper is not None and self.stop != DISK:
+            try:
+                self.keeper.save()
+            except OSError as wrong:
+                self._fail(wrong)
+
+    def _fail(self, wrong: OSError) -> None:
+        """The disk does not take what is to be written: what was found until now is all that there is."""
+        self.stop = DISK
+        place = wrong.filename or self.options.spill_directory or tempfile.gettempdir()
+        self.result.trouble = f"{place}: {wrong.strerror or wrong}"
 
     # --- what is told -----------------------------------------------------------------------------
 
-    def _memory_bytes(self) -> int:
-        buffers = sum(w.out_states.nbytes + w.out_predecessors.nbytes for w in self.workers)
-        used = self.table.bytes + self.states.memory_bytes + self.predecessors.memory_bytes + buffers
-        self.result.peak_memory_bytes = max(self.result.peak_memory_bytes, used)
-        return used
-
-    def _generated(self) -> int:
-        return len(self.initial) + sum(int(w.counts.sum()) for w in self.workers)
+    @property
+    def seconds(self) -> float:
+        """Seconds of searching, those before a resumption included."""
+        return self.seconds_before + time.perf_counter() - self.started
 
     def _report(self) -> None:
-        memory = self._memory_bytes()
         if self.progress:
-            level = self.levels[-2] if len(self.levels) > 1 else self.levels[-1]
-            queue = level.size - self.expanded + self.levels[-1].size
-            spilled = self.states.spilled_bytes + self.predecessors.spilled_bytes
-            self.progress(
-                Progress(
-                    len(self.levels) - 1,
-                    self.table.taken,
-                    self._generated(),
-                    queue,
-                    memory,
-                    spilled,
-                    time.perf_counter() - self.started,
-                )
-            )
-
-    def _conclude(self) -> SearchResult:
-        result = self.result
-        self._memory_bytes()
-        result.stopped_by = self.stop
-        result.distinct_states = self.table.taken
-        result.generated_states = self._generated()
-        result.depth = sum(1 for level in self.levels if level.size)
-        result.actions, result.cut, result.premises = self.program.totals(self.workers)
-        result.seconds = time.perf_counter() - self.started
-        result.violations = [self._violation(name, *place) for name, place in self.places.items()]
-        n = float(result.distinct_states)
-        result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
-        result.table_bytes = self.table.bytes
-        result.spilled_bytes = self.states.spilled_bytes + self.predecessors.spilled_bytes
-        return result
-
-    def _violation(self, name: str, number: int, index: int) -> Violation:
-        """Follow the predecessors back to an initial state."""
-        path: list[int] = []
-        while True:
-            chunk = self.levels[number].chunk_of(index)
-            packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
-            index = packed >> PREDECESSOR_BITS
-            if number == 0:
-                break
-            path.append(packed & ((1 << PREDECESSOR_BITS) - 1))
-            number -= 1
-        return Violation(name, self.program.layout.unpack(self.initial[index]), tuple(reversed(path)))
+            self.progress(progress_of(self))
+        else:
+            memory_of(self)

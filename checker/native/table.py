@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from highwater.checker.search import EngineError
 FULL = 0.9
 """The share of home slots that may be taken before the table grows."""
 _FIRST_SLOTS = 1 << 22
+_LEAST_SLOTS = 1 << 18
 _LARGE = 1 << 26
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
@@ -66,6 +68,26 @@ class Table:
             if self._grow(self.address, self.capacity, capacity, room.ctypes.data, room.size):
                 raise EngineError("the fingerprint table has a run of taken slots too long to move")
             self.capacity = capacity
+
+    @property
+    def most(self) -> int:
+        """The most fingerprints that it can hold."""
+        return int(FULL * self._most)
+
+    @property
+    def most_slots(self) -> int:
+        """The most slots that it can have, the last ones included."""
+        return self._most + SLACK
+
+    def clear(self, expected: int = 0) -> None:
+        """Forget all fingerprints, and be as large as so many need, if it can be."""
+        if sys.platform == "linux":  # elsewhere the pages need not come back as zeros
+            self._memory.madvise(mmap.MADV_DONTNEED)
+        else:
+            self.slots[: self.capacity + SLACK] = 0
+        wanted = max(_LEAST_SLOTS, int(expected / FULL) + 1)
+        self.capacity = min(wanted, self._most)
+        self.taken = 0
 
     def close(self) -> None:
         """Give the memory back."""

@@ -59,12 +59,24 @@ class Buffers:
 class Worker(Buffers):
     """Buffers for one thread of a search."""
 
-    def __init__(self, model: Model, words: int, *, want_deadlock: bool = False) -> None:
-        super().__init__(model, words, CONTEXT, want_deadlock=want_deadlock, judging=True)
+    def __init__(
+        self,
+        model: Model,
+        words: int,
+        *,
+        want_deadlock: bool = False,
+        places: Mapping[str, int] = CONTEXT,
+    ) -> None:
+        super().__init__(model, words, places, want_deadlock=want_deadlock, judging=True)
         self.out_states: Words = np.empty((self.capacity, words), dtype=np.uint64)
         self.out_predecessors: Words = np.empty(self.capacity, dtype=np.uint64)
         self["out_states"] = self.out_states.ctypes.data
         self["out_predecessors"] = self.out_predecessors.ctypes.data
+
+    @property
+    def bytes(self) -> int:
+        """Memory of its output."""
+        return self.out_states.nbytes + self.out_predecessors.nbytes
 
     def run(self, function: Any, table: Table, states: Words, start: int, end: int, base: int) -> int:
         """Call expand() or admit() on some states; the index of the first that was not taken yet."""
@@ -78,3 +90,10 @@ class Worker(Buffers):
         """Start with an empty output."""
         self["out_count"] = 0
         self["violation_count"] = 0
+
+    def take_over(self, other: Worker) -> None:
+        """Add another one's counters to these, and take over what it has noted."""
+        self.counts += other.counts
+        self.cuts += other.cuts
+        self.premises += other.premises
+        self["deadlock"] = other["deadlock"]

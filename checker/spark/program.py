@@ -98,7 +98,7 @@ class BucketTable(Table):
                 raise EngineError("the fingerprint table has a run of taken slots too long to move")
             self.capacity = capacity
 
-    def clear(self) -> None:
+    def clear(self, expected: int = 0) -> None:
         """Forget all fingerprints; the memory is kept."""
         self.slots[: self.capacity + SLACK] = 0
         self.taken = 0

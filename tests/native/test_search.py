@@ -89,7 +89,7 @@ def test_what_does_not_fit_is_spilled_and_read_back(tmp_path: Path) -> None:
 
 
 def test_too_little_memory_ends_the_search_with_what_was_found() -> None:
-    found = search(counters(4, 60), SearchOptions(memory_bytes=40 << 20, workers=1))
+    found = search(counters(4, 60), SearchOptions(memory_bytes=40 << 20, workers=1, on_disk=False))
     assert found.stopped_by == "memory"
     assert 1_000_000 < found.distinct_states < 61**4
     with pytest.raises(EngineError, match="too few"):

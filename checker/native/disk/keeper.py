@@ -1,0 +1,379 @@
+"""A search and its checkpoint: what of it is written when, and how it goes on from there.
+
+A checkpoint is made when a level is finished or in the middle of one, now and then, and when the search stops for
+whatever reason. Predecessors and states are written once each, with the first checkpoint after they were found. In
+memory the fingerprint table is written as one run; on disk the runs are there already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import highwater
+from highwater.checker.native.disk.checkpoint import MANIFEST, Checkpoint
+from highwater.checker.native.disk.files import DataFile, SavedFile
+from highwater.checker.native.disk.runs import DamagedError, SortedRun
+from highwater.checker.native.disk.visited import Visited
+from highwater.checker.native.frontier import Chunk, Kept, Level, Store
+from highwater.checker.problems import InputError
+
+if TYPE_CHECKING:
+    from highwater.checker.native.search import Run
+
+EVERY = 60.0
+"""Seconds from one checkpoint to the next, at least."""
+SHARE = 15
+"""A checkpoint is made after so many times the seconds that the last one took."""
+_CHUNK = 1 << 16
+
+
+class Keeper:
+    """Keeps a search in a directory."""
+
+    def __init__(self, run: Run, directory: str) -> None:
+        """Raises InputError where the directory cannot be used."""
+        self._run = run
+        self._checkpoint = Checkpoint(directory, resume=run.options.resume)
+        self._sums: dict[str, tuple[int, int]] = {}
+        """Size and checksum of each file that is written and not removed."""
+        self._next = time.perf_counter() + EVERY
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return time.perf_counter() > self._next
+
+    def new_file(self, kind: str) -> DataFile:
+        """A new file beside the checkpoint's, for what the next one may name. Raises OSError."""
+        return self._checkpoint.new_file(kind)
+
+    def close(self) -> None:
+        """Let others have the directory."""
+        self._checkpoint.close()
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Make a checkpoint of the search as it is. No worker may be at work. Raises OSError."""
+        started, run = time.perf_counter(), self._run
+        written = [self._save_predecessors(), self._save_states()]
+        visited, own = self._visited()
+        manifest = {
+            "engine": "native",
+            "highwater": highwater.__version__,
+            "model": model_of(run),
+            "content": content_of(run),
+            "complete": not run.levels[-1].size and not run.items,
+            "levels": [self._level(number) for number in range(len(run.levels))],
+            "rest": [[chunk.base + start, chunk.base + end] for chunk, start, end in run.items],
+            "visited": [[r.file.name, r.blocks] for r in visited],
+            "distinct": run.distinct,
+            "counts": np.sum([w.counts for w in run.workers], axis=0).tolist(),
+            "cuts": np.sum([w.cuts for w in run.workers], axis=0).tolist(),
+            "premises": np.sum([w.premises for w in run.workers], axis=0).tolist(),
+            "places": {name: list(place) for name, place in run.places.items()},
+            "seconds": run.seconds,
+        }
+        names = {name for level in manifest["levels"] for name, *_ in level["predecessors"] + level["states"]}
+        for run_ in visited:
+            self._sums[str(run_.file.name)] = (run_.file.size, run_.file.checksum)
+        names |= {str(r.file.name) for r in visited}
+        self._sums = {name: sums for name, sums in self._sums.items() if name in names}
+        manifest["files"] = self._sums
+        self._checkpoint.commit(manifest, [*written, *(r.file for r in visited)])
+        self._checkpoint.tidy(names)
+        for file in written:
+            file.close()
+        if own is not None:
+            own.close()
+        took = time.perf_counter() - started
+        self._next = time.perf_counter() + max(EVERY, SHARE * took)
+
+    def _save_predecessors(self) -> DataFile:
+        """Write all that are not written yet."""
+        file, store = self.new_file("predecessors"), self._run.predecessors
+        source = SavedFile(self._checkpoint.directory / str(file.name))
+        for level in reversed(self._run.levels):
+            if all(_is_saved(chunk.predecessors) for chunk in level.chunks) and level.chunks:
+                break
+            for chunk in level.chunks:
+                chunk.predecessors = _saved(chunk.predecessors, file, source, store)
+        self._sums[str(file.name)] = (file.size, file.checksum)
+        return file
+
+    def _save_states(self) -> DataFile:
+        """Write those of the level that is being expanded, where it is not done, and of the one that is found."""
+        file, run = self.new_file("states"), self._run
+        source = SavedFile(self._checkpoint.directory / str(file.name))
+        for level in run.levels[-2:] if run.items else run.levels[-1:]:
+            for chunk in level.chunks:
+                chunk.states = _saved(chunk.states, file, source, run.states)
+        self._sums[str(file.name)] = (file.size, file.checksum)
+        return file
+
+    def _visited(self) -> tuple[list[SortedRun], Visited | None]:
+        """The runs of all visited states; and what is to be closed afterwards. A finished search needs none."""
+        run = self._run
+        if not run.levels[-1].size and not run.items:
+            return [], None
+        if run.delayed is not None:
+            return run.delayed.visited.runs, None
+        own = Visited(self.new_file, run.count)
+        own.dump(run.table)
+        return own.runs, own
+
+    def _level(self, number: int) -> dict[str, Any]:
+        """What the manifest says of a level; its predecessors, once all are written, are joined in memory too."""
+        run, level = self._run, self._run.levels[number]
+        with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
+        if number < len(run.levels) - 2:
+            _join(level)
+        return {
+            "size": level.size,
+            "predecessors": _parts([(c, c.predecessors) for c in level.chunks]),
+            "states": _parts([(c, c.states) for c in level.chunks]) if with_states else [],
+        }
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def restore(self) -> bool:
+        """Make the search what it was; False where it begins. InputError where the checkpoint is not of it."""
+        run = self._run
+        if not run.options.resume:
+            return False
+        manifest = self._checkpoint.manifest()
+        refuse_other(self._checkpoint.directory, manifest, run)
+        try:
+            self._restore(manifest)
+        except (DamagedError, KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):
+            raise self._checkpoint.damaged(MANIFEST) from None
+        except OSError as wrong:
+            raise self._checkpoint.unusable(wrong) from None
+        return True
+
+    def _restore(self, manifest: dict[str, Any]) -> None:
+        run = self._run
+        self._sums = {str(n): (int(size), int(check)) for n, (size, check) in manifest["files"].items()}
+        files = {n: self._checkpoint.verified(n, *sums) for n, sums in self._sums.items()}
+        try:
+            run.levels = [self._level_of(plain, number) for number, plain in enumerate(manifest["levels"])]
+            runs = [SortedRun.read(files[name], blocks) for name, blocks in manifest["visited"]]
+            held = {str(r.file.name) for r in runs}
+        except BaseException:
+            for file in files.values():
+                file.close()
+            raise
+        for name, file in files.items():
+            if name not in held:
+                file.close()
+        complete, distinct = manifest["complete"], int(manifest["distinct"])
+        _need(distinct == sum(level.size for level in run.levels))
+        _need(complete or distinct == sum(r.count for r in runs))
+        _need(not complete or not (run.levels[-1].size or manifest["rest"]))
+        run.items = deque(self._rest(manifest["rest"]))
+        self._restore_counters(manifest)
+        self._restore_visited(runs, distinct)
+        self._checkpoint.tidy(set(self._sums))
+
+    def _level_of(self, plain: dict[str, Any], number: int) -> Level:
+        """A level from the manifest: chunks where states are needed, else as its predecessors were written."""
+        words = self._run.program.layout.words
+        size, before = int(plain["size"]), plain["predecessors"]
+        _need(_covers(before, size) and (not plain["states"] or _covers(plain["states"], size)))
+        level = Level()
+        nothing = Kept((0, words), None)
+        if not plain["states"]:
+            for part in before:
+                count = part[3]
+                level.add(count, nothing, self._kept(part, 0, (count,)))
+            return level
+        edges = sorted(
+            {
+                b + i
+                for p in (*before, *plain["states"])
+                for b in [p[2]]
+                for i in (*range(0, p[3], _CHUNK), p[3])
+            }
+        )
+        for base, end in itertools.pairwise(edges):
+            of = [next(p for p in parts if p[2] <= base < p[2] + p[3]) for parts in (plain["states"], before)]
+            states, predecessors = of
+            count = end - base
+            level.add(
+                count,
+                self._kept(states, base - states[2], (count, words)),
+                self._kept(predecessors, base - predecessors[2], (count,)),
+            )
+        return level
+
+    def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> Kept:
+        """Where an array lies that begins so many states after its part does."""
+        name, offset, _, count = part
+        width = 8 * (shape[1] if len(shape) > 1 else 1)
+        _need(offset >= 0 and offset + count * width <= self._sums[name][0])
+        return Kept(shape, None, offset + skip * width, SavedFile(self._checkpoint.directory / name))
+
+    def _rest(self, ranges: list[list[int]]) -> list[tuple[Chunk, int, int]]:
+        """The parts of the level before the last that are not expanded."""
+        parts: list[tuple[Chunk, int, int]] = []
+        for start, end in ranges:
+            level = self._run.levels[-2]
+            _need(0 <= start < end <= level.size)
+            for chunk in level.chunks:
+                first, last = max(start, chunk.base), min(end, chunk.base + chunk.count)
+                if first < last:
+                    _need(chunk.states.source is not None)
+                    parts.append((chunk, first - chunk.base, last - chunk.base))
+        return parts
+
+    def _restore_counters(self, manifest: dict[str, Any]) -> None:
+        run = self._run
+        worker = run.workers[0]
+        for name, array in (
+            ("counts", worker.counts),
+            ("cuts", worker.cuts),
+            ("premises", worker.premises),
+        ):
+            _need(len(manifest[name]) == len(array) and all(n >= 0 for n in manifest[name]))
+            array[:] = manifest[name]
+        for name, (number, index) in manifest["places"].items():
+            _need(0 <= number < len(run.levels) and 0 <= index < run.levels[number].size)
+            run.places[name] = (number, index)
+            run.found[name] = True
+        run.seconds_before = float(manifest["seconds"])
+
+    def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
+        """Into the table where it has room for them, and for more; else they stay on disk."""
+        run = self._run
+        if distinct * 4 > run.table.most * 3 and run.options.on_disk:
+            run.use_disk()
+            assert run.delayed is not None
+            run.delayed.visited.runs = runs
+            run.table.clear()
+            return
+        if not runs:
+            run.table.taken = distinct
+            return
+        own = Visited(self.new_file, 1)
+        own.runs = runs
+        run.table.clear(2 * distinct)
+        _need(own.load(run.table) == 0)
+        own.close()
+
+
+def _need(condition: object) -> None:
+    if not condition:
+        raise DamagedError
+
+
+def _is_saved(kept: Kept) -> bool:
+    return isinstance(kept.source, SavedFile)
+
+
+def _saved(kept: Kept, file: DataFile, source: SavedFile, store: Store) -> Kept:
+    """An array, written to a file where it is in none of the checkpoint yet, and no longer in its store."""
+    if _is_saved(kept):
+        return kept
+    offset = file.append(store.get(kept))
+    store.drop(kept)
+    return Kept(kept.shape, None, offset, source)
+
+
+def _parts(chunks: list[tuple[Chunk, Kept]]) -> list[list[Any]]:
+    """File, offset, first index and count of what lies together."""
+    parts: list[list[Any]] = []
+    end: tuple[str, int] | None = None
+    for chunk, kept in chunks:
+        assert isinstance(kept.source, SavedFile)
+        name = kept.source.path.name
+        if end == (name, kept.offset):
+            parts[-1][3] += chunk.count
+        else:
+            parts.append([name, kept.offset, chunk.base, chunk.count])
+        end = (name, kept.offset + kept.bytes)
+    return parts
+
+
+def _join(level: Level) -> None:
+    """Make as few chunks of a level whose states are gone as its predecessors lie in."""
+    if len(level.chunks) < 2:
+        return
+    sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]
+    joined = Level()
+    for name, offset, _, count in _parts([(c, c.predecessors) for c in level.chunks]):
+        states = Kept((0, *level.chunks[0].states.shape[1:]), None)
+        joined.add(count, states, Kept((count,), None, offset, sources[name]))
+    level.chunks = joined.chunks
+
+
+def _covers(parts: list[list[Any]], size: int) -> bool:
+    """Whether parts have all indices of a level, in order."""
+    at = 0
+    for name, offset, base, count in parts:
+        if not (isinstance(name, str) and isinstance(offset, int) and base == at and count > 0):
+            return False
+        at += count
+    return at == size
+
+
+def model_of(run: Run) -> dict[str, Any]:
+    """What a search is of, for people."""
+    model, options = run.program.model, run.options
+    return {
+        "protocol": model.protocol.name,
+        "parameters": {key: getattr(model.protocol.p, key) for key in sorted(model.protocol.parameters)},
+        "rules": sorted(model.protocol.rules_on),
+        "properties": run.names,
+        "symmetry": options.symmetry,
+        "deadlock": options.deadlock,
+    }
+
+
+def content_of(run: Run) -> str:
+    """A digest of what is compiled for a search: states of another one would mean something else."""
+    program = run.program
+    digest = hashlib.sha256()
+    kernels = program.kernels(program.model, program.layout).text()
+    for part in (
+        *map(repr, program.layout.slots),
+        *map(str, program.model.instances),
+        *program.model.bounds,
+        *run.names,
+        repr((run.options.symmetry, run.options.deadlock)),
+        repr(run.initial.tolist()),
+        kernels,
+    ):
+        content = part.encode()
+        digest.update(b"%d:" % len(content) + content)
+    return digest.hexdigest()
+
+
+def refuse_other(directory: object, manifest: dict[str, Any], run: Run) -> None:
+    """InputError where a checkpoint is of another search."""
+    then, now = manifest.get("model"), model_of(run)
+    if not isinstance(then, dict):
+        raise InputError(f"--checkpoint {directory}: {MANIFEST} is damaged")
+    for key in now:
+        if then.get(key) != now[key]:
+            said = _difference(then.get(key), now[key])
+            raise InputError(f"--resume: {directory} was made with other {key}: {said}")
+    if manifest.get("content") != content_of(run):
+        raise InputError(
+            f"--resume: {directory} was made with another version of the protocol or the checker"
+        )
+
+
+def _difference(then: object, now: object) -> str:
+    if isinstance(then, dict) and isinstance(now, dict):
+        keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
+        return ", ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in keys)
+    return f"then {then}, now {now}"
+
+
+__all__ = ["EVERY", "SHARE", "Keeper"]

@@ -1,0 +1,56 @@
+"""Searches that are made to find their duplicates on disk, with batches as small as one likes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from highwater.checker.native import worker
+from highwater.checker.native.program import Program
+from highwater.checker.native.search import Run
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language import Model
+
+PARTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
+"""What a result says that is the same, wherever the visited states are."""
+
+
+class FromTheStart(Run):
+    """A search on disk from its first level on, with a table for few candidates at a time."""
+
+    slots = 1 << 20
+
+    def _begin(self) -> None:
+        super()._begin()
+        if self.delayed is None:
+            self.table._most = self.slots
+            self._go_to_disk(self.levels[-1])
+
+
+def on_disk(model: Model, *, slots: int = FromTheStart.slots, **options: object) -> SearchResult:
+    """The result of a search on disk; a table of so many slots is a batch."""
+    asked = replace(SearchOptions(), **options)  # type: ignore[arg-type]
+    run = FromTheStart(Program(model, asked.symmetry), asked, None)
+    run.slots = slots
+    try:
+        return run.explore()
+    finally:
+        run.close()
+
+
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a worker's output is small, so that a table of few slots has room for it."""
+    monkeypatch.setattr(worker, "OUTPUT", 64)
+
+
+def assert_same(found: SearchResult, expected: SearchResult) -> None:
+    """Counts, depths and verdicts are the same; so are runs where there is one worker."""
+    for part in PARTS:
+        assert getattr(found, part) == getattr(expected, part), part
+    assert {v.property: v.depth for v in found.violations} == {
+        v.property: v.depth for v in expected.violations
+    }
+
+
+__all__ = ["PARTS", "FromTheStart", "assert_same", "on_disk", "small_batches"]

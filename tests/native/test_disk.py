@@ -1,0 +1,404 @@
+"""The search beyond memory: the same as in memory, whatever the batches; its files; and how defects in it show."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from highwater.checker.bench.figures import measure
+from highwater.checker.native import search
+from highwater.checker.native.disk import runs, visited
+from highwater.checker.native.disk.code import BLOCK, code
+from highwater.checker.native.disk.detection import Delayed
+from highwater.checker.native.disk.files import DataFile, Scratch
+from highwater.checker.native.disk.program import DiskRuntime
+from highwater.checker.native.disk.runs import DamagedError, Room, RunWriter, SortedRun, written_run
+from highwater.checker.native.disk.visited import MOST_RUNS, Visited, merged_run
+from highwater.checker.native.layout import Words
+from highwater.checker.native.runtime import SLACK
+from highwater.checker.native.table import Table
+from highwater.checker.search import EngineError, SearchOptions
+from highwater.model.language import Model
+from tests import models, zoo
+from tests.native.on_disk import assert_same, on_disk, small_batches
+
+SMALL = 1 << 12
+"""Slots for a few batches a level."""
+
+
+def counters(count: int, top: int, *invariants: object) -> Model:
+    return Model(zoo.Counters({"counters": count, "top": top}), invariants)  # type: ignore[arg-type]
+
+
+# --- the search -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["truncation/kip-101", "truncation/kip-279", "truncation/kip-320"])
+def test_one_worker_finds_the_same_states_in_the_same_order(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models.scenario_model(name)
+    small_batches(monkeypatch)
+    expected = search(model, SearchOptions(workers=1, deadlock=True))
+    for slots in (SMALL, 1 << 20):
+        found = on_disk(model, slots=slots, workers=1, deadlock=True)
+        assert_same(found, expected)
+        assert found.violations == expected.violations
+        assert found.spilled_bytes > 0
+
+
+@pytest.mark.parametrize("symmetry", [False, True])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_counts_with_and_without_symmetry(
+    workers: int, symmetry: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models.scenario_model("truncation/kip-101", max_records=1)
+    small_batches(monkeypatch)
+    expected = search(model, SearchOptions(workers=1, symmetry=symmetry))
+    assert_same(on_disk(model, slots=SMALL, workers=workers, symmetry=symmetry), expected)
+
+
+def test_counts_on_the_replication_protocol() -> None:
+    model = models.scenario_model(
+        "replication/standard-operator", brokers=2, replication_factor=2, initial_isr=2
+    )
+    assert_same(on_disk(model), search(model, SearchOptions()))
+
+
+def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path) -> None:
+    """The table is full after some two million states; memory stays within what was given."""
+    given = 36 << 20
+    found = search(
+        counters(4, 41, zoo.never_all_at_top),
+        SearchOptions(memory_bytes=given, workers=1, spill_directory=str(tmp_path)),
+    )
+    assert (found.distinct_states, found.depth) == (42**4, 4 * 41 + 1)
+    assert found.generated_states == 1 + 4 * 41 * 42**3
+    assert [(v.property, v.depth) for v in found.violations] == [("never_all_at_top", 165)]
+    assert found.peak_memory_bytes < given
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_on_states_holds_for_what_is_not_looked_at_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = counters(4, 30)
+    monkeypatch.setattr("highwater.checker.native.disk.detection._LEAST", 1000)
+    found = on_disk(model, limit_states=100_000, workers=1)
+    assert found.stopped_by == "states"
+    assert 100_000 < found.distinct_states < 140_000
+    assert found.generated_states == 1 + sum(found.actions.values())
+
+
+def test_the_memory_of_the_process_is_bounded() -> None:
+    """1.8 million states of 24 bytes, with 17 successors each: in memory they take twice as much and more."""
+    case = ("check", "truncation/kip-320", "--set", "replicas=4", "--limit-states", "1800000")
+    idle = measure(("check", "truncation/kip-320", "--set", "max_leader_epoch=0")).peak
+    given = 48 << 20
+    kept = measure((*case, "--memory", str(given / 2**30)), status=0)
+    assert kept.results[0]["distinct_states"] > 0
+    assert kept.peak - idle < given + (40 << 20)
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+
+def fingerprints(count: int, seed: int = 0, below: int = 1 << 64) -> Words:
+    return np.unique(np.random.default_rng(seed).integers(1, below, count, dtype=np.uint64))
+
+
+OPEN: list[DataFile] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """The files that tests make are closed behind them; those of a search it closes itself."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
+def new_file(_: str = "") -> DataFile:
+    OPEN.append(DataFile.unnamed(None))
+    return OPEN[-1]
+
+
+def written(values: Words, pieces: int = 3) -> SortedRun:
+    return written_run(new_file(), np.array_split(values, pieces))
+
+
+def content(run: SortedRun) -> Words:
+    room = Room()
+    parts = [part.copy() for start, end in run.groups() for part in run.unpacked(start, end, room)]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("below", [1 << 64, 1 << 50, 1 << 20])
+@pytest.mark.parametrize("count", [1, 2, 1000, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 17])
+def test_a_run_is_read_as_it_was_written(count: int, below: int) -> None:
+    values = fingerprints(count, below=below)
+    run = written(values)
+    assert (content(run) == values).all()
+    again = SortedRun.read(run.file, run.blocks)
+    assert (content(again) == values).all()
+    assert again.count == len(values)
+
+
+def test_fingerprints_take_fewer_bytes_than_eight() -> None:
+    values = fingerprints(1 << 20)
+    assert written(values).file.size < 6.2 * len(values)
+
+
+def test_a_run_out_of_order_is_refused() -> None:
+    for wrong in ([5, 5], [5, 4]):
+        with pytest.raises(EngineError, match="out of order"):
+            written(np.array(wrong, dtype=np.uint64), pieces=1)
+        with pytest.raises(EngineError, match="out of order"):
+            written(np.array(wrong, dtype=np.uint64), pieces=2)
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value"), [(1, 0, 1), (0, 1, 0), (0, 1, BLOCK + 1), (1, 2, 60), (1, 3, 8)]
+)
+def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int) -> None:
+    run = written(fingerprints(3 * BLOCK))
+    index = run.index.copy()
+    index[row, column] = value
+    file = new_file()
+    body = np.empty((run.file.size - index.nbytes) // 8, dtype=np.uint64)
+    run.file.read(body, 0)
+    file.append(body)
+    file.append(index)
+    with pytest.raises(DamagedError):
+        SortedRun.read(file, run.blocks)
+    with pytest.raises(DamagedError):
+        SortedRun.read(run.file, run.blocks + 10**6)
+
+
+def test_runs_are_merged_without_loss() -> None:
+    values = fingerprints(200_000)
+    owner = np.random.default_rng(1).integers(0, 4, len(values))
+    merged = merged_run([written(values[owner == n]) for n in range(4)], new_file)
+    assert (content(merged) == values).all()
+    with pytest.raises(EngineError, match="twice"):
+        merged_run([written(values), written(values[7:9])], new_file)
+
+
+@pytest.fixture
+def known() -> Iterator[Visited]:
+    found = Visited(new_file, 2)
+    yield found
+    found.close()
+
+
+def table_of(values: Words, capacity: int) -> Table:
+    table = Table(None, 8 * (capacity + SLACK))
+    table.capacity, table.taken = capacity, len(values)
+    shuffled = np.random.default_rng(3).permutation(values)
+    assert code().fill(table.address, capacity, shuffled.ctypes.data, len(values)) == 0
+    return table
+
+
+@pytest.mark.parametrize("share", [0.0001, 0.01, 0.5])
+def test_what_was_visited_is_marked_and_nothing_else(known: Visited, share: float) -> None:
+    """Few candidates, for which few blocks are read, and many; runs of all lengths."""
+    old = fingerprints(700_000, seed=1)
+    owner = np.minimum(np.random.default_rng(2).geometric(0.5, len(old)), 12)
+    known.runs = [written(old[owner == n]) for n in range(1, 13)]
+    candidates = fingerprints(int(200_000 * share) + 5, seed=4)
+    both = np.unique(
+        np.concatenate([candidates, np.random.default_rng(5).choice(old, len(candidates) // 2 + 1)])
+    )
+    table = table_of(both, max(64, len(both) * 10 // 9))
+    marks = np.zeros(table.most_slots // 64 + 1, dtype=np.uint64)
+    hits = known.mark(table, marks)
+    new = np.setdiff1d(both, old)
+    assert hits == len(both) - len(new)
+    assert (np.concatenate(list(visited.in_order(table, marks))) == new).all()
+    assert (content(known.add(table, marks)) == new).all()
+    table.close()
+    known.merge()
+    assert len(known.runs) <= MOST_RUNS
+    together = np.sort(np.concatenate([content(run) for run in known.runs]))
+    assert (together == np.union1d(old, both)).all()
+
+
+def test_a_table_is_loaded_from_runs(known: Visited) -> None:
+    values = fingerprints(100_000)
+    known.runs = [written(values[::2]), written(values[1::2])]
+    table = table_of(values[:0], 120_000)
+    assert known.load(table) == 0
+    assert (np.concatenate(list(visited.in_order(table, None))) != values).any()  # not in order yet
+    known._tidy(table)
+    assert (np.concatenate(list(visited.in_order(table, None))) == values).all()
+    assert known.load(table) == 2  # all are there already
+    table.close()
+
+
+# --- a disk that does not do as it should ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "after"), [(Scratch, 3), (DataFile, 0), (DataFile, 9)])
+def test_a_full_disk_ends_the_search_with_what_was_found(
+    kind: type, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "write" if kind is Scratch else "append"
+    honest, calls = getattr(kind, name), []
+
+    def full(self: Any, *arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) > after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return honest(self, *arguments)
+
+    monkeypatch.setattr(kind, name, full)
+    found = on_disk(models.scenario_model("truncation/kip-320"), workers=2)
+    assert found.stopped_by == "disk"
+    assert found.trouble is not None
+    assert "No space left on device" in found.trouble
+    assert found.distinct_states < 39_619
+
+
+# --- defects --------------------------------------------------------------------------------------
+
+
+def found_out(model: Model) -> bool:
+    """Whether a search on disk refuses to answer, or answers otherwise than in memory."""
+    expected = search(model, SearchOptions(workers=1))
+    try:
+        found = on_disk(model, slots=SMALL, workers=1, limit_states=5 * expected.distinct_states)
+    except EngineError:
+        return True
+    return (found.distinct_states, found.generated_states, found.premises) != (
+        expected.distinct_states,
+        expected.generated_states,
+        expected.premises,
+    )
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Model:
+    small_batches(monkeypatch)
+    return models.scenario_model("truncation/kip-101", max_records=1)
+
+
+def test_without_a_defect_nothing_is_found_out(model: Model) -> None:
+    assert not found_out(model)
+
+
+def test_a_merge_that_leaves_out_a_run(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Visited._tasks
+    monkeypatch.setattr(
+        Visited, "_tasks", lambda self, t: [x for x in honest(self, t) if x[0] is not self.runs[-1]]
+    )
+    assert found_out(model)
+
+
+@pytest.mark.parametrize("part", [slice(None, -1), slice(1, None)])
+def test_the_end_of_a_block_that_is_not_looked_at(
+    part: slice, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = SortedRun.unpacked
+
+    def short(self: SortedRun, *arguments: Any) -> Iterator[Words]:
+        for block in honest(self, *arguments):
+            yield block[part] if len(block) > 1 else block
+
+    monkeypatch.setattr(SortedRun, "unpacked", short)
+    assert found_out(model)
+
+
+def test_the_last_block_of_a_run_that_is_not_written(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = RunWriter.finish
+
+    def forget(self: RunWriter) -> SortedRun:
+        self._held = 0
+        return honest(self)
+
+    monkeypatch.setattr(RunWriter, "finish", forget)
+    assert found_out(model)
+
+
+def test_blocks_that_few_candidates_do_not_ask_for(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An off-by-one in which block holds a fingerprint; blocks are made small, so that there are many."""
+    monkeypatch.setattr(runs, "BLOCK", 16)
+    monkeypatch.setattr(visited, "BLOCK", 16)
+    assert not found_out(model)
+    honest = np.searchsorted
+    monkeypatch.setattr(
+        np,
+        "searchsorted",
+        lambda a, v, side="left": honest(a, v, side=side) - (side == "right" and np.ndim(v) == 1),
+    )
+    assert found_out(model)
+
+
+def test_a_table_that_is_not_put_into_order(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Visited, "_tidy", lambda self, table: None)
+    assert found_out(model)
+
+
+def test_marks_that_stay(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Delayed.resolve
+
+    def smeared(self: Delayed, *arguments: Any) -> None:
+        honest(self, *arguments)
+        self.marks[: len(self.marks) // 2] = np.uint64(1)
+
+    monkeypatch.setattr(Delayed, "resolve", smeared)
+    assert found_out(model)
+
+
+def test_a_chunk_of_candidates_that_is_lost(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Delayed._sift
+
+    def lossy(self: Delayed, *arguments: Any) -> int:
+        self._chunks = self._chunks[: max(1, len(self._chunks) - 1)]
+        return honest(self, *arguments)
+
+    monkeypatch.setattr(Delayed, "_sift", lossy)
+    assert found_out(model)
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("icmp eq i64 %t", "icmp uge i64 %t"),  # marked rows are kept, too
+        ("%index_next = add i64 %index, 1", "%index_next = add i64 %index, 2"),  # every other row
+    ],
+)
+def test_a_sieve_with_a_hole(text: str, broken: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = DiskRuntime._sift
+
+    def holed(self: DiskRuntime) -> str:
+        whole = honest(self)
+        assert text in whole
+        return whole.replace(text, broken)
+
+    monkeypatch.setattr(DiskRuntime, "_sift", holed)
+    assert found_out(model)
+
+
+def test_states_judged_before_duplicates_are_gone(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Premises count states: a candidate that is judged each time it is found is counted too often."""
+    from highwater.checker.native.disk.program import RowWorker
+
+    honest = RowWorker.collect
+
+    def eager(self: RowWorker) -> None:
+        honest(self)
+        self["judging"] = 1
+
+    monkeypatch.setattr(RowWorker, "collect", eager)
+    assert found_out(model)
+
+
+def test_a_file_that_is_shorter_than_it_was() -> None:
+    file = new_file()
+    file.append(np.arange(4, dtype=np.uint64))
+    with pytest.raises(OSError, match="shorter"):
+        file.read(np.empty(5, dtype=np.uint64), 0)
