@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from highwater.model.rulebook import RULEBOOK
+from highwater.traces.data_logs import DataLogs
 from highwater.traces.kafka.broker_log import read_broker_log
+from highwater.traces.kafka.data_dump import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.observed import PartitionChange
-from highwater.traces.report import LIMIT_CHANGES, Report, Timeline
+from highwater.traces.report import LIMIT_CHANGES, Finding, Report, Timeline
 from highwater.traces.watermarks import Watermarks
 
 SMALL = 16 << 20
@@ -29,8 +31,9 @@ def replay_cluster(
     rules: Mapping[str, bool] | None = None,
     progress: Progress | None = None,
     timelines: bool = False,
+    data_dumps: Sequence[Path] = (),
 ) -> Report:
-    """Replay a metadata log, and hold the brokers' logs against it where there are any.
+    """Replay a metadata log, and hold the brokers' logs, and dumps of their data, against it where there are any.
 
     Raises TraceError where a file cannot be read, LanguageError where the profile or a rule does not exist.
     """
@@ -38,12 +41,12 @@ def replay_cluster(
     report = Report(str(path), log.kind, profile or "")
     small = log.bytes_total <= SMALL
     kept = _Timelines(report) if timelines and small else None
-    if not broker_logs:
+    if not broker_logs and not data_dumps:
         tracks = None if kept is None else kept.all
         change = None if kept is None else kept.change
         replay_metadata(log, report, profile, rules, tracks, change, progress=progress)
     else:
-        _with_brokers(log, broker_logs, report, profile, rules, kept, progress)
+        _with_brokers(log, broker_logs, data_dumps, report, profile, rules, kept, progress)
     if timelines and not small and not report.interrupted:
         _read_again(path, report, profile, rules, progress)
     return report
@@ -52,6 +55,7 @@ def replay_cluster(
 def _with_brokers(
     log: MetadataLog,
     broker_logs: Sequence[Path],
+    data_dumps: Sequence[Path],
     report: Report,
     profile: str | None,
     rules: Mapping[str, bool] | None,
@@ -59,21 +63,35 @@ def _with_brokers(
     progress: Progress | None,
 ) -> None:
     watermarks = Watermarks([read_broker_log(file) for file in broker_logs])
+    notes: list[str] = []
+    data = DataLogs(log for file in data_dumps for log in read_data_dump(file, notes))
 
     def change(change: PartitionChange) -> None:
         watermarks.change(change)
+        data.change(change)
         if kept is not None:
             kept.change(change)
 
     min_isr = replay_metadata(
         log, report, profile, rules, lambda name: True, change, watermarks.setting_changed, progress
     )
-    for finding in watermarks.finish(min_isr):
+    found = watermarks.finish(min_isr)
+    # What the brokers' logs say of an election, the dumps say as well.
+    known = {_named(finding) for finding in found}
+    for finding in (*found, *(f for f in data.finish() if _named(f) not in known)):
         is_reliable = not report.is_doubted(finding.partition)
         report.find(replace(finding, kip=finding.kip or RULEBOOK.origin(finding.rule), reliable=is_reliable))
-    report.notes += watermarks.notes
-    report.figures |= watermarks.figures
-    report.figures["broker logs"] = len(broker_logs)
+    report.notes += [*watermarks.notes, *notes, *data.notes]
+    if broker_logs:
+        report.figures |= watermarks.figures
+        report.figures["broker logs"] = len(broker_logs)
+    if data_dumps:
+        report.figures["dumps of data segments"] = len(data_dumps)
+        report.figures["elections held against logs"] = data.judged
+
+
+def _named(finding: Finding) -> tuple[str, str | None, str]:
+    return finding.property, finding.partition, str(finding.position)
 
 
 def _read_again(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from highwater.traces.errors import TraceError
 from highwater.traces.kafka.broker_log import is_broker_log
+from highwater.traces.kafka.data_dump import is_data_dump
 from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
 from highwater.traces.kafka.same import same_logs
 from highwater.traces.lines import Source
@@ -16,6 +17,9 @@ from highwater.traces.runs.format import is_run_trace
 
 METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
 OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"
+DATA_DUMP = "dump of data segments"
+_BESIDE = (BROKER_LOG, DATA_DUMP)
+"""What says something beside a metadata log only."""
 MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
 _HEAD = 1 << 16
@@ -31,13 +35,15 @@ _METADATA = {
 class Input:
     """Something to replay: a file, or the directory of a metadata log; and the brokers' logs that go with it.
 
-    ``dumps`` are those of the log itself: they say nothing more, and are left out.
+    ``data_dumps`` are the dumps of the brokers' data segments that go with it. ``dumps`` are those of the log itself:
+    they say nothing more, and are left out.
     """
 
     path: Path
     kind: str
     broker_logs: tuple[Path, ...] = ()
     dumps: tuple[Path, ...] = ()
+    data_dumps: tuple[Path, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -66,6 +72,8 @@ def kind_of(file: Path) -> str | None:
             return OPERATIONS if source.compressed else None
     if is_broker_log(head):
         return BROKER_LOG
+    if is_data_dump(head):
+        return DATA_DUMP
     if not head.lstrip().startswith(b"{"):
         return None
     first = head.split(b"\n", 1)[0]
@@ -86,9 +94,9 @@ def inputs(paths: Iterable[Path]) -> Inputs:
     be replayed.
     """
     result = Inputs()
-    logs: list[Path] = []
+    logs: dict[str, list[Path]] = {kind: [] for kind in _BESIDE}
     for path in paths:
-        before = len(result.found) + len(logs)
+        before = len(result.found) + sum(map(len, logs.values()))
         if not path.exists():
             raise TraceError(path, None, None, "there is no such file or directory")
         if path.is_dir():
@@ -97,10 +105,12 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             kind = kind_of(path)
             if kind is None:
                 raise TraceError(path, None, None, _what_it_is_not(path))
-            logs.append(path) if kind == BROKER_LOG else result.found.append(Input(path, kind))
-        if len(result.found) + len(logs) == before:
+            logs[kind].append(path) if kind in _BESIDE else result.found.append(Input(path, kind))
+        if len(result.found) + sum(map(len, logs.values())) == before:
             raise TraceError(path, None, None, "nothing that can be replayed is in this directory")
-    result.found = list(_with_logs(_without_dumps(_distinct(result.found)), logs))
+    result.found = _without_dumps(_distinct(result.found))
+    for kind in _BESIDE:
+        result.found = list(_with_logs(result.found, logs[kind], kind))
     return result
 
 
@@ -109,19 +119,19 @@ def _what_it_is_not(path: Path) -> str:
         return "the file is empty"
     return (
         "neither a metadata log of Kafka nor a dump of one, no recording of a controller, no run of a model, and no "
-        "log of a broker"
+        "log of a broker or dump of its data segments"
     )
 
 
-def _in_directory(directory: Path, found: list[Input], logs: list[Path]) -> int:
+def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path]]) -> int:
     passed_over = 0
     metadata: dict[Path, str] = {}
     for file in _files(directory):
         kind = kind_of(file)
         if kind is None:
             passed_over += 1
-        elif kind == BROKER_LOG:
-            logs.append(file)
+        elif kind in _BESIDE:
+            logs[kind].append(file)
         elif kind in (METADATA_LOG, METADATA_DUMP):
             # Where a directory has a log and its dump, the log is taken.
             if metadata.get(file.parent) != METADATA_LOG:
@@ -158,11 +168,12 @@ def _without_dumps(found: Sequence[Input]) -> list[Input]:
     return [replace(i, dumps=of[i.path]) if i.kind == METADATA_LOG else i for i in kept]
 
 
-def _with_logs(found: Sequence[Input], logs: Sequence[Path]) -> Iterator[Input]:
-    """Give each broker's log to the metadata logs that share the longest part of their path with it."""
+def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Iterator[Input]:
+    """Give each broker's file to the metadata logs that share the longest part of their path with it."""
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     if logs and not metadata:
-        raise TraceError(logs[0], None, None, "a broker's log says something beside a metadata log only")
+        what = "a broker's log" if kind == BROKER_LOG else "a dump of data segments"
+        raise TraceError(logs[0], None, None, f"{what} says something beside a metadata log only")
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):
         shared = {i: _shared(log, i.path) for i in metadata}
@@ -171,7 +182,8 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path]) -> Iterator[Input]:
             if length == nearest:
                 chosen.setdefault(i, []).append(log)
     for i in found:
-        yield replace(i, broker_logs=tuple(chosen.get(i, ())))
+        own = tuple(chosen.get(i, ()))
+        yield replace(i, broker_logs=own) if kind == BROKER_LOG else replace(i, data_dumps=own)
 
 
 def _shared(a: Path, b: Path) -> int:
@@ -185,5 +197,6 @@ def _shared(a: Path, b: Path) -> int:
 
 
 __all__ = [
-    "BROKER_LOG", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "RUN", "Input", "Inputs", "inputs", "kind_of",
+    "BROKER_LOG", "DATA_DUMP", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "RUN", "Input", "Inputs", "inputs",
+    "kind_of",
 ]  # fmt: skip

@@ -27,11 +27,11 @@ def replay(
 ) -> Report:
     """Replay what a path holds: a metadata log or its dump, recorded operations of a controller, or a run of a model.
 
-    A directory has to hold one of them; logs of brokers below it are read with a metadata log, and so are
-    ``broker_logs``. ``rules`` switches single rules on or off, over the profile. With ``timelines`` the report also
-    has what happened to the partitions. KeyboardInterrupt ends a replay with what was found so far
-    (``Report.interrupted``). Raises TraceError where something cannot be read, LanguageError where the profile or
-    a rule does not exist.
+    A directory has to hold one of them; logs of brokers below it, and dumps of their data segments, are read with a
+    metadata log, and so are ``broker_logs``, which can be either. ``rules`` switches single rules on or off, over the
+    profile. With ``timelines`` the report also has what happened to the partitions. KeyboardInterrupt ends a replay
+    with what was found so far (``Report.interrupted``). Raises TraceError where something cannot be read,
+    LanguageError where the profile or a rule does not exist.
     """
     found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
     if len(found) != 1:
@@ -52,7 +52,9 @@ def replay_input(
         return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:
         return replay_run(found.path, rules, profile, progress)
-    report = replay_cluster(found.path, found.broker_logs, profile, rules, progress, timelines)
+    report = replay_cluster(
+        found.path, found.broker_logs, profile, rules, progress, timelines, found.data_dumps
+    )
     report.notes[:0] = found.notes
     return report
 

@@ -1,0 +1,195 @@
+"""Losses told from dumps of data segments, where there are no logs of brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.errors import TraceError
+from highwater.traces.inputs import DATA_DUMP, inputs, kind_of
+from highwater.traces.kafka.data_dump import broker_of, read_data_dump
+from highwater.traces.replay import replay
+from highwater.traces.report import Finding, Report
+from tests.traces.data_dumps import Replicas, dump
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
+from tests.traces.metadata.made_logs import beginning, change, registration_change, setting, write
+from tests.traces.test_replay_command import run
+
+LOST = {
+    "down-elr-unclean-210": {78: 54},
+    "mixed-requests-elr-6": {235: 24},
+    # Of the brokers' logs 67 and 54: of each the last record was in all logs of the ISR, and its leader died before
+    # it heard of that.
+    "unclean-requests-elr": {65: 68, 139: 55},
+}
+"""Offsets of elections, and the offsets that the ISR had and the new leader has not."""
+PATH = "/var/lib/kafka/t-0/00000000000000000000.log"
+ON = (("metadata.version", 29), ("eligible.leader.replicas.version", 1))
+
+
+def from_dumps(report: Report) -> list[Finding]:
+    return [f for f in report.findings if f.at_risk.startswith("up to ")]
+
+
+QUICK = (*LOST, "down-elr-hard-021", "down-noelr-210", "minisr-loss-elr", "reassigns-elr")
+SCENARIOS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES_4_2]
+
+
+@needs_clusters_4_2
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_losses_of_recorded_clusters(scenario: str, tmp_path: Path) -> None:
+    """Dumps from before each truncation tell the real losses, and of clusters that lost nothing none."""
+    cluster = CLUSTERS_4_2 / scenario
+    replicas = Replicas.read(sorted(cluster.glob("logs/node[0-9]/s*.log.gz")))
+    found: dict[int, int] = {}
+    for epoch in replicas.written:
+        dumps = replicas.write(tmp_path / str(epoch), epoch)
+        report = replay(cluster / "__cluster_metadata-0", broker_logs=dumps)
+        assert report.figures["dumps of data segments"] == len(dumps)
+        for finding in from_dumps(report):
+            assert (finding.property, finding.partition) == ("leader_completeness", "t1-0")
+            found[int(finding.position["offset"])] = int(finding.at_risk.split()[2])
+    assert found == LOST.get(scenario, {})
+
+
+# --- a made cluster ------------------------------------------------------------------------------------------
+
+UNCLEAN = (
+    setting("unclean.leader.election.enable", "true"),
+    change(0, isr=[0, 1]),
+    [
+        change(0, isr=[0], eligibleLeaderReplicas=[1]),
+        change(0, "u", isr=[0, 2]),
+        registration_change(1, 4, fenced=1),
+    ],
+    [
+        change(0, isr=[2], leader=2, leaderRecoveryState=1, eligibleLeaderReplicas=[]),
+        change(0, "u", isr=[2], leader=2, eligibleLeaderReplicas=[0]),
+        registration_change(0, 2, fenced=1),
+    ],
+)
+"""2 left the ISR of t-0 first, and is elected in leader epoch 1."""
+
+
+def made(folder: Path, logs: dict[int, tuple[tuple[tuple[int, int], ...], int]]) -> list[Finding]:
+    write(folder / "__cluster_metadata-0", [*beginning(*ON), *UNCLEAN])
+    for broker, (log, end) in logs.items():
+        (folder / f"data-node{broker}.txt").write_text(dump(PATH, log, end))
+    return from_dumps(replay(folder))
+
+
+OLD = ((0, 0),)
+
+
+@pytest.mark.parametrize(
+    ("logs", "lost"),
+    [
+        ({0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)}, 8),
+        # What the leader wrote alone, under min ISR, is not committed; nor is what a member has not.
+        ({0: (OLD, 25), 1: (OLD, 20), 2: (OLD, 12)}, 8),
+        ({0: (OLD, 20), 1: (OLD, 15), 2: (OLD, 12)}, 3),
+        ({0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 20)}, 0),
+        # The new leader has written, and is longer: its log differs from where its epoch begins.
+        ({0: (OLD, 20), 1: (OLD, 20), 2: (((0, 0), (1, 12)), 40)}, 8),
+        # Who has truncated to its log does not have them any more, and says nothing.
+        ({0: (((0, 0), (1, 12)), 40), 1: (OLD, 20), 2: (((0, 0), (1, 12)), 40)}, 0),
+        # Of a member of the ISR, or the leader, there is no dump.
+        ({0: (OLD, 20), 2: (OLD, 12)}, 0),
+        ({0: (OLD, 20), 1: (OLD, 20)}, 0),
+        ({0: (OLD, 20), 1: (OLD, 20), 2: ((), 0)}, 20),
+    ],
+)
+def test_what_the_isr_had(
+    tmp_path: Path, logs: dict[int, tuple[tuple[tuple[int, int], ...], int]], lost: int
+) -> None:
+    found = made(tmp_path, logs)
+    assert [int(f.at_risk.split()[2]) for f in found] == [lost] * bool(lost)
+    if lost == 20:
+        assert "broker 0 has 20 of them; broker 1 has 20 of them" in found[0].at_risk
+
+
+def test_they_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        made(tmp_path / name, {0: (OLD, 20)})
+    found = inputs([tmp_path]).found
+    assert [[p.parent.name for p in i.data_dumps] for i in found] == [["a"], ["b"]]
+    with pytest.raises(TraceError, match="beside a metadata log only"):
+        inputs([tmp_path / "a" / "data-node0.txt"])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    made(tmp_path, {0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)})
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "up to 8 committed offsets, [12, 20), are lost" in " ".join(result.output.split())
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+def test_a_dump_of_everything_in_a_directory(tmp_path: Path) -> None:
+    """Several segments in any order, several partitions, indexes, the metadata log, and records without their lines."""
+    shallow = dump("/d/node3/a-b-12/00000000000000000000.log", ((4, 0),), 5)
+    second = dump("/d/node3/t-0/00000000000000000014.log", ((2, 14), (3, 20)), 30, base=14)
+    text = (
+        "Dumping /d/node3/t-0/00000000000000000000.index\noffset: 7 position: 200\n"
+        + second
+        + dump("/d/node3/__cluster_metadata-0/00000000000000000000.log", ((1, 0),), 3)
+        + dump("/d/node3/t-0/00000000000000000000.log", ((0, 0), (2, 9)), 14)
+        + "Dumping /d/node3/t-0.0123-delete/00000000000000000000.log\nLog starting offset: 0\n"
+        + "\n".join(line for line in shallow.split("\n") if line[:1] != "|")
+    )
+    path = tmp_path / "all.txt"
+    path.write_text(text)
+    assert kind_of(path) == DATA_DUMP
+    found = [(log.broker, log.name, log.epochs, log.end) for log in read_data_dump(path)]
+    assert found == [(3, "a-b-12", [(4, 0)], 5), (3, "t-0", [(0, 0), (2, 9), (3, 20)], 30)]
+
+
+@pytest.mark.parametrize(
+    ("name", "broker"),
+    [
+        ("data-node0.txt", 0),
+        ("node-12.dump", 12),
+        ("Broker3/dump.txt", 3),
+        ("node1/data-node2.txt", 2),
+        ("d.txt", None),
+    ],
+)
+def test_the_broker_is_in_the_name(name: str, broker: int | None) -> None:
+    assert broker_of(Path("/") / name) == broker
+
+
+def test_an_invalid_batch_ends_the_log(tmp_path: Path) -> None:
+    lines = dump(PATH, OLD, 21).split("\n")
+    at = next(number for number, line in enumerate(lines) if line.startswith("baseOffset: 7 "))
+    lines[at] = lines[at].replace("isvalid: true", "isvalid: false")
+    path, notes = tmp_path / "data-node0.txt", []
+    path.write_text("\n".join(lines))
+    (log,) = read_data_dump(path, notes)
+    assert (log.end, notes) == (7, [f"{path}:{at + 1}: the batch is not valid: the log of t-0 ends there"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "baseOffset: 7 ",
+            "baseOffset: 5 ",
+            ":11: baseOffset: 5 of leader epoch 0 does not go on from before",
+        ),
+        ("baseOffset: 7 ", "baseOffset: x ", ":11: no line of a batch"),
+        ("baseOffset: 7 lastOffset: 13", "baseOffset: 7 lastOffset: 3", "does not go on from before"),
+        ("/var/lib", "/var/lib", "which broker's is this? Name the file data-node0.txt"),
+    ],
+)
+def test_what_cannot_be_read(tmp_path: Path, before: str, after: str, message: str) -> None:
+    name = "dump.txt" if before == after else "data-node0.txt"
+    (tmp_path / name).write_text(dump(PATH, OLD, 21).replace(before, after))
+    write(tmp_path / "__cluster_metadata-0", [*beginning(*ON), *UNCLEAN])
+    with pytest.raises(TraceError) as caught:
+        replay(tmp_path)
+    assert message in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert run(tmp_path).exit_code == 2
