@@ -16,10 +16,9 @@ from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-import numpy as np
-
 from highwater.checker.interruption import interruption
 from highwater.checker.native.frontier import Chunk, Level, Store
+from highwater.checker.native.initial import initial_words
 from highwater.checker.native.kernels import PREDECESSOR_BITS
 from highwater.checker.native.layout import Words
 from highwater.checker.native.machine import Effort
@@ -100,7 +99,7 @@ class Run:
         self.expanded = 0
         self.started = time.perf_counter()
         self.pool: ThreadPoolExecutor | None = None
-        self.initial: Words = np.array([program.layout.pack(s) for s in model.initial], dtype=np.uint64)
+        self.initial: Words = initial_words(model, program.layout)
 
     def close(self) -> None:
         """Free what the search held."""

@@ -1,7 +1,7 @@
 """What Python would answer by itself, and wrongly: each is an error with its place, or has plain Python's meaning."""
 
 # What a careful reader would not write is what these tests are about.
-# ruff: noqa: C416, E711, E712, RUF005, SIM201, SIM210, SIM300, UP031, UP032
+# ruff: noqa: C416, E711, E712, SIM201, SIM210, SIM300, UP031, UP032
 
 from __future__ import annotations
 
