@@ -13,11 +13,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import NoReturn
 
 from highwater import model
+from highwater.checker.neighbours import AsItIs, beside
 from highwater.checker.problems import InputError, unknown
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
@@ -76,27 +75,15 @@ def load(name: str) -> Definition:
     return Definition(name, protocol, known.invariants, liveness=known.liveness)
 
 
-class _AsItIs(SourceFileLoader):
-    """Loads a file as it stands, without kept bytecode.
-
-    Bytecode is taken for current by the file's size and the second of its last change: a protocol that is edited twice
-    in a second would be checked as it was before.
-    """
-
-    def path_stats(self, path: str) -> NoReturn:
-        """Nothing is known of the file that bytecode could be compared with."""
-        raise OSError
-
-
 def load_file(path: Path) -> Definition:
     """The protocol in a Python file: its PROTOCOL, or the only Protocol that it defines."""
     name = f"_highwater_file_{abs(hash(path.resolve()))}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIs(name, str(path)))
+    spec = importlib.util.spec_from_file_location(name, path, loader=AsItIs(name, str(path)))
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"{path}: no such Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with blaming(path):
+    with blaming(path), beside(path, name):
         spec.loader.exec_module(module)
     protocol = getattr(module, "PROTOCOL", None)
     if protocol is None:
@@ -127,12 +114,23 @@ def blaming(file: Path | None) -> Iterator[None]:
     except (InputError, LanguageError):
         raise
     except SyntaxError as wrong:
-        if file is None or wrong.filename not in (None, os.path.abspath(file)):
+        if file is None or (wrong.filename is not None and not _is_beside(wrong.filename, file)):
             raise
-        raise InputError(f"{file}:{wrong.lineno or 1}: {wrong.msg}") from None
+        raise InputError(f"{shortened_file(wrong.filename, file)}:{wrong.lineno or 1}: {wrong.msg}") from None
     except Exception as wrong:
-        own = os.path.abspath(file) if file else None
-        places = [f for f in traceback.extract_tb(wrong.__traceback__) if f.filename == own]
-        if not places:
+        frames = traceback.extract_tb(wrong.__traceback__)
+        places = [f for f in frames if file is not None and _is_beside(f.filename, file)]
+        if not places or file is None:
             raise
-        raise InputError(f"{file}:{places[-1].lineno}: {type(wrong).__name__}: {wrong}") from wrong
+        place = f"{shortened_file(places[-1].filename, file)}:{places[-1].lineno}"
+        raise InputError(f"{place}: {type(wrong).__name__}: {wrong}") from wrong
+
+
+def _is_beside(name: str, file: Path) -> bool:
+    """Whether a file is a user's own file, or one that is imported from beside it."""
+    return name == os.path.abspath(file) or Path(name).parent == file.resolve().parent
+
+
+def shortened_file(name: str | None, file: Path) -> Path:
+    """A file beside a user's own one, as the user would name it."""
+    return file if name is None or name == os.path.abspath(file) else file.with_name(Path(name).name)

@@ -72,7 +72,7 @@ class Counterexample:
 def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Counterexample:
     """Take a run again with the interpreter; BrokenRunError where it is not a run to a violation."""
     state = violation.initial
-    if state not in model.initial:
+    if not model.is_initial(state):
         raise BrokenRunError(f"the run to a violation of {violation.property} starts in no initial state")
     steps = [Step("initial", {}, "initial state", {}, model.decode(state))]
     states = [state]

@@ -169,7 +169,7 @@ class Request:
         with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             traced = Model(protocol, self.invariants, self.liveness)
-            _ = traced.initial  # so that what is wrong with the initial states is said now
+            _ = traced.start  # so that what is wrong with the initial states is said now
         return traced
 
 

@@ -103,6 +103,9 @@ class Everything(Protocol):
     rules = {
         "undeclared": Rule("test", "The number may leave its type, without a declared bound."),
         "extra": Rule("test", "An action more."),
+        "errors": Rule(
+            "test", "Actions that divide by zero, write twice, or leave their types in some states."
+        ),
     }
 
     def define(self) -> Struct:
@@ -203,14 +206,14 @@ class Everything(Protocol):
         s.next.number = total(s.row[m].flag for m in self.node) - s.log.last.much
         s.next.set = s.set & s.sets[s.log[n].who]
 
-    @action(amount="amount")
+    @action(rule="errors", amount="amount")
     def share(self, s: State, amount: Any) -> None:
         require("a guard that divides", s.flag | (s.number % amount != 1))
         s.next.number = where(s.flag, s.number * amount, (s.number - 7) // s.row[0].much)
         s.next.row[0].much = -s.number % s.row[1].much - s.number % 3
         s.next.large = s.large // (s.row[0].who + 1) % 1000
 
-    @action(pot="colour")
+    @action(rule="errors", pot="colour")
     def paint(self, s: State, pot: Any) -> None:
         following = one_of("next", ["RED", "BLUE"])
         require("not that colour", ~s.paint.has(pot) | s.pots[s.colour].full)
@@ -224,7 +227,7 @@ class Everything(Protocol):
         with otherwise(size(s.paint) > 1):
             s.next.colour = pot
 
-    @action(who="node", of="colour")
+    @action(rule="errors", who="node", of="colour")
     def ask(self, s: State, who: Any, of: Any) -> None:
         s.next.post.send(
             "ask", who=who, much=s.number + 2, of=where(s.flag, Option(self.colour).some(of), None)
@@ -235,7 +238,7 @@ class Everything(Protocol):
         s.next.inbox[who].send("ping", who=s.maybe.value)
         s.next.inbox[s.row[who].who].send("stop")
 
-    @action(who="node")
+    @action(rule="errors", who="node")
     def answer(self, s: State, who: Any) -> None:
         require("asked", s.post.count("ask", who=who, much=s.number) > where(s.flag, 1, 0))
         s.next.post.send("told", who=who, set=s.paint)

@@ -98,6 +98,7 @@ class RestoredModel(Model):
         for scalars, plain in zip(initial, image["initial"], strict=True):
             for number, value in zip(order, plain, strict=True):
                 scalars[number] = value
+        self.__dict__["start"] = None
         self.__dict__["initial"] = [tuple(scalars) for scalars in initial]
 
 

@@ -17,8 +17,6 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from enum import Enum, auto
 from pathlib import Path
 
-import numpy as np
-
 from highwater.checker.interruption import interruption
 from highwater.checker.native.conclusion import memory_of, progress_of, result_of
 from highwater.checker.native.disk.detection import Delayed, reserved_bytes
@@ -26,6 +24,7 @@ from highwater.checker.native.disk.files import DataFile
 from highwater.checker.native.disk.keeper import Keeper
 from highwater.checker.native.disk.program import DiskProgram, RowWorker
 from highwater.checker.native.frontier import Chunk, Level, Store
+from highwater.checker.native.initial import initial_words
 from highwater.checker.native.layout import Words
 from highwater.checker.native.machine import Effort
 from highwater.checker.native.program import Program
@@ -130,7 +129,7 @@ class Run:
         self.seconds_before = 0.0
         self.started = time.perf_counter()
         self.pool: ThreadPoolExecutor | None = None
-        self.initial: Words = np.array([program.layout.pack(s) for s in model.initial], dtype=np.uint64)
+        self.initial: Words = initial_words(model, program.layout)
         if options.checkpoint is not None:
             self.keeper = Keeper(self, options.checkpoint)
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.interruption import interruption
+from highwater.checker.native.initial import initial_words
 from highwater.checker.native.kernels import PREDECESSOR_BITS
 from highwater.checker.native.layout import Words
 from highwater.checker.native.program import Program
@@ -51,7 +52,7 @@ def simulate(
     count = max(1, options.workers or len(os.sched_getaffinity(0)))
     workers = [program.worker() for _ in range(count)]
     result.actions = dict.fromkeys((a.name for a in model.actions), 0)
-    initial: Words = np.array([program.layout.pack(s) for s in model.initial], dtype=np.uint64)
+    initial: Words = initial_words(model, program.layout)
     started = time.perf_counter()
 
     def interrupt() -> None:

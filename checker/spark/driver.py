@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from highwater.checker.native.initial import initial_words
 from highwater.checker.native.layout import Words
 from highwater.checker.spark.checkpoint import Checkpoint, Level, Part, Run
 from highwater.checker.spark.program import RowBuffers, RowProgram
@@ -109,6 +108,4 @@ class Driver:
 
 def packed(program: RowProgram) -> Words:
     """The model's initial states, packed."""
-    return np.array([program.layout.pack(s) for s in program.model.initial], dtype=np.uint64).reshape(
-        -1, program.layout.words
-    )
+    return initial_words(program.model, program.layout)

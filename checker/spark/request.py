@@ -6,11 +6,12 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from highwater.checker import catalogue
+from highwater.checker.neighbours import imported_by
 from highwater.checker.problems import InputError
 from highwater.checker.search import EngineError
 from highwater.model.language.model import Model
@@ -27,6 +28,8 @@ class ModelRequest:
     properties: tuple[str, ...]
     symmetry: bool
     deadlock: bool
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the files that the user's own file imports, by their modules' names."""
 
     @classmethod
     def of(cls, model: Model, symmetry: bool, deadlock: bool) -> ModelRequest:
@@ -53,6 +56,11 @@ class ModelRequest:
             tuple(p.name for p in model.properties),
             symmetry,
             deadlock,
+            {
+                name: file.read_text(encoding="utf-8")
+                for name, file in sorted(imported_by(kind.__module__).items())
+                if source is not None
+            },
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -77,6 +85,8 @@ class ModelRequest:
             with tempfile.TemporaryDirectory(prefix="highwater-") as directory:
                 file = Path(directory) / self.protocol
                 file.write_text(self.source, encoding="utf-8")
+                for name, text in self.beside.items():
+                    file.with_name(f"{name}.py").write_text(text, encoding="utf-8")
                 definition = catalogue.load_file(file)
         by_name = {i.name: i for i in definition.invariants}
         missing = [name for name in self.properties if name not in by_name]

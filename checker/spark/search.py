@@ -277,7 +277,7 @@ class _Run:
                 break
             path.append(instance)
             number -= 1
-        return Violation(name, self.program.model.initial[index], tuple(reversed(path)))
+        return Violation(name, self.program.layout.unpack(packed(self.program)[index]), tuple(reversed(path)))
 
 
 def _plus(names: list[str], old: dict[str, int], more: list[int]) -> dict[str, int]:

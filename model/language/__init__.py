@@ -10,6 +10,7 @@ from highwater.model.language.budgets import Budgets, spend
 from highwater.model.language.checks import Checks
 from highwater.model.language.drawing import Drawing, Lane, Message
 from highwater.model.language.errors import LanguageError
+from highwater.model.language.initial import free
 from highwater.model.language.liveness import (
     Liveness,
     always_eventually,
@@ -33,7 +34,7 @@ from highwater.model.language.protocol import (
     invariant,
 )
 from highwater.model.language.rulebook import Rulebook
-from highwater.model.language.tracing import State, implies, require, under
+from highwater.model.language.tracing import State, enabled, implies, require, under
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
 from highwater.model.language.values import (
     ArrayValue,
@@ -61,7 +62,7 @@ __all__ = [
     "Lane", "LanguageError", "Liveness", "Message", "Messages", "Model", "Number", "Only", "Option",
     "OptionValue", "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue",
     "State", "Struct", "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool",
-    "cases", "either", "eventually", "first", "greatest", "implies", "invariant", "leads_to", "least", "least_by",
-    "one_of", "otherwise", "require", "size", "spend", "strong", "tagged", "total", "under", "weak", "when",
-    "where",
+    "cases", "either", "enabled", "eventually", "first", "free", "greatest", "implies", "invariant", "leads_to",
+    "least", "least_by", "one_of", "otherwise", "require", "size", "spend", "strong", "tagged", "total", "under",
+    "weak", "when", "where",
 ]  # fmt: skip

@@ -213,7 +213,7 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
 
 def _look(model: Model, name: str, function: Callable[..., Any], **parameters: Any) -> Any:
     """What a function of (protocol, state) says of the inputs; LanguageError where it does more than look."""
-    with tracing(model.protocol.on) as trace:
+    with tracing(model.protocol.on, enabled=model.enabled) as trace:
         returned = function(model.protocol, State(model.protocol.state, model.inputs), **parameters)
     if trace.writes or trace.guards:
         raise LanguageError(

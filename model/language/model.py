@@ -10,8 +10,9 @@ from typing import Any
 
 from highwater.model.language import graph, values
 from highwater.model.language.branches import next_script
-from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.errors import LanguageError, fail, meant, place_of
 from highwater.model.language.graph import Node
+from highwater.model.language.initial import Scalars, Start, start_of
 from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
 from highwater.model.language.outcomes import bound_checks, guards_asked
 from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
@@ -26,8 +27,8 @@ from highwater.model.language.tracing import (
 )
 from highwater.model.language.types import Leaf, Type
 
-Scalars = tuple[int, ...]
-"""A concrete state: one int for each leaf, in the order of ``Model.leaves``."""
+NO_STATE = "initially() holds in none of the states that initial() gives"
+"""What is said where there is no initial state."""
 
 
 @dataclass(frozen=True)
@@ -114,20 +115,25 @@ class Model:
         return [a.name for a in self.actions if a.name not in possible]
 
     @cached_property
+    def start(self) -> Start | None:
+        """What the initial states are, which can be many; None of a model that has only the list of them."""
+        return start_of(self.protocol, self.inputs)
+
+    @cached_property
     def initial(self) -> list[Scalars]:
-        """The initial states, each once."""
-        given: object = self.protocol.initial()
-        where = place_of(self.protocol.initial)
-        if isinstance(given, Mapping) or not isinstance(given, Iterable):
-            what = "one state" if isinstance(given, Mapping) else repr(given)
-            raise LanguageError(f"initial() gives a list of states, not {what}", where)
-        try:
-            states = [self.protocol.state.encode(plain) for plain in given]
-        except LanguageError as wrong:
-            raise LanguageError(f"an initial state is wrong: {wrong.message}", where) from None
+        """The initial states, each once; LanguageError where there is none."""
+        assert self.start is not None
+        states = self.start.states()
         if not states:
-            raise LanguageError(f"{self.protocol.name} has no initial state", where)
-        return list(dict.fromkeys(states))
+            raise LanguageError(NO_STATE, place_of(self.protocol.initially))
+        return states
+
+    def is_initial(self, state: Scalars) -> bool:
+        """Whether a state is an initial one."""
+        start = self.start
+        if start is None or start.candidates < 64 or "initial" in vars(self):
+            return state in self.initial
+        return start.has(state)
 
     def parameters_of(self, action: Action) -> list[str]:
         """What tells the instances of an action apart: its parameters, and the choices that it makes itself."""
@@ -146,6 +152,21 @@ class Model:
         known = ", ".join(p.name for p in self.properties) or "none"
         raise LanguageError(f"{self.protocol.name} has no property {name!r} here; it has {known}")
 
+    def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
+        """Whether a step of an action with these parameters, as plain values, can be taken."""
+        known = {a.name: a for a in self.protocol.actions()}
+        if name not in known:
+            raise fail(
+                f"{self.protocol.name} has no action {name!r}; it has {', '.join(known)}{meant(name, known)}"
+            )
+        for parameter in parameters:
+            if parameter not in (names := self.parameters_of(known[name])):
+                raise fail(f"{name} has no parameter {parameter!r}; it has {', '.join(names) or 'none'}")
+        wanted = {p: v._plain() if isinstance(v, values.Value) else v for p, v in parameters.items()}
+        own = (i for i in self.instances if i.action.name == name)
+        fitting = (i for i in own if all(i.parameters.get(p) == v for p, v in wanted.items()))
+        return values.Truth(None, (graph.any_(i.enabled for i in fitting),))
+
     def _trace_action(self, action: Action) -> Iterable[Instance]:
         for choice in itertools.product(
             *(parameter_values(self.protocol, action, p) for p in action.domains)
@@ -156,7 +177,7 @@ class Model:
     def trace_invariant(self, invariant: Invariant) -> Property:
         """An invariant on this model's state. LanguageError where it does more than look."""
         self.protocol.check_sources([invariant])
-        with tracing(self.protocol.on) as trace:
+        with tracing(self.protocol.on, enabled=self.enabled) as trace:
             result = invariant.function(self.protocol, State(self.protocol.state, self.inputs))
         where = place_of(invariant.function)
         if trace.writes or trace.guards:
@@ -281,3 +302,8 @@ def _parameter(value: Any) -> tuple[Any, Any]:
         assert type_ is not None
         return value, type_.decode([n.value for n in value.nodes])
     return value, value
+
+
+__all__ = [
+    "Instance", "Model", "Property", "Scalars", "parameter_values", "state_inputs", "trace_instance", "trace_instances",
+]  # fmt: skip

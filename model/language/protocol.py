@@ -329,8 +329,15 @@ class Protocol:
         raise self._without("define(), which returns the type of the state")
 
     def initial(self) -> Iterable[Mapping[str, Any]]:
-        """The initial states, as plain values."""
-        raise self._without("initial(), which gives the initial states")
+        """The initial states, as plain values: a dict of fields each. What is left out is zero; ``free`` is any value.
+
+        Without this method there is one, in which everything is zero.
+        """
+        return [{}]
+
+    def initially(self, s: State) -> Any:
+        """Which of the states that ``initial`` gives are initial ones: all, where a protocol says nothing."""
+        return True
 
     def _without(self, what: str) -> LanguageError:
         return LanguageError(f"{type(self).__name__} has no {what}", place_of(type(self)))

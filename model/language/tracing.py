@@ -79,6 +79,8 @@ class Trace:
     """The condition of the ``when`` blocks around what is being stated."""
     branches: list[Node | None] = field(default_factory=lambda: [None])
     """For each block that is open, where its last chain of ``when … otherwise`` did something; None: there is none."""
+    enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None
+    """Whether a step of an action can be taken; None where that has no answer yet."""
     script: tuple[int, ...] = ()
     """Which alternative each ``one_of`` takes; the first of those that are not told."""
     chosen: list[tuple[str, Any, int, int]] = field(default_factory=list)
@@ -94,13 +96,18 @@ _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 @contextmanager
 def tracing(
-    on: Callable[[str], bool] | None = None, *, ends_early: bool = False, script: tuple[int, ...] = ()
+    on: Callable[[str], bool] | None = None,
+    *,
+    ends_early: bool = False,
+    script: tuple[int, ...] = (),
+    enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
 ) -> Iterator[Trace]:
     """Collect what the functions called inside leave behind; NeverTaken ends them early where that is asked for.
 
-    ``on`` is the protocol's, for ``under``; ``script`` says which alternatives are taken (``one_of``).
+    ``on`` is the protocol's, for ``under``; ``script`` says which alternatives are taken (``one_of``), ``enabled``
+    answers what the function of this name asks.
     """
-    trace = Trace(on=on, ends_early=ends_early, script=script)
+    trace = Trace(on=on, ends_early=ends_early, script=script, enabled=enabled)
     token = _current.set(trace)
     try:
         yield trace
@@ -135,6 +142,19 @@ def require(name: str, condition: values.Truth | bool, *, rule: str | None = Non
     trace.guards.append(Guard(name, node, place()))
     if trace.ends_early and node is graph.FALSE:
         raise NeverTaken(name)
+
+
+def enabled(action: str, /, **parameters: Any) -> values.Truth:
+    """Whether a step of this action can be taken: for some choice of the parameters that are not given.
+
+    It is for properties. LanguageError in an action, and for an action or a parameter that there is not.
+    """
+    asked = current("enabled()").enabled
+    if asked is None:
+        raise fail(
+            "enabled() asks about actions, in a property: an action's guards say it by a function of their own"
+        )
+    return asked(action, parameters)
 
 
 def under(rule: str, condition: values.Truth | bool) -> values.Truth:

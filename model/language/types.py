@@ -515,17 +515,22 @@ class Array(Type):
             if plain.type != self:
                 raise self._wrong(plain)
             return plain
-        if isinstance(plain, Mapping) and isinstance(self.index, Enum):
-            if set(plain) != set(self.index.members):
-                raise fail(
-                    f"{self} has the elements {', '.join(self.index.members)}, not {', '.join(map(str, plain))}"
-                )
-            plain = [plain[name] for name in self.index.members]
-        if isinstance(plain, (list, tuple)):
-            if len(plain) != self.index.size:
-                raise fail(f"{self} has {self.index.size} elements, not {len(plain)}")
-            return self.wrap([node for item in plain for node in self.element.lift(item).nodes])
+        if isinstance(plain, (list, tuple, Mapping)):
+            return self.wrap([node for item in self.items(plain) for node in self.element.lift(item).nodes])
         raise self._wrong(plain)
+
+    def items(self, plain: Sequence[Any] | Mapping[Any, Any]) -> Sequence[Any]:
+        """The elements of a plain value in their order; LanguageError where there are not as many as there are."""
+        if isinstance(plain, Mapping):
+            if not isinstance(self.index, Enum):
+                raise self._wrong(plain)
+            if set(plain) != set(self.index.members):
+                known, given = ", ".join(self.index.members), ", ".join(map(str, plain))
+                raise fail(f"{self} has the elements {known}, not {given}")
+            return [plain[name] for name in self.index.members]
+        if len(plain) != self.index.size:
+            raise fail(f"{self} has {self.index.size} elements, not {len(plain)}")
+        return plain
 
     def fill(self, plain: object) -> values.ArrayValue:
         """The array with the same element everywhere."""

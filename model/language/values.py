@@ -88,6 +88,8 @@ class Value:
 
     def _plain(self) -> Any:
         """The plain value, of a value that is known while tracing."""
+        if not all(n.is_const for n in self.nodes):
+            raise fail(f"a {self.describe()} is not known while tracing")
         scalars = [n.value for n in self.nodes]
         if self.type is not None:
             return self.type.decode(scalars)

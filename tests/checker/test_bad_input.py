@@ -68,9 +68,9 @@ BAD_PROTOCOLS = {
         COUNTER.replace("        s.next.count = 0", "        s.next.count += 1"),
         [WRAP_LINE, "+= reads what it writes", "s.next.… = s.… + …"],
     ),
-    "a remainder": (
-        COUNTER.replace("        s.next.count = 0", "        s.next.count = s.count % 2"),
-        [WRAP_LINE, "% has no meaning"],
+    "a quotient": (
+        COUNTER.replace("        s.next.count = 0", "        s.next.count = s.count / 2"),
+        [WRAP_LINE, "/ has no meaning"],
     ),
     "a precedence": (
         COUNTER.replace("        s.next.count = 0", '        require("x", s.count == 1 & s.count == 2)'),
@@ -88,13 +88,9 @@ BAD_PROTOCOLS = {
         COUNTER.replace("        s.next.count = 0", '        s.next.count = 1 if self.on("wrap") else 0'),
         [WRAP_LINE, "no rule 'wrap'", "did you mean 'wraps'?"],
     ),
-    "an initial field that is missing": (
-        COUNTER.replace('{"count": 0}', "{}"),
-        [INITIAL_LINE, "State needs count"],
-    ),
     "an initial field too many": (
         COUNTER.replace('{"count": 0}', '{"count": 0, "more": 1}'),
-        [INITIAL_LINE, "State has no more"],
+        [INITIAL_LINE, "State has no field 'more'"],
     ),
     "an initial state alone": (
         COUNTER.replace('[{"count": 0}]', '{"count": 0}'),

@@ -71,7 +71,7 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
     if choices > MAX_CHOICES:
         raise LanguageError(f"{choices} actions, where {MAX_CHOICES} are the most; fewer brokers are needed")
     traced = Model(protocol, stated(name).invariants)
-    _ = traced.initial  # so that what is wrong with the initial states is said now
+    _ = traced.start  # so that what is wrong with the initial states is said now
     return Compiled(traced)
 
 

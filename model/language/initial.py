@@ -1,0 +1,267 @@
+"""Initial states: given one by one, or by fields that may have any value and a condition on them.
+
+A field that is not given is zero. Engines make the states that free fields stand for themselves (``Start``); asked for
+them as a list, they are made here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from highwater.model.language.errors import LanguageError, fail, place_of
+from highwater.model.language.evaluation import compile_nodes
+from highwater.model.language.graph import TRUE, Node
+from highwater.model.language.messages import MessageKind, Messages
+from highwater.model.language.tracing import State, returned_condition, tracing
+from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
+
+if TYPE_CHECKING:
+    from highwater.model.language.protocol import Protocol
+
+Scalars = tuple[int, ...]
+"""A concrete state: one int for each leaf, in the order of ``Model.leaves``."""
+
+MOST = 1 << 32
+"""So many candidates can be looked at to find the initial states."""
+
+LISTED = 1 << 22
+"""So many can be asked for as a list."""
+
+_VALUES = 1 << 16
+"""So many values one part can have whose scalars depend on each other, or that is a set."""
+
+
+class Free:
+    """In the place of a plain value in ``initial``: any value of its type; called, any of the values that are given."""
+
+    def __init__(self, values: tuple[Any, ...] | None = None) -> None:
+        self.values = values
+
+    def __call__(self, *values: Any) -> Free:
+        """Any of these values."""
+        if not values:
+            raise fail("free(…) names the values to choose from; `free` alone is any value")
+        return Free(values)
+
+    def __repr__(self) -> str:
+        return "free" if self.values is None else f"free({', '.join(map(repr, self.values))})"
+
+
+free = Free()
+"""Any value of its type, in an initial state."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Neighbouring scalars of a state and the values that they can have together, each different."""
+
+    start: int
+    choices: tuple[Scalars, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """States that are alike but for their free parts, each of which has its values whatever the others have."""
+
+    scalars: Scalars
+    parts: tuple[Part, ...]
+
+    @property
+    def count(self) -> int:
+        """How many states there are."""
+        return prod(len(part.choices) for part in self.parts)
+
+    def nearest(self, state: Scalars) -> Scalars:
+        """The state itself, if it is one of these; else another one."""
+        found = list(self.scalars)
+        for part in self.parts:
+            own = state[part.start : part.start + len(part.choices[0])]
+            if own in part.choices:
+                found[part.start : part.start + len(own)] = own
+            else:
+                found[part.start : part.start + len(own)] = part.choices[0]
+        return tuple(found)
+
+    def states(self) -> Iterator[Scalars]:
+        """Each state, the last part changing fastest."""
+        state = list(self.scalars)
+        for chosen in itertools.product(*(part.choices for part in self.parts)):
+            for part, values in zip(self.parts, chosen, strict=True):
+                state[part.start : part.start + len(values)] = values
+            yield tuple(state)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The initial states: those of the families in which the condition holds."""
+
+    families: tuple[Family, ...]
+    condition: Node = TRUE
+
+    @property
+    def candidates(self) -> int:
+        """How many states the families have."""
+        return sum(family.count for family in self.families)
+
+    def has(self, state: Scalars) -> bool:
+        """Whether a state is one of them."""
+        return any(map(state.__eq__, (f.nearest(state) for f in self.families))) and bool(
+            compile_nodes([self.condition])(state)[0]
+        )
+
+    def states(self) -> list[Scalars]:
+        """The initial states, each once; LanguageError where they are too many for a list."""
+        if self.candidates > LISTED:
+            raise LanguageError(
+                f"{self.candidates:,} candidates for initial states are too many for this engine, which makes a list "
+                f"of up to {LISTED:,}: the native engine does not"
+            )
+        every = itertools.chain.from_iterable(family.states() for family in self.families)
+        if self.condition is not TRUE:
+            holds = compile_nodes([self.condition])
+            every = (state for state in every if holds(state)[0])  # type: ignore[assignment]
+        return list(dict.fromkeys(every))
+
+
+def start_of(protocol: Protocol, inputs: list[Node]) -> Start:
+    """What ``initial`` and ``initially`` of a protocol say; LanguageError, with the place, where one is wrong."""
+    given: object = protocol.initial()
+    where = place_of(protocol.initial)
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        what = "one state" if isinstance(given, Mapping) else repr(given)
+        raise LanguageError(f"initial() gives a list of states, not {what}", where)
+    try:
+        families = tuple(dict.fromkeys(_family(protocol.state, plain) for plain in given))
+    except LanguageError as wrong:
+        raise LanguageError(f"an initial state is wrong: {wrong.message}", where) from None
+    if not families:
+        raise LanguageError(f"{protocol.name} has no initial state", where)
+    start = Start(families, _condition(protocol, inputs))
+    if start.candidates > MOST:
+        raise LanguageError(
+            f"initial() leaves {start.candidates:,} candidates, and {MOST:,} are the most: give more fields",
+            where,
+        )
+    return start
+
+
+def _condition(protocol: Protocol, inputs: list[Node]) -> Node:
+    function = protocol.initially
+    where = place_of(function)
+    with tracing(protocol.on) as trace:
+        result = function(State(protocol.state, inputs))
+    if trace.writes or trace.guards:
+        raise LanguageError("initially() writes or requires something; it only looks", where)
+    return returned_condition(result, "initially()", where).node
+
+
+def _family(type: Struct, plain: object) -> Family:
+    scalars: list[int] = []
+    parts: list[Part] = []
+    _spread(type, plain, scalars, parts)
+    return Family(tuple(scalars), tuple(parts))
+
+
+def _spread(type: Type, plain: object, scalars: list[int], parts: list[Part]) -> None:
+    """Append the scalars of a plain value, and its parts that are free, which are zero among the scalars."""
+    if isinstance(plain, Free):
+        _free(type, plain, scalars, parts)
+    elif isinstance(type, Struct) and not isinstance(type, Messages) and isinstance(plain, Mapping):
+        for name in plain:
+            if name not in type.absent:
+                type.field(str(name))
+        for name, inner in type.fields.items():
+            if name in plain:
+                try:
+                    _spread(inner, plain[name], scalars, parts)
+                except LanguageError as wrong:
+                    raise LanguageError(f"{type.name}.{name}: {wrong.message}", wrong.place) from None
+            else:
+                scalars += (n.value for n in inner.zero().nodes)
+    elif (
+        isinstance(type, Array)
+        and not isinstance(type, MessageKind)
+        and isinstance(plain, (list, tuple, Mapping))
+    ):
+        for item in type.items(plain):
+            _spread(type.element, item, scalars, parts)
+    elif isinstance(type, Option) and type.leaf_count > 1 and isinstance(plain, Mapping):
+        scalars.append(1)
+        _spread(type.content_type, plain, scalars, parts)
+    else:
+        scalars += type.encode(plain)
+
+
+def _free(type: Type, plain: Free, scalars: list[int], parts: list[Part]) -> None:
+    if plain.values is not None:
+        choices = dict.fromkeys(tuple(_alone(type, value)) for value in plain.values)
+        parts.append(Part(len(scalars), tuple(choices)))
+        scalars += (n.value for n in type.zero().nodes)
+    elif isinstance(type, Messages):
+        raise fail(
+            "which messages are under way at first is given one by one, or by free(…) with a choice of them"
+        )
+    elif isinstance(type, Struct):
+        for inner in type.fields.values():
+            _free(inner, plain, scalars, parts)
+    elif isinstance(type, Array):
+        for _ in range(type.index.size):
+            _free(type.element, plain, scalars, parts)
+    else:
+        parts.append(Part(len(scalars), _every(type)))
+        scalars += (n.value for n in type.zero().nodes)
+
+
+def _alone(type: Type, value: Any) -> list[int]:
+    scalars: list[int] = []
+    parts: list[Part] = []
+    _spread(type, value, scalars, parts)
+    if parts:
+        raise fail("free(…) chooses from values in which nothing is free")
+    return scalars
+
+
+def _every(type: Type) -> tuple[Scalars, ...]:
+    """The scalars of every value of a type whose scalars depend on each other, or that has one."""
+    if isinstance(type, Seq):
+        zero = tuple(n.value for n in type.element.zero().nodes)
+        inner = _all(type.element)
+        _refuse_many(type, sum(len(inner) ** length for length in range(type.maximum + 1)))
+        return tuple(
+            (length, *itertools.chain.from_iterable(items), *zero * (type.maximum - length))
+            for length in range(type.maximum + 1)
+            for items in itertools.product(inner, repeat=length)
+        )
+    if isinstance(type, Option) and type.leaf_count > 1:
+        none = tuple(n.value for n in type.none().nodes)
+        return none, *((1, *values) for values in _all(type.content_type))
+    (leaf,) = type.leaves("")
+    if isinstance(type, Set):
+        _refuse_many(type, leaf.high + 1)
+    return tuple((value,) for value in range(leaf.low, leaf.high + 1))
+
+
+def _all(type: Type) -> Sequence[Scalars]:
+    """The scalars of every value of any type."""
+    family = Family(*_with_parts(type))
+    _refuse_many(type, family.count)
+    return list(family.states())
+
+
+def _with_parts(type: Type) -> tuple[Scalars, tuple[Part, ...]]:
+    scalars: list[int] = []
+    parts: list[Part] = []
+    _free(type, free, scalars, parts)
+    return tuple(scalars), tuple(parts)
+
+
+def _refuse_many(type: Type, count: int) -> None:
+    if count > _VALUES:
+        raise fail(f"{type} has {count:,} values, too many to start from: name some, free(…)")
+
+
+__all__ = ["Family", "Free", "Part", "Start", "free", "start_of"]

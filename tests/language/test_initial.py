@@ -1,0 +1,250 @@
+"""Initial states by free fields and by a condition: the ones that a loop in Python would give, whoever makes them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from highwater.checker import reference
+from highwater.checker.native import initial, search
+from highwater.checker.native.initial import initial_words
+from highwater.checker.native.layout import Layout
+from highwater.checker.search import SearchOptions
+from highwater.model.language import (
+    Array,
+    Bool,
+    Enum,
+    Index,
+    Int,
+    LanguageError,
+    Messages,
+    Model,
+    Option,
+    Protocol,
+    Seq,
+    Set,
+    State,
+    Struct,
+    action,
+    free,
+    require,
+    total,
+)
+
+COLOUR = Enum("Colour", "RED GREEN BLUE")
+
+
+def model(given: Any, condition: Any = lambda s: True) -> Model:
+    class Start(Protocol):
+        name = "start"
+
+        def define(self) -> Struct:
+            self.node = Index("node", 3)
+            return Struct(
+                "State",
+                n=Int(-2, 2),
+                row=Array(self.node, Bool),
+                paint=Array(COLOUR, Int(0, 1)),
+                set=Set(self.node),
+                log=Seq(Int(1, 2), 2),
+                maybe=Option(Struct("Pair", a=Bool, b=self.node)),
+                post=Messages(ping=dict(who=self.node)),
+            )
+
+        def initial(self) -> Any:
+            return given
+
+        def initially(self, s: State) -> Any:
+            return condition(s)
+
+        @action()
+        def step(self, s: State) -> None:
+            require("below", s.n < 2)
+            s.next.n = s.n + 1
+
+    return Model(Start())
+
+
+def test_what_is_not_given_is_zero() -> None:
+    found = model([{"n": 1}])
+    assert found.decode(found.initial[0]) == {
+        "n": 1,
+        "row": [False] * 3,
+        "paint": {"RED": 0, "GREEN": 0, "BLUE": 0},
+        "set": [],
+        "log": [],
+        "maybe": None,
+        "post": {"ping": ()},
+    }
+
+
+def test_a_protocol_that_says_nothing_of_it_starts_with_zeros() -> None:
+    class Nothing(Protocol):
+        name = "nothing"
+
+        def define(self) -> Struct:
+            return Struct("State", n=Int(2, 4), o=Option(Int(0, 3)))
+
+    assert Model(Nothing()).initial == [(2, -1)]
+
+
+GIVEN: list[Any] = [
+    [{"n": free, "row": free, "paint": free}],
+    [{"n": free, "row": [free, True, free], "paint": {"RED": free, "GREEN": 1, "BLUE": free(0, 1, 1)}}],
+    [{"set": free, "log": free}],
+    [{"maybe": free, "n": free(-1, 2)}],
+    [{"maybe": free({"b": 2}, None), "log": free([1], [1, 2]), "row": free}],
+    [{"n": free, "row": free}, {"n": 0, "row": free, "set": free}],
+    [{"post": {"ping": [{"who": 1}]}, "n": free}, {"post": free({}, {"ping": [{"who": 2}]}), "set": free}],
+]
+
+
+def plainly(given: list[dict[str, Any]]) -> set[Any]:
+    """The initial states by loops over plain values."""
+    found = set()
+    values: dict[str, list[Any]] = {
+        "n": list(range(-2, 3)),
+        "row": list(itertools.product([False, True], repeat=3)),
+        "paint": list(itertools.product([0, 1], repeat=3)),
+        "set": [[i for i in range(3) if bits >> i & 1] for bits in range(8)],
+        "log": [[], [1], [2], [1, 1], [1, 2], [2, 1], [2, 2]],
+        "maybe": [None, *({"a": a, "b": b} for a in (False, True) for b in range(3))],
+    }
+
+    def every(name: str, plain: Any) -> list[Any]:
+        if plain is free:
+            return values[name]
+        if isinstance(plain, type(free)):
+            return list(plain.values or ())
+        if isinstance(plain, dict) and name == "paint":
+            plain = list(plain.values())
+        if isinstance(plain, list) and name in ("row", "paint"):
+            inner = [False, True] if name == "row" else [0, 1]
+            choices = [
+                inner if x is free else list(x.values) if isinstance(x, type(free)) else [x] for x in plain
+            ]
+            return list(itertools.product(*choices))
+        return [plain]
+
+    for state in given:
+        for chosen in itertools.product(*(every(name, plain) for name, plain in state.items())):
+            found.add(repr(sorted(_named(dict(zip(state, chosen, strict=True))).items())))
+    return found
+
+
+def _named(state: dict[str, Any]) -> dict[str, Any]:
+    whole: dict[str, Any] = {
+        "n": 0,
+        "row": [False] * 3,
+        "paint": [0] * 3,
+        "set": [],
+        "log": [],
+        "maybe": None,
+        "post": {},
+    }
+    whole |= state
+    whole["row"], whole["paint"] = list(whole["row"]), list(whole["paint"])
+    whole["post"] = {"ping": list(whole["post"].get("ping", []))}
+    if whole["maybe"]:
+        whole["maybe"] = {"a": False, "b": 0} | whole["maybe"]
+    return whole
+
+
+def of(model: Model, state: Any) -> str:
+    plain = model.decode(state)
+    plain["paint"] = list(plain["paint"].values())
+    return repr(sorted(_named(plain).items()))
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_free_fields(given: list[dict[str, Any]]) -> None:
+    traced = model(given)
+    states = traced.initial
+    assert len(set(states)) == len(states)
+    assert {of(traced, s) for s in states} == plainly(given)
+    layout = Layout(traced.leaves)
+    assert [layout.unpack(row) for row in initial_words(traced, layout)] == states
+    fresh = model(given)
+    assert all(fresh.is_initial(s) for s in states)
+    other = [tuple(1 - v if i == 1 else v for i, v in enumerate(s)) for s in states]
+    assert [fresh.is_initial(s) for s in other] == [s in set(states) for s in other]
+
+
+def odd(s: State) -> Any:
+    return total(s.row[i] for i in (0, 1, 2)) % 2 == 1
+
+
+@pytest.mark.parametrize("engine", [reference.search, search])
+def test_a_condition_on_them(engine: Any) -> None:
+    traced = model([{"row": free, "paint": free, "n": 1}], lambda s: odd(s) & (s.paint["RED"] == 1))
+    found = engine(traced, SearchOptions())
+    assert (found.distinct_states, found.generated_states, found.depth) == (32, 32, 2)
+    assert len(traced.initial) == 16
+    assert not traced.is_initial(tuple(0 for _ in traced.leaves))
+
+
+def test_a_run_to_a_violation_starts_where_it_should() -> None:
+    from highwater.checker.counterexample import follow
+    from highwater.model.language import invariant
+    from highwater.model.language.interpreter import Interpreter
+
+    @invariant("test")
+    def low(m: Any, s: State) -> Any:
+        return (s.n < 2) | ~s.row[1]
+
+    traced = model([{"row": free, "paint": free, "n": free(-1, 0)}], odd)
+    traced = Model(traced.protocol, [low])
+    (violation,) = search(traced, SearchOptions(workers=1)).violations
+    assert "initial" not in vars(traced)  # no list of them was made
+    assert follow(traced, Interpreter(traced), violation).depth == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "condition", "message"),
+    [
+        ([{"n": free, "paint": free, "row": free}], lambda s: s.n > 2, "holds in none of the states"),
+        ([{"n": 3}], lambda s: True, r"n: 3 is not a value of Int\(-2\.\.2\)"),
+        ([{"m": 3}], lambda s: True, "has no field 'm'"),
+        ([{"n": free(1, 7)}], lambda s: True, "7 is not a value"),
+        ([{"post": free}], lambda s: True, "is given one by one"),
+        ([{"n": free(free)}], lambda s: True, "in which nothing is free"),
+        ([{"paint": {"RED": 1}}], lambda s: True, "has the elements RED, GREEN, BLUE, not RED"),
+        ([{}], lambda s: s.n, "it returns a condition"),
+        ([{}], lambda s: require("", s.n > 0), "only looks"),
+        ([], lambda s: True, "has no initial state"),
+    ],
+)
+def test_what_is_wrong_is_said(given: Any, condition: Any, message: str) -> None:
+    with pytest.raises(LanguageError, match=message) as error:
+        _ = model(given, condition).initial
+    assert "test_initial.py" in str(error.value.place)
+    with pytest.raises(LanguageError, match=message):
+        search(model(given, condition), SearchOptions())
+
+
+def test_free_with_nothing_to_choose_from() -> None:
+    with pytest.raises(LanguageError, match="names the values to choose from"):
+        free()
+
+
+def test_too_many_candidates() -> None:
+    class Many(Protocol):
+        name = "many"
+
+        def define(self) -> Struct:
+            return Struct("State", row=Array(Index("node", 40), Bool))
+
+        def initial(self) -> Any:
+            return [{"row": free}]
+
+    with pytest.raises(LanguageError, match=r"1,099,511,627,776 candidates, and 4,294,967,296 are the most"):
+        _ = Model(Many()).start
+
+
+def test_a_state_that_is_left_out_is_noticed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = initial._packed
+    monkeypatch.setattr(initial, "_packed", lambda f, layout, numbers: honest(f, layout, numbers[1:]))
+    with pytest.raises(AssertionError):
+        test_free_fields(GIVEN[0])
