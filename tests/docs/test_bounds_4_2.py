@@ -10,6 +10,7 @@ from highwater.checker.docs import bounds_4_2 as bounds
 from highwater.checker.docs.bounds_4_2_page import bounds_section
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
+from tests.slow import slow
 
 CELLS = {(c.protocol, c.size, c.steps): c for c in bounds.cells()}
 COMMITTED = {(r["protocol"], tuple(r["size"]), tuple(r["steps"])): r for r in bounds.results()}
@@ -29,7 +30,7 @@ def test_a_cell_comes_to_what_is_committed(key: Any) -> None:
     assert bounds.examined(CELLS[key]) == COMMITTED[key]
 
 
-@pytest.mark.slow
+@slow("each cell of the grid; some cells are fast")
 @pytest.mark.parametrize("key", CELLS)
 def test_each_cell_comes_to_what_is_committed(key: Any) -> None:
     assert bounds.examined(CELLS[key]) == COMMITTED[key]

@@ -14,9 +14,10 @@ from highwater.invariants.catalogue import stated
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.replication import Replication
+from tests.slow import slow
 
 
-@pytest.mark.slow
+@slow("millions of states; the runs by hand below are fast")
 @pytest.mark.parametrize("checked", [False, True])
 def test_the_offset_of_an_answer_is_not_enough(checked: bool) -> None:
     """An answer of a former leader epoch, at the right offset, takes away what was committed since (K17)."""

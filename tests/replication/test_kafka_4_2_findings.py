@@ -9,6 +9,7 @@ from highwater.checker.docs import findings_4_2 as findings
 from highwater.checker.native import search
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions
+from tests.slow import all_but
 
 DEPTHS = {
     "elr-turned-off": {"leader_completeness": 6},
@@ -46,11 +47,10 @@ def test_a_finding_is_there(name: str) -> None:
     assert {e.name: e.depth for e in findings.found(name).examples} == DEPTHS[name]
 
 
-def by_cost(name: str) -> object:
-    return pytest.param(name, marks=(pytest.mark.slow,) if name in LARGE else ())
-
-
-@pytest.mark.parametrize("name", [by_cost(name) for name in findings.FINDINGS])
+@pytest.mark.parametrize(
+    "name",
+    all_but(findings.FINDINGS.keys() - LARGE, findings.FINDINGS, "millions of states; the others are fast"),
+)
 def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
     for switches in findings.FINDINGS[name]["closes"]:
         closed = findings.switched(name, switches)

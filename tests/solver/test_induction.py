@@ -365,12 +365,12 @@ def test_a_model_within_bit_vectors_only() -> None:
 
 def test_several_processes_give_the_same_verdicts() -> None:
     """In the same order; and however many processes there are, with the same states."""
-    model = controller(2, ["valid_isr_check"])
-    alone = induction.prove(model, HELPERS.steps)
+    model, some = controller(2, ["valid_isr_check"]), ["alter_partition", "fence"]
+    alone = induction.prove(model, HELPERS.steps, actions=some)
     assert alone.failures
-    together = induction.prove(model, HELPERS.steps, workers=3)
+    together = induction.prove(model, HELPERS.steps, actions=some, workers=3)
     assert [v.kept for v in together.verdicts] == [v.kept for v in alone.verdicts]
-    assert induction.prove(model, HELPERS.steps, workers=2).verdicts == together.verdicts
+    assert induction.prove(model, HELPERS.steps, actions=some, workers=2).verdicts == together.verdicts
     interpreter = Interpreter(model)
     for verdict in together.failures:
         assert verdict.failure is not None

@@ -17,7 +17,7 @@ from highwater.checker.native.explored import explore
 from highwater.checker.native.frontier import Store
 from highwater.checker.native.layout import Layout
 from highwater.checker.search import EngineError, SearchOptions
-from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph
+from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph, require
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from tests import models, zoo
 
@@ -244,6 +244,38 @@ def test_states_that_share_a_fingerprint_are_an_error(monkeypatch: pytest.Monkey
         explore(counters(4, 9), SearchOptions(workers=1))
 
 
+class TwoWords(Protocol):
+    """Two numbers that take a word each."""
+
+    name = "two words"
+
+    def define(self) -> Struct:
+        return Struct("State", first=Int(0, 1 << 60), second=Int(0, 1 << 60))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"first": 0, "second": 0}]
+
+    @action()
+    def first_up(self, s: State) -> None:
+        require("below", s.first < 3)
+        s.next.first = s.first + 1
+
+    @action()
+    def second_up(self, s: State) -> None:
+        require("below", s.second < 3)
+        s.next.second = s.second + 1
+
+
+@pytest.mark.parametrize("seen", [0, 1])
+def test_each_word_of_a_state_is_compared(monkeypatch: pytest.MonkeyPatch, seen: int) -> None:
+    """A fingerprint of one of two words: it is the other one that tells the states apart."""
+    model, honest = Model(TwoWords(), []), kernels.combine
+    assert Layout(model.leaves).words == 2
+    monkeypatch.setattr(kernels, "combine", lambda f, words: honest(f, [words[seen], words[seen]]))
+    with pytest.raises(EngineError, match="two states have the fingerprint of state"):
+        explore(model, SearchOptions(workers=1))
+
+
 @pytest.mark.parametrize(
     ("function", "right", "wrong"),
     [
@@ -305,3 +337,26 @@ def test_a_level_whose_states_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "get", lossy)
     model = counters()
     assert not agrees(model, content(reference.explore(model, SearchOptions())))
+
+
+@pytest.mark.parametrize("function", ["_resolve", "_number_states"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_state_that_is_not_in_the_table_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, function: str, workers: int
+) -> None:
+    """Where a step leads to, and when the states get their numbers; one in a hundred slots is taken for empty."""
+    honest = getattr(linking.LinkRuntime, function)
+
+    def blind(self: linking.LinkRuntime) -> str:
+        # The slot that was found decides whether it is: the same in every run.
+        text, times = re.subn(
+            r"(%t\d+) = icmp slt i64 (%t\d+), 0",
+            r"\1_rest = urem i64 \2, 97\n  \1 = icmp eq i64 \1_rest, 0",
+            honest(self),
+        )
+        assert times == 1
+        return text
+
+    monkeypatch.setattr(linking.LinkRuntime, function, blind)
+    with pytest.raises(EngineError, match="leads to a state that the search did not find"):
+        explore(truncation(), SearchOptions(workers=workers))

@@ -155,7 +155,7 @@ def test_a_disk_that_is_full_leaves_no_tables(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("highwater.checker.tables.files.TableFile.write", full)
-    status, said = run(*SMALL, "--out", tmp_path, "--force")
+    status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
     assert (status, said) == (2, f"highwater: --out {tmp_path}: No space left on device\n")
     assert files(tmp_path) == []
 

@@ -11,6 +11,7 @@ from highwater.traces.inputs import DATA_DUMP, inputs, kind_of
 from highwater.traces.kafka.data_dump import broker_of, read_data_dump
 from highwater.traces.replay import replay
 from highwater.traces.report import Finding, Report
+from tests.slow import slow
 from tests.traces.data_dumps import Replicas, dump
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import beginning, change, registration_change, setting, write
@@ -33,7 +34,10 @@ def from_dumps(report: Report) -> list[Finding]:
 
 
 QUICK = (*LOST, "down-elr-hard-021", "down-noelr-210", "minisr-loss-elr", "reassigns-elr")
-SCENARIOS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES_4_2]
+SCENARIOS = [
+    pytest.param(n, marks=() if n in QUICK else slow("clusters without a loss; some of these are fast"))
+    for n in NAMES_4_2
+]
 
 
 @needs_clusters_4_2

@@ -29,7 +29,7 @@ INVARIANTS = {"WeakIsr": "weak_isr", "StrongIsr": "strong_isr"}
 PARAMETERS = ("replicas", "log_size", "max_records", "max_leader_epoch")
 
 
-LARGE = slow("the interpreter takes minutes for so many states; the native engine has the same row")
+LARGE = slow("the interpreter needs long for so many states; the native engine has the same row")
 
 
 def rows():
@@ -43,7 +43,7 @@ def rows():
     with PEER.open(newline="") as file:
         for row in csv.DictReader(file):
             for engine in ("native", "interpreter"):
-                large = engine == "interpreter" and int(row["distinct"] or 0) > 100_000
+                large = engine == "interpreter" and int(row["distinct"] or 0) > 50_000
                 name = "-".join([row["module"], *(row[p] for p in PARAMETERS), row["invariant"], engine])
                 found.append(pytest.param(row, engine, id=name, marks=[LARGE] if large else []))
     return found

@@ -312,7 +312,7 @@ def test_damaged_compressed_data(codec: str, noise: bytes, changes: list[tuple[i
 MADE = [b"".join(segment(compression=c)) for c in CODECS]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(MADE),
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4),

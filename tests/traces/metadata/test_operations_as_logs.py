@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.slow import slow
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.operations_as_log import Operations, Record, replayed
 
@@ -31,7 +32,7 @@ def files(mode: str) -> list[Path]:
     return sorted((RECORDED / mode).glob("*.ndjson.gz"))
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=slow("every file; each fourth is fast"))])
 @pytest.mark.parametrize("mode", MODES)
 def test_as_logs(mode: str, every: int, tmp_path: Path) -> None:
     """Everything is explained but an ISR that is asked for with the members that it has, in another order."""

@@ -162,7 +162,9 @@ def test_sharing_makes_no_difference(tmp_path: Path) -> None:
             assert (report.profile, report.rules) == (quick.report.profile, quick.report.rules)
 
 
-@slow("every change of every cluster, which are the figures of docs/sensitivity.md; the fast tests have some")
+@slow(
+    "every change of every cluster, which are the figures of docs/replay-sensitivity.md; the fast tests have some"
+)
 def test_all_changes_of_all_clusters() -> None:
     """Every change; the page has these very figures."""
     tally = measure_all(SCENARIOS)
