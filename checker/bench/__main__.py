@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import click
 
-from highwater.checker.bench import commands, development, exploration, liveness, proofs, replay
+from highwater.checker.bench import commands, exploration, liveness, proofs, replay
 from highwater.checker.bench.page import PAGE, machine, write_section
 
 PARTS = {
@@ -14,8 +17,8 @@ PARTS = {
     "liveness": liveness,
     "proofs": proofs,
 }
-ASKED = {"development": development}
-"""Parts that take long or install something, and so are measured only where they are asked for."""
+ASKED = ("development", "spark-search")
+"""Parts that take long, install something, or need an extra, and so are measured only where they are asked for."""
 ON_SPARK = "spark-replay"
 
 
@@ -29,19 +32,23 @@ ON_SPARK = "spark-replay"
 def main(quick: bool, only: str | None) -> None:
     """Measure, show the rows as they come, and write each part that is done."""
     if only == ON_SPARK:
-        from highwater.checker.bench import spark_replay  # its packages are an extra
-
-        for line in spark_replay.lines(1 if quick else spark_replay.REPEAT):
+        for line in (found := _asked(ON_SPARK)).lines(1 if quick else found.REPEAT):
             click.echo(line)
         return
-    for part in [{**PARTS, **ASKED}[only]] if only else PARTS.values():
+    for part in [PARTS.get(only) or _asked(only)] if only else PARTS.values():
         rows = []
         for row in part.rows(1 if quick else part.REPEAT):
             rows.append(row)
             click.echo(row)
         if not quick:
-            write_section(part.HEADING, part.section(rows, machine()))
-            click.echo(f"wrote docs/{PAGE.name}: {part.HEADING.removeprefix('## ')}")
+            page = getattr(part, "PAGE", PAGE)
+            write_section(part.HEADING, part.section(rows, machine()), page)
+            click.echo(f"wrote docs/{page.name}: {part.HEADING.removeprefix('## ')}")
+
+
+def _asked(name: str) -> Any:
+    """A part that is imported only when it is measured."""
+    return importlib.import_module(f"highwater.checker.bench.{name.replace('-', '_')}")
 
 
 if __name__ == "__main__":

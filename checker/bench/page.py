@@ -43,8 +43,11 @@ def with_section(text: str, heading: str, section: str) -> str:
     return f"{before.rstrip()}\n\n{section.rstrip()}\n{rest}".rstrip() + "\n"
 
 
-def write_section(heading: str, section: str) -> None:
-    """Put a part that was measured into docs/benchmarks.md."""
+def write_section(heading: str, section: str, page: Path = PAGE) -> None:
+    """Put a part that was measured into docs/benchmarks.md, or into another page."""
+    if page != PAGE:
+        page.write_text(with_section(page.read_text(encoding="utf-8"), heading, section), encoding="utf-8")
+        return
     _, first, parts = PAGE.read_text(encoding="utf-8").partition("\n## ")
     text = f"{HEAD}{first}{parts}"
     PAGE.write_text(with_section(text, heading, section), encoding="utf-8")

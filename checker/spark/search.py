@@ -11,6 +11,8 @@ import os
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from highwater.checker.interruption import interruption
 from highwater.checker.native.search import available_memory
@@ -45,6 +47,18 @@ def search(
     Raises BoundError where a step leaves a type without a declared bound, InputError where Spark or the
     checkpoint cannot be used, and EngineError where the model or the cluster is beyond this engine.
     """
+    with exploration(model, options, progress, spark) as found:
+        return found.explore()
+
+
+@contextmanager
+def exploration(
+    model: Model,
+    options: SearchOptions,
+    progress: ProgressCallback | None = None,
+    spark: SparkOptions | None = None,
+) -> Iterator[Exploration]:
+    """A search that is ready to begin; its levels are there as long as the context. Raises what ``search`` raises."""
     started = time.perf_counter()
     spark = spark or SparkOptions()
     if spark.resume and spark.checkpoint is None:
@@ -56,10 +70,10 @@ def search(
         before = _before(checkpoint, request, program) if spark.resume else None
         running = session(spark.master)
         run = before or _begin(checkpoint, request, program, running, spark)
-        found = _Run(running, program, checkpoint, run, options, spark, progress)
+        found = Exploration(running, program, checkpoint, run, options, spark, progress)
         found.result.preparation_seconds = time.perf_counter() - started
         try:
-            return found.explore()
+            yield found
         except OSError as wrong:
             raise checkpoint.unusable(wrong) from None
         finally:
@@ -125,7 +139,7 @@ def _difference(then: object, now: object) -> str:
     return f"then {then}, now {now}"
 
 
-class _Run:
+class Exploration:
     """The state of one search."""
 
     def __init__(
