@@ -102,8 +102,8 @@ RULES = {
 }
 
 # What each proposal and each version has of the brokers' rules. A new rule is on only where a profile names it.
-# The trunk of 2024-10 lacks fetch_response_epoch_check (K17); its profile has it all the same, so what was found in that
-# profile is not of this defect, which is a race of its own.
+# The trunk of 2024-10 lacks fetch_response_epoch_check (K17); its profile has it all the same, so what was found in
+# that profile is not of this defect, which is a race of its own.
 _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
     "hwm_over_maximal_isr", "fetch_state_per_epoch", "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs",
