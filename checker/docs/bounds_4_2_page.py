@@ -9,6 +9,8 @@ from highwater.checker.docs import bounds_4_2 as bounds
 from highwater.checker.docs import findings_4_2 as findings
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Invariant
 
 
 def bounds_section() -> list[str]:
@@ -64,8 +66,8 @@ def _violated(found: list[dict[str, Any]]) -> Iterator[str]:
 def _holding(found: list[dict[str, Any]]) -> Iterator[str]:
     for protocol in dict.fromkeys(r["protocol"] for r in found):
         known, on = stated(protocol), registry.protocol_of(protocol).profiles[bounds.PROFILE].rules
-        asked = [p.name for p in known.invariants if p.rule is None or p.rule in on]
-        asked += [p.name for p in known.liveness if p.rule is None or p.rule in on]
+        stated_here: list[Invariant | Liveness] = [*known.invariants, *known.liveness]
+        asked = [p.name for p in stated_here if p.rule is None or p.rule in on]
         broken = {name for r in found if r["protocol"] == protocol for name in r["violated"]}
         holds = ", ".join(f"`{name}`" for name in asked if name not in broken)
         yield f"- In every search of `{protocol}` hold: {holds}."

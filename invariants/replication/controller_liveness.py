@@ -25,7 +25,7 @@ def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
     """
     registration = s.registrations[broker]
     stopped = registration.fenced & registration.in_controlled_shutdown
-    return stopped | s.restarting.has(broker) if m.p.failovers else stopped
+    return stopped | s.restarting.has(broker) if m.p.failovers > 1 else stopped
 
 
 _RETURN = (

@@ -102,18 +102,20 @@ RULES = {
 }
 
 # What each proposal and each version has of the brokers' rules. A new rule is on only where a profile names it.
+# The trunk of 2024-10 lacks fetch_response_epoch_check (K17); its profile has it all the same, so what was found in
+# that profile is not of this defect, which is a race of its own.
 _BASE = (
-    "fetch_epoch_check", "divergence_check", "fetch_response_check", "hwm_over_maximal_isr", "fetch_state_per_epoch",
-    "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs", "acks_all_needs_min_isr",
+    "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
+    "hwm_over_maximal_isr", "fetch_state_per_epoch", "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs",
+    "acks_all_needs_min_isr",
 )  # fmt: skip
 _KIP_841 = ("proposed_replica_eligible_check",)
 _KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check")
 _KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
 _UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_answers_expire")
-# What the proposals take for granted, and Kafka's code of 2024-10 does not do; the first is in 4.2.1.
+# What the proposals take for granted, and Kafka's code of 2024-10 does not do.
 _TAKEN_FOR_GRANTED = (
-    "fetch_response_epoch_check", "proposal_outlives_known_metadata", "re_election_forgets_fetches",
-    "fenced_before_registration",
+    "proposal_outlives_known_metadata", "re_election_forgets_fetches", "fenced_before_registration",
 )  # fmt: skip
 # What the messages know nothing of: log directories, and the controller's index of ELR members (controller/).
 _OF_THE_CONTROLLER_ALONE = frozenset({
@@ -145,7 +147,7 @@ PROFILES = {
     "kafka_4_2": _of(
         "Apache Kafka 4.2.1, eligible.leader.replicas.version 1",
         controller.PROFILES["kafka_4_2"].rules - _OF_THE_CONTROLLER_ALONE,
-        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, "fetch_response_epoch_check", "appended_epoch_check",
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, "appended_epoch_check",
     ),
     "before_kip_966": _of(
         "KIP-841 and KIP-903, but the HWM advances under min ISR and there is no ELR",

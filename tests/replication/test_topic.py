@@ -166,7 +166,7 @@ def test_min_isr_of_the_second_partition_goes_by_the_replicas_of_the_first(topic
 
 
 def model_with(**parameters: int) -> Model:
-    given = {**PARAMETERS, "failovers": 1, **parameters}
+    given = {**PARAMETERS, "failovers": 2, **parameters}
     return Model(Topic(given, RULES), stated("replication.topic").invariants)
 
 

@@ -11,7 +11,7 @@ from highwater.traces.inputs import DATA_DUMP, inputs, kind_of
 from highwater.traces.kafka.data_dump import broker_of, read_data_dump
 from highwater.traces.replay import replay
 from highwater.traces.report import Finding, Report
-from tests.slow import slow
+from tests.slow import all_but
 from tests.traces.data_dumps import Replicas, dump
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import beginning, change, registration_change, setting, write

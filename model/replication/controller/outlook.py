@@ -59,7 +59,7 @@ def healthy(m: Controller, s: State) -> Truth:
     """Whether every replica's broker is registered and active, and its log directory online."""
     up = m.t.brokers.of(lambda b: s.registrations[b].registered)
     up = up & m.t.acceptable(s.partition, s.registrations)
-    return m.assigned(s.partition) <= (up - s.restarting if m.p.failovers else up)
+    return m.assigned(s.partition) <= (up - s.restarting if m.p.failovers > 1 else up)
 
 
 def can_return(m: Controller, s: State) -> Truth:

@@ -105,7 +105,13 @@ class Controller(Protocol):
             "1: log directories fail, and replicas are assigned to others; 2: so are those whose directory failed, and "
             "an ISR is asked for with them, as the controller lets any broker",
         ),
-        "failovers": Parameter(0, 0, 1, "whether the controller fails in the middle of a registration"),
+        "failovers": Parameter(
+            0,
+            0,
+            2,
+            "1: the controller fails in the middle of a registration; 2: and the broker whose it was tries again, and "
+            "speaks for itself no more until it is registered",
+        ),
         "judged_elections": Parameter(0, 0, 1, "whether each change of leaders is judged: was it needed?"),
         "max_elr_entries": Parameter(2, 1, 5, "the most entries of a broker in the index of ELR members"),
         "max_broker_epoch": Parameter(1, 0, 20, "registrations of a broker after the first"),
@@ -144,7 +150,7 @@ class Controller(Protocol):
             more["elr_on"] = Bool
         if p.judged_elections:
             more["needless"] = Bool
-        if p.failovers:
+        if p.failovers > 1:
             more["restarting"] = t.brokers
         return Struct(
             "State",
@@ -192,7 +198,7 @@ class Controller(Protocol):
                 **({"elr_entries": [0] * self.p.brokers} if self.has_index else {}),
                 **({"elr_on": self.p.elr_changes == 1} if self.p.elr_changes else {}),
                 **({"needless": False} if self.p.judged_elections else {}),
-                **({"restarting": []} if self.p.failovers else {}),
+                **({"restarting": []} if self.p.failovers > 1 else {}),
             }
         ]
 
@@ -327,7 +333,7 @@ class Controller(Protocol):
             leader_recovery_state=LeaderRecoveryState.RECOVERED,
         )
         require("there is a leader", partition.leader.is_some)
-        if self.p.failovers:
+        if self.p.failovers > 1:
             require("the broker does not try to register", ~s.restarting.has(leader))
         require("everyone in the ISR is a replica", isr <= self.assigned(partition))
         if self.on("offline_directory_check") and self.p.directories < 2:
@@ -394,7 +400,7 @@ class Controller(Protocol):
         s.next.registrations[broker] = sessions.register(
             self.t, s.registrations[broker], Bool.lift(False), s.registrations[broker].epoch + 1
         )
-        if self.p.failovers:
+        if self.p.failovers > 1:
             s.next.restarting = s.restarting.without(broker)
 
     def registration(
@@ -453,7 +459,7 @@ class Controller(Protocol):
         record, again, seen_clean = self.registration(s, broker, clean)
         require("something changes", ~partition_change.is_empty_record(self.t, record))
         self._restart(s, broker, clean, seen_clean, record, again)
-        if self.p.failovers:
+        if self.p.failovers > 1:
             s.next.restarting = s.restarting.with_(broker)
 
     @action(
@@ -471,7 +477,7 @@ class Controller(Protocol):
     def _require_up(self, s: State, broker: Number) -> None:
         """A broker that speaks for itself is registered, and is no process that only tries to."""
         self._require_registered(s, broker)
-        if self.p.failovers:
+        if self.p.failovers > 1:
             require("the broker does not try to register", ~s.restarting.has(broker))
 
     def _require_registered(self, s: State, broker: Number) -> None:

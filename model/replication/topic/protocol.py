@@ -158,7 +158,7 @@ class Topic(Controller):
         for place in written:
             record, again, seen_clean = records[place]
             self._restart(views.of(place), broker, clean, seen_clean, record, again)
-        if self.p.failovers:
+        if self.p.failovers > 1:
             s.next.restarting = s.restarting.with_(broker)
         views.write_entries()
 
