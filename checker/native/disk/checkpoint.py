@@ -125,23 +125,25 @@ class Checkpoint:
         result: dict[str, Any] = plain
         return result
 
-    def verified(self, name: str, size: int, checksum: int) -> DataFile:
-        """A data file, read once to its end; InputError where it is not what the manifest says."""
+    def verify(self, name: str, size: int, checksum: int) -> None:
+        """Read a data file to its end; InputError where it is not what the manifest says."""
         found = _DATA.fullmatch(name)
         if found is None:
             raise self.damaged(MANIFEST)
         self._number = max(self._number, int(found[2]))
         try:
-            file = DataFile.kept(self.directory / name, size, checksum)
+            file = self.file(name, size, checksum)
             try:
                 if not file.matches():
                     raise self.damaged(name)
-            except BaseException:
+            finally:
                 file.close()
-                raise
-            return file
         except OSError as wrong:
             raise InputError(f"--checkpoint {self.directory}: {name}: {wrong.strerror or wrong}") from None
+
+    def file(self, name: str, size: int, checksum: int) -> DataFile:
+        """A data file that was verified, to be read. Raises OSError."""
+        return DataFile.kept(self.directory / name, size, checksum)
 
     def damaged(self, name: str) -> InputError:
         """What to say of a file that is not what it was."""

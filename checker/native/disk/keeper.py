@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import time
 from collections import deque
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,28 +161,26 @@ class Keeper:
     def _restore(self, manifest: dict[str, Any]) -> None:
         run = self._run
         self._sums = {str(n): (int(size), int(check)) for n, (size, check) in manifest["files"].items()}
-        files = {n: self._checkpoint.verified(n, *sums) for n, sums in self._sums.items()}
-        try:
-            run.levels = [self._level_of(plain, number) for number, plain in enumerate(manifest["levels"])]
-            runs = [SortedRun.read(files[name], blocks) for name, blocks in manifest["visited"]]
-            held = {str(r.file.name) for r in runs}
-        except BaseException:
-            for file in files.values():
-                file.close()
-            raise
-        for name, file in files.items():
-            if name not in held:
-                file.close()
+        for name, sums in self._sums.items():
+            self._checkpoint.verify(name, *sums)
+        run.levels = [self._level_of(plain) for plain in manifest["levels"]]
         complete, distinct = manifest["complete"], int(manifest["distinct"])
         _need(distinct == sum(level.size for level in run.levels))
-        _need(complete or distinct == sum(r.count for r in runs))
         _need(not complete or not (run.levels[-1].size or manifest["rest"]))
         run.items = deque(self._rest(manifest["rest"]))
         self._restore_counters(manifest)
-        self._restore_visited(runs, distinct)
+        with ExitStack() as opened:
+            runs = []
+            for name, blocks in manifest["visited"]:
+                file = self._checkpoint.file(name, *self._sums[name])
+                opened.callback(file.close)
+                runs.append(SortedRun.read(file, blocks))
+            _need(complete or distinct == sum(r.count for r in runs))
+            self._restore_visited(runs, distinct)
+            opened.pop_all()
         self._checkpoint.tidy(set(self._sums))
 
-    def _level_of(self, plain: dict[str, Any], number: int) -> Level:
+    def _level_of(self, plain: dict[str, Any]) -> Level:
         """A level from the manifest: chunks where states are needed, else as its predecessors were written."""
         words = self._run.program.layout.words
         size, before = int(plain["size"]), plain["predecessors"]
@@ -263,8 +262,10 @@ class Keeper:
         own = Visited(self.new_file, 1)
         own.runs = runs
         run.table.clear(2 * distinct)
-        _need(own.load(run.table) == 0)
-        own.close()
+        try:
+            _need(own.load(run.table) == 0)
+        finally:
+            own.close()
 
 
 def _need(condition: object) -> None:

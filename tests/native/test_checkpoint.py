@@ -1,0 +1,416 @@
+"""Checkpoints of the native search: what is resumed is what was; what is damaged or foreign is one line, status 2."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from highwater.checker.cli import cli
+from highwater.checker.native import search
+from highwater.checker.native.disk.checkpoint import LOCK, MANIFEST, Checkpoint
+from highwater.checker.native.disk.files import DataFile
+from highwater.checker.native.disk.keeper import Keeper
+from highwater.checker.native.program import Program
+from highwater.checker.problems import InputError
+from highwater.checker.search import Progress, SearchOptions, SearchResult
+from highwater.model.language import Model
+from tests import models
+from tests.native.on_disk import FromTheStart, assert_same, small_batches
+
+SCENARIO = "truncation/kip-101"
+STATES = 59_788
+SLOTS = 1 << 12
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return models.scenario_model(SCENARIO)
+
+
+@pytest.fixture(scope="module")
+def whole(model: Model) -> SearchResult:
+    found = search(model, SearchOptions(workers=1))
+    assert (found.distinct_states, len(found.violations)) == (STATES, 1)
+    return found
+
+
+@pytest.fixture(params=["in memory", "on disk"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the visited states of the search are."""
+    if request.param == "on disk":
+        small_batches(monkeypatch)
+    return str(request.param)
+
+
+def part(
+    model: Model, place: str, directory: Path, states: int | None = None, *, resume: bool = True, **more: Any
+) -> SearchResult:
+    """A search, up to so many states, from a checkpoint on and with one at its end."""
+    options = SearchOptions(workers=1, checkpoint=str(directory), resume=resume, limit_states=states, **more)
+    if place == "in memory":
+        return search(model, options)
+    run = FromTheStart(Program(model), options, None)
+    run.slots = SLOTS
+    try:
+        return run.explore()
+    finally:
+        run.close()
+
+
+def same(found: SearchResult, whole: SearchResult) -> None:
+    assert_same(found, whole)
+    assert found.violations == whole.violations
+
+
+@pytest.mark.parametrize("often", [False, True])
+def test_a_search_in_parts_is_one_search(
+    often: bool,
+    place: str,
+    model: Model,
+    whole: SearchResult,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With checkpoints at the ends of the parts only, and between them, in the middle of levels."""
+    if often:
+        asked = itertools.count()
+        monkeypatch.setattr(Keeper, "due", property(lambda self: next(asked) % 7 == 0))
+        monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    limits = (9_000, 30_000, None)
+    for number, states in enumerate(limits):
+        found = part(model, place, tmp_path / "kept", states, resume=number > 0)
+        assert found.stopped_by == ("states" if states else None)
+        assert states is None or found.distinct_states > states
+    same(found, whole)
+    again = part(model, "in memory", tmp_path / "kept")  # it is finished
+    same(again, whole)
+    left = {p.name.split("-")[0] for p in (tmp_path / "kept").iterdir()}
+    assert left == {LOCK, MANIFEST, "predecessors"}
+
+
+def test_a_search_moves_between_memory_and_disk(
+    model: Model, whole: SearchResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    part(model, "on disk", tmp_path / "kept", 9_000, resume=False)
+    part(model, "in memory", tmp_path / "kept", 20_000)
+    part(model, "on disk", tmp_path / "kept", 30_000)
+    same(part(model, "in memory", tmp_path / "kept"), whole)
+
+
+def test_with_symmetry_and_several_workers(tmp_path: Path) -> None:
+    model = models.scenario_model(SCENARIO)
+    expected = search(model, SearchOptions(symmetry=True))
+    kept = SearchOptions(symmetry=True, workers=3, checkpoint=str(tmp_path / "kept"), limit_states=4000)
+    search(model, kept)
+    resumed = SearchOptions(symmetry=True, workers=2, checkpoint=str(tmp_path / "kept"), resume=True)
+    assert_same(search(model, resumed), expected)
+
+
+def test_ctrl_c_leaves_a_checkpoint_in_the_middle_of_a_level(
+    model: Model, whole: SearchResult, tmp_path: Path
+) -> None:
+    pressed: list[Progress] = []
+
+    def press(progress: Progress) -> None:
+        if not pressed:
+            pressed.append(progress)
+            signal.raise_signal(signal.SIGINT)
+
+    options = SearchOptions(workers=1, checkpoint=str(tmp_path / "kept"))
+    found = search(model, options, press)
+    assert found.stopped_by == "interrupted"
+    assert found.distinct_states < STATES
+    same(part(model, "in memory", tmp_path / "kept"), whole)
+
+
+def test_every_property_violated_and_then_the_rest(model: Model, whole: SearchResult, tmp_path: Path) -> None:
+    """A search that stopped with the first violation goes on to the end where that is not asked any more."""
+    first = part(model, "in memory", tmp_path / "kept", resume=False, stop_at_first=True)
+    assert first.stopped_by == "violation"
+    same(part(model, "in memory", tmp_path / "kept"), whole)
+
+
+# --- what cannot be resumed -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint on disk, with several runs and files of each kind."""
+    small_batches(monkeypatch)
+    part(model, "on disk", tmp_path / "kept", 30_000, resume=False)
+    return tmp_path / "kept"
+
+
+def refused(model: Model, directory: Path, *, resume: bool = True) -> str:
+    """What is said of a checkpoint that cannot be used: one line."""
+    with pytest.raises(InputError) as wrong:
+        part(model, "in memory", directory, resume=resume)
+    assert "\n" not in str(wrong.value)
+    return str(wrong.value)
+
+
+KINDS = ["manifest", "visited", "predecessors", "states"]
+
+
+def files(directory: Path, kind: str) -> list[Path]:
+    return sorted(p for p in directory.iterdir() if p.name.startswith(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flipped_bit_is_found_wherever_it_is(kind: str, model: Model, kept: Path) -> None:
+    random_ = random.Random(7)
+    for path in files(kept, kind):
+        honest = path.read_bytes()
+        places = {0, len(honest) - 1, *(random_.randrange(len(honest)) for _ in range(10))}
+        for place in places:
+            wrong = bytearray(honest)
+            wrong[place] ^= 1 << random_.randrange(8)
+            path.write_bytes(wrong)
+            assert f"{path.name} is damaged" in refused(model, kept), place
+        path.write_bytes(honest)
+    assert part(model, "in memory", kept).distinct_states == STATES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", ["shorter", "longer", "empty", "gone"])
+def test_a_file_of_another_length_is_found(kind: str, change: str, model: Model, kept: Path) -> None:
+    path = files(kept, kind)[-1]
+    if change == "gone":
+        path.unlink()
+    else:
+        honest = path.read_bytes()
+        path.write_bytes({"shorter": honest[:-1], "longer": honest + b"\0", "empty": b""}[change])
+    said = refused(model, kept)
+    assert path.name in said or (change == "gone" and "no checkpoint there" in said)
+
+
+def rewritten(directory: Path, **changes: Any) -> None:
+    """Change entries of a manifest, whose digest is right again."""
+    text = (directory / MANIFEST).read_text().split("\n")[0]
+    Checkpoint.commit(_At(directory), {**json.loads(text), **changes}, [])  # type: ignore[arg-type]
+
+
+class _At:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"distinct": STATES},
+        {"counts": []},
+        {"counts": None},
+        {"rest": [[0, 10**12]]},
+        {"rest": [[5, 3]]},
+        {"levels": []},
+        {"files": {"../../etc/passwd": [0, 0]}},
+        {"files": {}},
+        {"visited": [["visited-000001.data", 10**9]]},
+        {"places": {"strong_isr": [999, 0]}},
+        {"complete": True},
+        {"seconds": "long"},
+    ],
+)
+def test_a_manifest_that_says_what_cannot_be(changes: dict[str, Any], model: Model, kept: Path) -> None:
+    rewritten(kept, **changes)
+    assert f"{MANIFEST} is damaged" in refused(model, kept)
+
+
+def test_one_of_another_version(model: Model, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highwater.checker.native.disk.checkpoint.FORMAT", 2)
+    assert "another version" in refused(model, kept)
+    monkeypatch.undo()
+    rewritten(kept, content="0")
+    assert "another version of the protocol or the checker" in refused(model, kept)
+
+
+def test_one_of_something_else(kept: Path) -> None:
+    other = models.scenario_model(SCENARIO, max_records=1)
+    assert "other parameters: max_records was 2, is 1" in refused(other, kept)
+    assert "other protocol: then truncation, now replication" in refused(
+        models.scenario_model("replication/standard-messages"), kept
+    )
+    with pytest.raises(InputError, match="other symmetry"):
+        part(models.scenario_model(SCENARIO), "in memory", kept, symmetry=True)
+
+
+def test_a_directory_with_something_in_it(model: Model, kept: Path, tmp_path: Path) -> None:
+    assert "holds a checkpoint already; --resume goes on with it" in refused(model, kept, resume=False)
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "holds other files" in refused(model, tmp_path, resume=False)
+    assert "no checkpoint there" in refused(model, tmp_path)
+    assert "no checkpoint there" in refused(model, tmp_path / "nowhere")
+    (tmp_path / "run.json").write_text("{}")
+    assert "a checkpoint of --engine spark" in refused(model, tmp_path)
+
+
+def test_what_a_killed_process_left_is_no_hindrance(model: Model, whole: SearchResult, kept: Path) -> None:
+    (kept / "visited-999990.data").write_bytes(b"half")
+    (kept / f"{MANIFEST}.tmp").write_text("half")
+    same(part(model, "in memory", kept), whole)
+    assert not (kept / "visited-999990.data").exists()
+    # Before there was a manifest at all, it can be begun anew.
+    (kept / MANIFEST).unlink()
+    same(part(model, "in memory", kept, resume=False), whole)
+
+
+def test_one_owner(model: Model, whole: SearchResult, kept: Path) -> None:
+    owner = Checkpoint(str(kept), resume=True)
+    assert "another search is using it" in refused(model, kept)
+    owner.close()
+    same(part(model, "in memory", kept), whole)
+
+
+def test_the_lock_goes_with_its_process(kept: Path) -> None:
+    code = (
+        "import sys, time; from highwater.checker.native.disk.checkpoint import Checkpoint;"
+        "held = Checkpoint(sys.argv[1], resume=True); print('held', flush=True); time.sleep(600)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code, str(kept)], stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"held\n"
+    with pytest.raises(InputError, match="another search"):
+        Checkpoint(str(kept), resume=True)
+    owner.kill()
+    owner.communicate()
+    Checkpoint(str(kept), resume=True).close()
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Data files take so many arrays more."""
+    left = [0]
+    honest = DataFile.append
+
+    def full(self: DataFile, array: Any) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return honest(self, array)
+
+    monkeypatch.setattr(DataFile, "append", full)
+    return left
+
+
+def test_a_full_disk_keeps_the_checkpoint_before(
+    model: Model, whole: SearchResult, kept: Path, full_disk: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_disk[0] = 3
+    found = part(model, "in memory", kept, 40_000)
+    assert found.stopped_by == "disk"
+    assert found.distinct_states > 40_000
+    assert found.trouble is not None
+    assert "No space left on device" in found.trouble
+    full_disk[0] = 10**9
+    same(part(model, "in memory", kept), whole)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    found = CliRunner().invoke(cli, ["check", *map(str, arguments)])
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    return found.exit_code, found.output
+
+
+def test_the_command_says_what_is_wrong_in_one_line(kept: Path) -> None:
+    keep = ("--checkpoint", kept)
+    for arguments, words in (
+        ((SCENARIO, *keep), "holds a checkpoint already"),
+        (("truncation/kip-279", *keep, "--resume"), "made with other rules"),
+        ((SCENARIO, "--resume"), "--resume: name the --checkpoint"),
+        ((SCENARIO, "truncation/kip-279", *keep), "name one scenario"),
+        ((SCENARIO, *keep, "--resume", "--engine", "interpreter"), "interpreter engine keeps none"),
+    ):
+        status, said = run(*arguments)
+        assert (status, said.count("\n")) == (2, 1), said
+        assert words in said
+    status, said = run(SCENARIO, *keep, "--resume")
+    assert status == 0
+    assert f"{STATES:,}" in said
+
+
+def test_the_command_tells_of_a_full_disk(tmp_path: Path, full_disk: list[int]) -> None:
+    status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept", "--quiet")
+    assert status == 3
+    status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept")
+    assert "the disk does not take what is to be written (" in said
+    assert "No space left on device" in said
+
+
+CHECK = """
+import os, sys
+from highwater.checker.native import worker
+keeper.EVERY, keeper.SHARE = 0.0, 0
+os.fsync = lambda descriptor: None
+worker.OUTPUT = 64
+from highwater.checker.cli import cli
+cli(["check", *sys.argv[1:]])
+"""
+
+
+def killed_until_it_ends(directory: Path, seed: int, *arguments: str) -> dict[str, Any]:
+    """A search that is killed at random moments, and resumed each time; its result."""
+    random_, kills = random.Random(seed), 0
+    output = directory.parent / "result.json"
+    while True:
+        there = ["--resume"] if (directory / MANIFEST).exists() else []
+        process = subprocess.Popen(
+            [sys.executable, "-c", CHECK, *arguments, "--checkpoint", directory, *there, "--json", output],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            # From the first checkpoint on it can be killed at any moment and has got further than before.
+            until = time.monotonic() + 60
+            while kills < 40 and process.poll() is None and not (directory / MANIFEST).exists():
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            process.wait(timeout=random_.uniform(0.5, 2.5) if kills < 40 else 600)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            kills += 1
+        _, said = process.communicate()
+        if process.returncode != -signal.SIGKILL:
+            assert process.returncode == 0, said
+            (result,) = json.loads(output.read_text())
+            assert kills
+            return dict(result)
+
+
+def test_killed_and_resumed(tmp_path: Path, whole: SearchResult) -> None:
+    found = killed_until_it_ends(tmp_path / "kept", 1, SCENARIO, "--workers", "1")
+    assert (found["distinct_states"], found["depth"]) == (STATES, whole.depth)
+    for key in ("generated_states", "cut", "actions", "premises"):
+        assert found[key] == getattr(whole, key), key
+
+
+@pytest.mark.slow  # several searches of 300,000 states, killed dozens of times in memory and on disk
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_any_moment(seed: int, tmp_path: Path) -> None:
+    more = ["--set", "max_leader_epoch=2"] + ([] if seed % 2 else ["--memory", "0.032"])
+    model = models.scenario_model(SCENARIO, max_leader_epoch=2)
+    whole = search(model, SearchOptions())
+    found = killed_until_it_ends(tmp_path / "kept", seed, SCENARIO, *more)
+    for key in ("distinct_states", "depth", "generated_states", "cut", "actions", "premises"):
+        assert found[key] == getattr(whole, key), key
+    assert [(v["property"], v["depth"]) for v in found["violations"]] == [
+        (v.property, v.depth) for v in whole.violations
+    ]
+    shutil.rmtree(tmp_path / "kept")
