@@ -361,6 +361,7 @@ keeper.EVERY, keeper.SHARE = 0.0, 0
 os.fsync = lambda descriptor: None
 worker.OUTPUT = 64
 from highwater.checker.cli import cli
+from tests.slow import slow
 cli(["check", *sys.argv[1:]])
 """
 
@@ -401,7 +402,7 @@ def test_killed_and_resumed(tmp_path: Path, whole: SearchResult) -> None:
         assert found[key] == getattr(whole, key), key
 
 
-@pytest.mark.slow  # several searches of 300,000 states, killed dozens of times in memory and on disk
+@slow("searches of 300,000 states, killed dozens of times; one that is killed once is fast")
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_any_moment(seed: int, tmp_path: Path) -> None:
     more = ["--set", "max_leader_epoch=2"] + ([] if seed % 2 else ["--memory", "0.032"])

@@ -34,10 +34,7 @@ def from_dumps(report: Report) -> list[Finding]:
 
 
 QUICK = (*LOST, "down-elr-hard-021", "down-noelr-210", "minisr-loss-elr", "reassigns-elr")
-SCENARIOS = [
-    pytest.param(n, marks=() if n in QUICK else slow("clusters without a loss; some of these are fast"))
-    for n in NAMES_4_2
-]
+SCENARIOS = all_but(QUICK, NAMES_4_2, "clusters without a loss; some of these are fast")
 
 
 @needs_clusters_4_2
