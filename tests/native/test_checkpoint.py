@@ -29,6 +29,7 @@ from highwater.checker.search import Progress, SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
 from tests.native.on_disk import FromTheStart, assert_same, small_batches
+from tests.slow import slow
 
 SCENARIO = "truncation/kip-101"
 STATES = 59_788
