@@ -362,7 +362,6 @@ keeper.EVERY, keeper.SHARE = 0.0, 0
 os.fsync = lambda descriptor: None
 worker.OUTPUT = 64
 from highwater.checker.cli import cli
-from tests.slow import slow
 cli(["check", *sys.argv[1:]])
 """
 
