@@ -26,7 +26,9 @@ class Directories:
     def place(self, key: Key, replicas: Iterable[int]) -> None:
         """The replicas of a partition: those that stay keep their directories, new ones get their broker's default."""
         before = self.replicas.get(key, {})
-        self.replicas[key] = {b: before.get(b, default_directory(self.listed.get(b) or None)) for b in replicas}
+        self.replicas[key] = {
+            b: before.get(b, default_directory(self.listed.get(b) or None)) for b in replicas
+        }
 
     def assign(self, key: Key, broker: int, directory: str) -> None:
         """A replica is in a directory."""
