@@ -540,7 +540,8 @@ class Follower:
 
     def situations(self) -> Situations:
         """The situations under the rules that the features call for, to which all go over that were under others."""
-        sets = rule_sets(self.image.features, self._profile, self._switched)
+        image = self.image
+        sets = rule_sets(image.features, self._profile, self._switched, image.controllers)
         if sets != self.agreement.sets:
             self.agreement.renew(sets)
             followed = self.follows_directories

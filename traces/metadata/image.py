@@ -111,9 +111,9 @@ class Image:
     """All of it. ``partitions`` are by the 20 bytes that name them in a record: number and topic id.
 
     ``replicas`` are, for each broker, the partitions that have it in any of their fields. ``unfollowed`` are partitions
-    that cannot be followed any further: their names, by the bytes that name them. ``supported`` are the greatest levels
-    of features that a controller has said to support. ``named`` are, by broker, the log directories that replicas of it
-    were said to be in. ``nodes`` are those with a configuration of their own.
+    that cannot be followed any further: their names, by the bytes that name them. ``controllers`` are the greatest
+    levels of features that each controller has said to support. ``named`` are, by broker, the log directories that
+    replicas of it were said to be in. ``nodes`` are those with a configuration of their own.
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Image:
     replicas: dict[int, dict[Partition, None]] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
-    supported: dict[str, int] = field(default_factory=dict)
+    controllers: dict[int, dict[str, int]] = field(default_factory=dict)
     unfollowed: dict[bytes, str] = field(default_factory=dict)
     named: dict[int, set[str]] = field(default_factory=dict)
     nodes: set[str] = field(default_factory=set)

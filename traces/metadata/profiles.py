@@ -18,6 +18,8 @@ SUPPOSED_VERSION = 23
 ANY = 1 << 15
 """Beyond every feature level."""
 
+Controllers = Mapping[int, Mapping[str, int]]
+"""The greatest levels of features that each controller has said to support, by the controllers' numbers."""
 Profiles = tuple[tuple[str, tuple[str, ...]], ...]
 """Profiles, each with the rules that are on in addition; the likelier first."""
 
@@ -29,7 +31,7 @@ class Version:
     ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version, None among them
     for a log that does not have the feature. ``stands_in``: no profile is of these versions, the nearest one stands in.
     ``code`` has the newest levels that the code which the profiles were read from supports: newer code can decide
-    otherwise at the same levels.
+    otherwise at the same levels. ``by_code``: it counts only where all controllers are of that code.
     """
 
     metadata: range
@@ -37,6 +39,7 @@ class Version:
     profiles: Profiles
     stands_in: bool = False
     code: tuple[tuple[str, int], ...] = ((METADATA_VERSION, 25), (ELR_VERSION, 0))
+    by_code: bool = False
 
 
 _CLEAN = ("clean_registration",)
@@ -47,6 +50,9 @@ _ON: Profiles = (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10", _CLEAN))
 _OFF: Profiles = (("kafka_trunk_2024_10_elr_off", ()), ("kafka_trunk_2024_10_elr_off", _CLEAN))
 
 VERSIONS = (
+    # The code of 4.2.1 before its features are raised, or after they are lowered: the levels decide about ELR alone.
+    Version(range(12, 29), (None, 0), _4_2_OFF, code=_4_2_CODE, by_code=True),
+    Version(range(23, 29), (1,), _4_2, code=_4_2_CODE, by_code=True),
     # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first that knows an ELR.
     Version(range(12), (None, 0, 1), (("before_kip_841", ()),)),
     Version(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
@@ -76,7 +82,10 @@ RELEASES = {
 
 
 def rule_sets(
-    features: Mapping[str, int], profile: str | None = None, switched: Mapping[str, bool] | None = None
+    features: Mapping[str, int],
+    profile: str | None = None,
+    switched: Mapping[str, bool] | None = None,
+    controllers: Controllers | None = None,
 ) -> tuple[RuleSet, ...]:
     """The sets of rules that can have been in force with these features, the likelier first.
 
@@ -85,21 +94,25 @@ def rule_sets(
     and ``switched`` override. Raises LanguageError for a profile or rule that does not exist.
     """
     found: list[RuleSet] = []
-    for name, also_on in [(profile, ())] if profile else _version(features).profiles:
+    for name, also_on in [(profile, ())] if profile else _version(features, controllers or {}).profiles:
         chosen = rule_set(name, switched, also_on)
         if all(chosen.rules != known.rules for known in found):
             found.append(chosen)
     return tuple(found)
 
 
-def newer_than_profiles(features: Mapping[str, int], supported: Mapping[str, int]) -> str | None:
+def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -> str | None:
     """Why no profile is of these features; None where one is.
 
-    ``supported`` are the greatest levels that a controller supports, which say which code decided: a newer one can
-    decide otherwise whatever the features say. Also a feature that is not known can.
+    What ``controllers`` support says which code decided: a newer one can decide otherwise whatever the features say.
+    Also a feature that is not known can.
     """
+    supported: dict[str, int] = {}
+    for levels in controllers.values():
+        for name, at in levels.items():
+            supported[name] = max(at, supported.get(name, at))
     level, elr = features.get(METADATA_VERSION, SUPPOSED_VERSION), features.get(ELR_VERSION)
-    version = _version(features)
+    version = _version(features, controllers)
     newest = f"the newest is of metadata.version {_named(NEWEST[METADATA_VERSION])}"
     newer = f"is newer than any profile; {newest}"
     if level > NEWEST[METADATA_VERSION]:
@@ -124,10 +137,19 @@ def _named(level: int) -> str:
     return f"{level} ({RELEASES[level]})" if level in RELEASES else str(level)
 
 
-def _version(features: Mapping[str, int]) -> Version:
+def _version(features: Mapping[str, int], controllers: Controllers) -> Version:
     level, elr = features.get(METADATA_VERSION, SUPPOSED_VERSION), features.get(ELR_VERSION)
     level, elr = min(max(level, 0), ANY - 1), None if elr is None else min(max(elr, 0), 1)
-    return next(v for v in VERSIONS if level in v.metadata and elr in v.elr)
+
+    def is_of(version: Version) -> bool:
+        if level not in version.metadata or elr not in version.elr:
+            return False
+        codes = [
+            tuple((name, levels.get(name, 0)) for name, _ in version.code) for levels in controllers.values()
+        ]
+        return not version.by_code or (bool(codes) and all(code == version.code for code in codes))
+
+    return next(version for version in VERSIONS if is_of(version))
 
 
 __all__ = [

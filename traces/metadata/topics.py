@@ -205,11 +205,11 @@ def feature(follower: Follower, pending: Pending, found: Found) -> None:
 
 def controller(follower: Follower, pending: Pending, found: Found) -> None:
     """A controller registers, and says which levels of features it supports: so new is the code that decides."""
+    pending.flush()
     follower.telling.skipped(found.type)
-    supported = follower.image.supported
-    for feature in found.data["features"]:
-        name, level = feature["name"], feature["maxSupportedVersion"]
-        supported[name] = max(level, supported.get(name, level))
+    levels = {feature["name"]: feature["maxSupportedVersion"] for feature in found.data["features"]}
+    follower.image.controllers[found.data["controllerId"]] = levels
+    follower.has_new_features = True
     _newer(follower, found)
 
 
@@ -217,7 +217,7 @@ def _newer(follower: Follower, found: Found) -> None:
     if follower.is_newer:
         # The first reason is enough.
         return
-    why = newer_than_profiles(follower.image.features, follower.image.supported)
+    why = newer_than_profiles(follower.image.features, follower.image.controllers)
     if why is not None:
         follower.is_newer = True
         follower.doubt("newer version", why, found.offset)
