@@ -25,7 +25,7 @@ EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "60"))
 """How many protocols; thousands when it is asked for by hand."""
 
 KNOWN_WHILE_TRACING = re.compile(
-    r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by"
+    r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by|a second time"
 )
 """What is refused while tracing, and by plain Python only on the states where it matters."""
 
