@@ -37,6 +37,7 @@ from highwater.model.language import (
     require,
     size,
     total,
+    when,
     where,
 )
 from highwater.model.language import sequences as words
@@ -622,15 +623,33 @@ class Assignment:
     steps: tuple[tuple[str, Any], ...]  # ("field", name) or ("at", Expression)
     type: Type
     value: Expression
+    condition: Expression | None = None
+    """Where it is made; None: everywhere."""
 
     @property
     def text(self) -> str:
         """As it would be written."""
         path = "".join(f".{x}" if kind == "field" else f"[{x.text}]" for kind, x in self.steps)
-        return f"s.next.{self.field}{path} = {self.value.text}"
+        under = f"when({self.condition.text}): " if self.condition else ""
+        return f"{under}s.next.{self.field}{path} = {self.value.text}"
+
+    def is_made(self, before: Mapping[str, Any]) -> bool:
+        """Whether the step makes it."""
+        return self.condition is None or self.condition.plain(before)
+
+    def places(self, before: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The way to what it writes."""
+        return self.field, *(x if kind == "field" else x.plain(before) for kind, x in self.steps)
 
     def write(self, s: State) -> None:
         """In the language."""
+        if self.condition is None:
+            self._write(s)
+        else:
+            with when(self.condition.symbolic(s)):
+                self._write(s)
+
+    def _write(self, s: State) -> None:
         target, last = s.next, ("field", self.field)
         for step in self.steps:
             target = getattr(target, last[1]) if last[0] == "field" else target[last[1].symbolic(s)]
@@ -642,7 +661,7 @@ class Assignment:
 
     def apply(self, before: Mapping[str, Any], after: dict[str, Any]) -> None:
         """On plain values; Outside where there is no such place."""
-        places = [self.field, *(x if kind == "field" else x.plain(before) for kind, x in self.steps)]
+        places = self.places(before)
         target: Any = after
         for place in places[:-1]:
             target = target[_there(target, place)]
@@ -680,7 +699,9 @@ def a_protocol(rng: Random, depth: int = 3) -> Stated:
     fields["count"] = Int(0, 3)
     make = Expressions(rng, fields)
     guards = tuple(make.condition(depth) for _ in range(rng.choice([0, 0, 1, 2])))
-    assignments = tuple(_assignment(make, name, fields[name], depth) for name in fields if rng.random() < 0.6)
+    written = [name for name in fields if rng.random() < 0.6]
+    written += [name for name in written if rng.random() < 0.3]  # twice, at other places or in other states
+    assignments = tuple(_assignment(make, name, fields[name], depth) for name in written)
     holds = make.condition(depth)
     free: list[tuple[Type | None, Expression]] = [(None, make.number(depth))]
     free += [(t, make.value(t, depth, whole=True)) for t in make.all_types((Type,))[:3]]
@@ -724,7 +745,21 @@ def _assignment(make: Expressions, name: str, type: Type, depth: int) -> Assignm
             type = type.element
         else:
             break
-    return Assignment(name, tuple(steps), type, make.value(type, depth, whole=True))
+    condition = make.condition(depth - 1) if make.rng.random() < 0.4 else None
+    return Assignment(name, tuple(steps), type, make.value(type, depth, whole=True), condition)
+
+
+def _meet(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether one of two ways leads to the same place as the other, or to a part of it."""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def _is_out(assignment: Assignment, before: Mapping[str, Any]) -> bool:
+    try:
+        assignment.apply(before, copy.deepcopy(dict(before)))
+    except Outside:
+        return True
+    return False
 
 
 def expected(stated: Stated, before: Mapping[str, Any]) -> tuple[str, Any]:
@@ -735,7 +770,11 @@ def expected(stated: Stated, before: Mapping[str, Any]) -> tuple[str, Any]:
     if not all(guard.plain(before) for guard in stated.guards):
         return "refused", None
     after, wrong = copy.deepcopy(dict(before)), set()
-    for assignment in stated.assignments:
+    made = [a for a in stated.assignments if a.is_made(before)]
+    if any(_meet(a.places(before), b.places(before)) for i, a in enumerate(made) for b in made[:i]):
+        leaves = any(bound for a in made for bound in left(a.type, a.value.plain(before)))
+        return "cut or error" if leaves or any(_is_out(a, before) for a in made) else "error", None
+    for assignment in made:
         try:
             assignment.apply(before, after)
         except Outside:

@@ -20,11 +20,13 @@ from highwater.model.language import (
     State,
     Struct,
     action,
+    either,
     eventually,
     one_of,
     otherwise,
     require,
     strong,
+    tagged,
     tracing,
     weak,
     when,
@@ -308,6 +310,40 @@ def test_fairness_takes_the_choices_of_an_action_together() -> None:
 
     groups = Model(protocol, [], [comes]).liveness[0].groups
     assert [sorted(g.instances) for g in groups] == [[0, 1, 2, 3], [3]]
+
+
+def test_fairness_by_a_tag() -> None:
+    class Tagged(Protocol):
+        name = "tagged"
+
+        def define(self) -> Struct:
+            self.node = Index("node", 2)
+            return Struct("State", n=Int(0, 3))
+
+        @action(tags="io slow", who="node")
+        def read(self, s: State, who: Any) -> None:
+            s.next.n = 0
+
+        @action(tags=("io",))
+        def write(self, s: State) -> None:
+            s.next.n = 1
+
+        @action()
+        def rest(self, s: State) -> None:
+            s.next.n = 2
+
+    def groups(fair: Any) -> list[list[int]]:
+        @eventually("test", fair=fair)
+        def comes(m: Any, s: State) -> Any:
+            return s.n == 3
+
+        return sorted(sorted(g.instances) for g in Model(Tagged(), [], [comes]).liveness[0].groups)
+
+    assert groups(weak(tagged("io"))) == [[0], [1], [2]]
+    assert groups(strong(tagged("io"), by=[])) == [[0, 1], [2]]
+    assert groups(weak(either(tagged("slow"), "rest"), by=[])) == [[0, 1, 3]]
+    with pytest.raises(LanguageError, match="no action of tagged has the tag 'oi'; it has io, slow"):
+        groups(weak(tagged("oi")))
 
 
 def test_a_conflict_that_is_not_looked_for_is_noticed_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -417,8 +417,7 @@ def test_what_define_initial_actions_and_properties_give() -> None:
     said(no_struct, r"define\(\) returned .*it returns the Struct of the state")
     said(nothing, r"define\(\) returned None")
     for states, message in [
-        ([{"f": False}], "State needs pair"),
-        ([{**good, "g": 1}], "State has no g"),
+        ([{**good, "g": 1}], "State has no field 'g'"),
         ([{**good, "pair": {"n": 7}}], r"State\.pair: Pair\.n: 7 is not a value of Int"),
         ([{**good, "f": 0}], r"State\.f: expected a bool, not 0"),
         ([], "has no initial state"),

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
+import sys
+from contextlib import nullcontext, suppress
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, example, given, note, reject, settings
 from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 
-from highwater.model.language import LanguageError, Model
+from highwater.model.language import Enum, LanguageError, Model, Option, SeqValue, graph
 from highwater.model.language.function import Function
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
+from highwater.model.language.tracing import Next
+from highwater.model.language.values import Value
+from tests.language import random_protocols
 from tests.language.random_protocols import Overflow, a_plain, a_protocol, expected, left, shown
 
 EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "60"))
 """How many protocols; thousands when it is asked for by hand."""
 
 KNOWN_WHILE_TRACING = re.compile(
-    r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by"
+    r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by|a second time"
 )
 """What is refused while tracing, and by plain Python only on the states where it matters."""
 
@@ -128,3 +133,56 @@ def test_no_value_is_outside_the_interval_that_its_node_claims(seed: int) -> Non
         state = stated.state.encode(shown(stated.state, a_plain(rng, stated.state)))
         for node, value in zip(nodes, evaluate(state), strict=True):
             assert node.low <= int(value) <= node.high, node
+
+
+# --- the comparison is not blind ------------------------------------------------------------------------
+
+PLANTED: dict[str, tuple[Any, str, Any]] = {
+    "tail": (SeqValue, "tail", property(lambda q: q.truncate(q.length - 1))),
+    "drop": (SeqValue, "drop", lambda q, i: q.truncate(q.length - 1)),
+    "filter": (SeqValue, "filter", lambda q, condition: q),
+    "+": (SeqValue, "__add__", lambda a, b: b),
+    "in_": (Value, "in_", lambda a, *values: a == values[0]),
+    "first": (random_protocols, "first", lambda index, condition: Option(index).none()),
+    "least_by": (
+        random_protocols,
+        "least_by",
+        lambda index, key, among: random_protocols.first(index, among),
+    ),
+    "*": (graph, "mul", graph.add),
+    "//": (graph, "floordiv", graph.mod),
+    "%": (graph, "mod", graph.floordiv),
+    "an element of an array over an enumeration": (Enum, "_number", lambda e, plain: 0),
+    "the condition of a write": (random_protocols, "when", lambda condition: nullcontext()),
+    "two writes that meet": (Next, "_refuse_twice", lambda *_: None),
+}
+
+
+def noticed(monkeypatch: pytest.MonkeyPatch, seeds: int) -> bool:
+    """Whether one of so many random protocols fails the tests above."""
+
+    def skip() -> None:
+        raise UnsatisfiedAssumption
+
+    for word in ("note", "event"):  # Hypothesis has nothing to say here
+        monkeypatch.setattr(sys.modules[__name__], word, lambda _: None)
+    monkeypatch.setattr(sys.modules[__name__], "reject", skip)
+    for seed in range(seeds):
+        for test in (test_functions, test_steps_and_invariants):
+            try:
+                test.hypothesis.inner_test(seed=seed)  # type: ignore[attr-defined]
+            except UnsatisfiedAssumption:
+                continue
+            except (AssertionError, LanguageError, pytest.fail.Exception):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(*PLANTED[name])
+    assert noticed(monkeypatch, 1500), "it is wrong, and nothing shows it"
+
+
+def test_where_nothing_is_planted_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not noticed(monkeypatch, 100)

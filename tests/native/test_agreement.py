@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from highwater.checker.native.machine import Effort
@@ -12,6 +14,7 @@ from highwater.model.language import (
     Bool,
     Index,
     Int,
+    LanguageError,
     Model,
     Protocol,
     Set,
@@ -27,6 +30,7 @@ from highwater.model.language import (
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Scalars
 from tests import models
+from tests.language.random_protocols import a_protocol
 from tests.slow import all_but
 
 
@@ -200,3 +204,15 @@ def test_engines_agree_on_random_expressions(data: st.DataObject) -> None:
     model = Model(_Random(), [drawn])
     for effort in Effort:
         assert disagreements(model, Program(model, effort=effort), 60) == []
+
+
+@pytest.mark.usefixtures("compiled_anew")
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 1 << 60))
+def test_engines_agree_on_random_protocols(seed: int) -> None:
+    stated = a_protocol(Random(seed))
+    try:
+        model = Model(stated.protocol(), stated.protocol.invariants)
+    except LanguageError:  # a constant outside its type, or a write that surely meets another
+        reject()
+    assert disagreements(model, Program(model, effort=Effort.QUICK), 200) == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 import z3
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from highwater.checker.solver.steps import OpenStep, instance_number, steps
@@ -18,6 +18,7 @@ from highwater.model.language.interpreter import compile_nodes
 from highwater.model.language.model import Scalars
 from highwater.model.language.types import Leaf
 from tests import models
+from tests.language.random_protocols import a_protocol
 from tests.native import test_agreement as agreement
 
 PLAIN, INTEGERS = Numbers(), Numbers(integers=True)
@@ -91,6 +92,18 @@ def test_terms_agree_on_random_expressions(data: st.DataObject) -> None:
     model = Model(agreement._Random(), [agreement.drawn])
     for numbers in (PLAIN, INTEGERS):
         assert disagreements(model, 10, numbers) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1 << 60))
+def test_terms_agree_on_random_protocols(seed: int) -> None:
+    stated = a_protocol(random.Random(seed))
+    try:
+        model = Model(stated.protocol(), stated.protocol.invariants)
+    except LanguageError:  # a constant outside its type, or a write that surely meets another
+        reject()
+    for numbers in (PLAIN, INTEGERS):
+        assert disagreements(model, 8, numbers) == []
 
 
 def test_the_comparison_finds_a_wrong_operation() -> None:

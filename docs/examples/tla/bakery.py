@@ -1,0 +1,160 @@
+"""The bakery algorithm, from every state in which Lamport's invariant holds: so it is seen to be inductive."""
+
+from highwater.language import *
+
+
+def before(m, s, i, j):
+    """Process i goes before j, or j will see that it does."""
+    decided = s.pc[j].in_("e4", "w1", "w2") & first_of(s, i, j)
+    return (s.num[i] > 0) & (
+        s.pc[j].in_("ncs", "e1", "exit")
+        | (s.pc[j] == "e2") & (s.unchecked[j].has(i) | (s.max[j] >= s.num[i]))
+        | (s.pc[j] == "e3") & (s.max[j] >= s.num[i])
+        | decided & implies(s.pc[j].in_("w1", "w2"), s.unchecked[j].has(i))
+    )
+
+
+def first_of(s, i, j):
+    """Whether the number of i is the lesser one; of equal numbers that of the lesser process."""
+    return (s.num[i] < s.num[j]) | (s.num[i] == s.num[j]) & (i < j)
+
+
+@invariant("Inv")
+def inductive(m, s):
+    """What Lamport proves it by."""
+
+    def of(i):
+        pc, nxt, waits = s.pc[i], s.nxt[i], s.pc[i].in_("w1", "w2")
+        others = [j for j in m.proc if j != i]
+        late = ((s.pc[nxt] == "e2") & ~s.unchecked[nxt].has(i)) | (s.pc[nxt] == "e3")
+        return [
+            implies(pc.in_("e4", "w1", "w2", "cs"), s.num[i] != 0),
+            implies(pc.in_("e2", "e3"), s.flag[i]),
+            implies(pc == "w2", nxt != i),
+            implies(waits, ~s.unchecked[i].has(i)),
+            implies(waits, all_of(s.unchecked[i].has(j) | before(m, s, i, j) for j in others)),
+            implies((pc == "w2") & late, s.max[nxt] >= s.num[i]),
+            implies(pc == "cs", all_of(before(m, s, i, j) for j in others)),
+        ]
+
+    return all_of(part for i in m.proc for part in of(i))
+
+
+@invariant("MutualExclusion")
+def one_at_a_time(m, s):
+    """Never two are in the critical section."""
+    return total(s.pc[i] == "cs" for i in m.proc) <= 1
+
+
+class Bakery(Protocol):
+    """A number that is being written may be read as anything."""
+
+    parameters = {"processes": Parameter(2, 2, 3, "processes"), "most": Parameter(2, 1, 4, "largest number")}
+    invariants = (inductive, one_at_a_time)
+
+    def define(self):
+        """The variables of the processes, and where each of them is."""
+        self.proc, self.number = Index("process", self.p.processes), Int(0, self.p.most)
+        self.pc = Enum("Label", "ncs e1 e2 e3 e4 w1 w2 cs exit")
+        fields = dict(num=self.number, flag=Bool, unchecked=Set(self.proc), max=self.number, nxt=self.proc)
+        return Struct(
+            "State", pc=Array(self.proc, self.pc), **{n: Array(self.proc, t) for n, t in fields.items()}
+        )
+
+    def initial(self):
+        """Any state."""
+        return [dict.fromkeys(("num", "flag", "unchecked", "max", "nxt", "pc"), free)]
+
+    def initially(self, s):
+        """In which the invariant holds."""
+        return inductive.function(self, s)
+
+    def others(self, i):
+        """All but one process."""
+        return Set(self.proc).all().without(i)
+
+    @action(i="proc")
+    def ncs(self, s, i):
+        """A process wants to enter."""
+        require("here", s.pc[i] == "ncs")
+        s.next.pc[i] = "e1"
+
+    @action(i="proc")
+    def e1(self, s, i):
+        """It raises its flag, which wavers."""
+        require("here", s.pc[i] == "e1")
+        if one_of("done", [False, True]):
+            s.next.flag[i], s.next.unchecked[i], s.next.max[i] = True, self.others(i), 0
+            s.next.pc[i] = "e2"
+        else:
+            s.next.flag[i] = ~s.flag[i]
+
+    @action(i="proc")
+    def e2(self, s, i):
+        """It looks for the greatest number."""
+        require("here", (s.pc[i] == "e2") & ~s.unchecked[i].is_empty)
+        j = one_of("j", self.proc)
+        require("not looked at yet", s.unchecked[i].has(j))
+        s.next.unchecked[i] = s.unchecked[i].without(j)
+        s.next.max[i] = greatest(s.max[i], s.num[j])
+
+    @action(i="proc")
+    def e2_done(self, s, i):
+        """It has seen all."""
+        require("here", (s.pc[i] == "e2") & s.unchecked[i].is_empty)
+        s.next.pc[i] = "e3"
+
+    @action(i="proc")
+    def e3(self, s, i):
+        """It takes a number, which wavers."""
+        require("here", s.pc[i] == "e3")
+        s.next.num[i] = k = one_of("k", self.number)
+        if one_of("done", [False, True]):
+            require("a greater one", k > s.max[i])
+            s.next.pc[i] = "e4"
+
+    @action(i="proc")
+    def e4(self, s, i):
+        """It lowers its flag, which wavers."""
+        require("here", s.pc[i] == "e4")
+        if one_of("done", [False, True]):
+            s.next.flag[i], s.next.unchecked[i] = False, self.others(i)
+            s.next.pc[i] = "w1"
+        else:
+            s.next.flag[i] = ~s.flag[i]
+
+    @action(i="proc")
+    def w1(self, s, i):
+        """It waits until another one has its number."""
+        require("here", (s.pc[i] == "w1") & ~s.unchecked[i].is_empty)
+        j = one_of("j", self.proc)
+        require("not waited for yet, and its flag is low", s.unchecked[i].has(j) & ~s.flag[j])
+        s.next.nxt[i], s.next.pc[i] = j, "w2"
+
+    @action(i="proc")
+    def w1_done(self, s, i):
+        """It has waited for all."""
+        require("here", (s.pc[i] == "w1") & s.unchecked[i].is_empty)
+        s.next.pc[i] = "cs"
+
+    @action(i="proc")
+    def w2(self, s, i):
+        """It waits until that one has no number, or a greater one."""
+        require("here", s.pc[i] == "w2")
+        require("it goes before", (s.num[s.nxt[i]] == 0) | first_of(s, i, s.nxt[i]))
+        s.next.unchecked[i], s.next.pc[i] = s.unchecked[i].without(s.nxt[i]), "w1"
+
+    @action(i="proc")
+    def cs(self, s, i):
+        """It leaves the critical section."""
+        require("here", s.pc[i] == "cs")
+        s.next.pc[i] = "exit"
+
+    @action(i="proc")
+    def exit(self, s, i):
+        """It gives its number back, which wavers."""
+        require("here", s.pc[i] == "exit")
+        if one_of("done", [False, True]):
+            s.next.num[i], s.next.pc[i] = 0, "ncs"
+        else:
+            s.next.num[i] = one_of("k", self.number)

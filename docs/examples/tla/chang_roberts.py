@@ -1,0 +1,64 @@
+"""Chang and Roberts: on a ring that messages go round in one direction, the least identity wins."""
+
+from highwater.language import *
+
+
+@invariant("Correctness")
+def the_least_initiator_wins(m, s):
+    """Who has won has started, all others know that they lost, and those that started have greater identities."""
+
+    def right(n):
+        others = [o for o in m.node if o != n]
+        return s.initiator[n] & all_of((s.state[o] == "lost") & (~s.initiator[o] | (o > n)) for o in others)
+
+    return all_of(implies(s.state[n] == "won", right(n)) for n in m.node)
+
+
+@leads_to("Liveness", fair=weak(either("start", "forward"), by=["n"]))
+def somebody_wins(m, s):
+    """Where there is a candidate, one is elected."""
+    return any_of(s.state[n] == "cand" for n in m.node), any_of(s.state[n] == "won" for n in m.node)
+
+
+class ChangRoberts(Protocol):
+    """A node's identity is its number."""
+
+    parameters = {"nodes": Parameter(3, 1, 7, "nodes on the ring")}
+    invariants, liveness = (the_least_initiator_wins,), (somebody_wins,)
+
+    def define(self):
+        """What waits at each node, who has started, who starts, what each believes."""
+        self.node = Index("node", self.p.nodes)
+        believes = Enum("Belief", "cand lost won")
+        each = dict(msgs=Set(self.node), started=Bool, initiator=Bool, state=believes)
+        return Struct("State", **{name: Array(self.node, type) for name, type in each.items()})
+
+    def initial(self):
+        """Anybody may be one who starts."""
+        return [{"initiator": free, "state": free}]
+
+    def initially(self, s):
+        """Who does is a candidate."""
+        return all_of(s.state[n] == where(s.initiator[n], s.state[n].type.cand, "lost") for n in self.node)
+
+    @action(n="node")
+    def start(self, s, n):
+        """A candidate sends its identity to the next node."""
+        after = (n + 1) % self.p.nodes
+        require("not yet", ~s.started[n])
+        s.next.started[n] = True
+        s.next.msgs[after] = where(s.initiator[n], s.msgs[after].with_(n), s.msgs[after])
+
+    @action(n="node")
+    def forward(self, s, n):
+        """Lesser identities go on, and whoever meets one has lost; of those that have lost all go on."""
+        id, after = one_of("id", self.node), (n + 1) % self.p.nodes
+        require("it has started, and the message is there", s.started[n] & s.msgs[n].has(id))
+        passes = (s.state[n] == "lost") | (id < n)
+        rest = s.msgs[n].without(id)
+        if self.p.nodes == 1:
+            s.next.msgs[n] = where(passes, s.msgs[n], rest)
+        else:
+            s.next.msgs[n] = rest
+            s.next.msgs[after] = where(passes, s.msgs[after].with_(id), s.msgs[after])
+        s.next.state[n] = cases((passes, s.state[n].type.lost), (id == n, "won"), otherwise=s.state[n])

@@ -1,0 +1,67 @@
+"""Two-phase commit: a transaction manager asks resource managers, and tells them what was decided."""
+
+from highwater.language import *
+
+
+class TwoPhase(Protocol):
+    """Messages are never taken away: one that was sent can be received again."""
+
+    parameters = {"managers": Parameter(3, 1, 6, "resource managers")}
+    symmetric = ("r",)
+
+    def define(self):
+        """The states of both sides, and what was sent."""
+        self.rm = Enum("r", self.p.managers)
+        msgs = Messages(prepared=dict(rm=self.rm), commit={}, abort={})
+        states = Enum("Resource", "working prepared committed aborted")
+        decision = Enum("Decision", "init committed aborted")
+        return Struct("State", rm=Array(self.rm, states), tm=decision, prepared=Set(self.rm), msgs=msgs)
+
+    @action(rm="rm")
+    def hear_prepared(self, s, rm):
+        """The transaction manager hears that a manager is prepared."""
+        require("nothing is decided", s.tm == "init")
+        require("it is prepared", s.msgs.has("prepared", rm=rm))
+        s.next.prepared = s.prepared.with_(rm)
+
+    @action()
+    def commit(self, s):
+        """All are prepared."""
+        require("nothing is decided", s.tm == "init")
+        require("all are prepared", s.prepared == s.prepared.type.all())
+        s.next.tm = "committed"
+        s.next.msgs.send("commit")
+
+    @action()
+    def abort(self, s):
+        """The transaction manager gives up."""
+        require("nothing is decided", s.tm == "init")
+        s.next.tm = "aborted"
+        s.next.msgs.send("abort")
+
+    @action(rm="rm")
+    def prepare(self, s, rm):
+        """A resource manager is ready to commit."""
+        require("it works", s.rm[rm] == "working")
+        s.next.rm[rm] = "prepared"
+        s.next.msgs.send("prepared", rm=rm)
+
+    @action(rm="rm")
+    def choose_to_abort(self, s, rm):
+        """It can still say no."""
+        require("it works", s.rm[rm] == "working")
+        s.next.rm[rm] = "aborted"
+
+    @action(rm="rm")
+    def hear_decision(self, s, rm):
+        """It does as it is told."""
+        to = one_of("to", ["commit", "abort"])
+        require("it is told", s.msgs.has(to))
+        s.next.rm[rm] = "committed" if to == "commit" else "aborted"
+
+    @invariant("TCommit")
+    def consistent(self, s):
+        """No manager has committed while another has aborted."""
+        return ~any_of((s.rm[a] == "committed") & (s.rm[b] == "aborted") for a in self.rm for b in self.rm)
+
+    invariants = (consistent,)

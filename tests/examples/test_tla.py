@@ -1,0 +1,134 @@
+"""Specifications of the repository tlaplus/Examples in this language find what its manifests say."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from highwater.checker import scenarios
+from highwater.checker.cli import cli
+
+HERE = Path(__file__).parents[2] / "docs/examples/tla"
+NAMES = sorted(path.stem for path in HERE.glob("*.toml"))
+
+MANIFESTS = {
+    "alternating_bit": (240, 10),
+    "bakery": (655_200, 1),
+    "chang_roberts": (137, 10),
+    "coffee_can": (5_150, 1),
+    "ewd840": (302, 10),
+    "lamport_mutex": (724_274, 61),
+    "paxos_commit": (1_321_761, 28),
+    "readers_writers": (21_527, 13),
+    "simple_allocator": (400, 6),
+    "two_phase": (288, 11),
+}
+"""Distinct states and depth, as the manifests have them; all of them say that every property holds."""
+
+STALE = {"ewd840": (302, 9)}
+"""What TLC says with one worker, which searches breadth first, where that is not what the manifest says."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_promises_what_the_manifest_says(name: str) -> None:
+    promise = scenarios.find(str(HERE / f"{name}.toml")).promise
+    assert (promise.distinct_states, promise.depth) == STALE.get(name, MANIFESTS[name])
+    assert promise.violated == frozenset()
+
+
+def checked(path: Path) -> tuple[int, str]:
+    """What `highwater check` says of a scenario: its status, and the table."""
+    run = CliRunner().invoke(cli, ["check", str(path), "--quiet", "--workers", "1"], prog_name="highwater")
+    if run.exception is not None and not isinstance(run.exception, SystemExit):
+        raise run.exception
+    return run.exit_code, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_finds_what_it_promises(name: str) -> None:
+    status, out = checked(HERE / f"{name}.toml")
+    states, depth = STALE.get(name, MANIFESTS[name])
+    assert status == 0, out
+    assert re.search(rf"{name}\.toml +holds +as promised +{states:,} +{depth} ", out), out
+
+
+WRONG = {
+    "alternating_bit": ('strong("receive", "hear")', 'weak("receive", "hear")', "d1_arrives"),
+    "bakery": ("| first_of(s, i, s.nxt[i]))", "| (s.num[i] <= s.num[s.nxt[i]]))", "inductive"),
+    "chang_roberts": ("| (id < n)", "| (id > n)", "the_least_initiator_wins"),
+    "coffee_can": (
+        "s.next.black, s.next.white = s.black + 1,",
+        "s.next.black, s.next.white = s.black,",
+        "one_bean_is_left",
+    ),
+    "ewd840": ('"black" if j > i else s.color[i]', "s.color[i]", "what_is_detected_is_so"),
+    "lamport_mutex": ("& (p < q)", "& (p != q)", "one_at_a_time"),
+    "paxos_commit": ("// 2 + 1", "// 2", "consistent"),
+    "readers_writers": (
+        '            require("nobody reads", s.readers.is_empty)\n',
+        "",
+        "nobody_reads_what_is_written",
+    ),
+    "simple_allocator": ('strong("allocate", by=["c"])', 'weak("allocate", by=["c"])', "c1_obtains_r1"),
+    "two_phase": (
+        '        require("all are prepared", s.prepared == s.prepared.type.all())\n',
+        "",
+        "consistent",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mistake_in_it_is_found(name: str, tmp_path: Path) -> None:
+    right, wrong, violated = WRONG[name]
+    text = (HERE / f"{name}.py").read_text(encoding="utf-8")
+    assert text.count(right) == 1
+    (tmp_path / f"{name}.py").write_text(text.replace(right, wrong), encoding="utf-8")
+    shutil.copy(HERE / f"{name}.toml", tmp_path)
+    status, out = checked(tmp_path / f"{name}.toml")
+    assert status == 1, out
+    assert re.search(rf"violated: .*\b{violated}\b", out), out
+
+
+# --- lines of code ------------------------------------------------------------------------------------
+
+ROW = re.compile(r"^\| \[(\w+)\]\(\w+\.py\) \|.*\| (\d+) \| (\d+) \|$", re.M)
+
+
+def lines_of(path: Path) -> int:
+    """Lines that are neither blank nor a comment nor in a docstring."""
+    text = path.read_text(encoding="utf-8")
+    told: set[int] = set()
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+                told.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    lines = enumerate(text.splitlines(), 1)
+    return sum(1 for i, line in lines if line.strip() and not line.strip().startswith("#") and i not in told)
+
+
+def test_the_table_counts_what_is_there() -> None:
+    table = {
+        n: (int(theirs), int(ours))
+        for n, theirs, ours in ROW.findall((HERE / "README.md").read_text("utf-8"))
+    }
+    assert sorted(table) == NAMES
+    for name, (theirs, ours) in table.items():
+        assert ours == lines_of(HERE / f"{name}.py") + lines_of(HERE / f"{name}.toml"), name
+        assert ours <= theirs, name
+
+
+def test_two_ways_to_say_the_same_are_explored_alike_under_symmetry(tmp_path: Path) -> None:
+    for name in ("two_phase", "simple_allocator"):
+        shutil.copy(HERE / f"{name}.py", tmp_path)
+        path = tmp_path / f"{name}.toml"
+        path.write_text(f'protocol = "{name}.py"\nsymmetry = true\n')
+        status, out = checked(path)
+        assert status == 0, out
+        (states,) = re.findall(rf"{name}\.toml +holds +\S+ +([\d,]+) ", out.replace("as promised", "kept"))
+        assert int(states.replace(",", "")) < MANIFESTS[name][0] / 2
