@@ -11,6 +11,7 @@ from highwater.checker import docs
 from highwater.checker.docs import defects
 from highwater.checker.docs.notes import GALLERY
 from highwater.checker.docs.replication_rules import rows, subjects
+from highwater.checker.docs.side_by_side import in_order
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
 from tests.slow import all_but, slow
@@ -43,6 +44,14 @@ def test_page_is_up_to_date(name: str) -> None:
 def test_a_row_of_the_rules_of_replication_is_up_to_date(number: int) -> None:
     (row,) = rows([SUBJECTS[number]])
     assert row == ROWS[number]
+
+
+def test_parts_that_are_told_side_by_side_come_in_their_order() -> None:
+    """Each in a process of its own where there are several cores; what one raises is raised here."""
+    parts = [3, 1, 4, 15, 9, 2, 6]
+    assert in_order(parts, lambda part: [str(part)] * part) == [[str(part)] * part for part in parts]
+    with pytest.raises(ZeroDivisionError):
+        in_order([1, 0], lambda part: 1 // part)
 
 
 def test_the_table_has_a_row_for_each_subject() -> None:

@@ -128,7 +128,7 @@ def test_a_leader_that_takes_an_answer_keeps_all_that_is_proved() -> None:
 @slow("the whole proof for several sizes; the fast test proves an action")
 @pytest.mark.parametrize(
     ("brokers", "records", "min_isr"),
-    [(2, 1, 2), (2, 1, 1), (2, 2, 2), (3, 1, 2), (3, 1, 1), (3, 1, 3), (3, 2, 2)],
+    [(2, 1, 1), (2, 2, 2), (3, 1, 1), (3, 1, 3), (3, 2, 2)],  # fewer records are in what has more
 )
 def test_every_leader_that_can_be_elected_is_complete(brokers: int, records: int, min_isr: int) -> None:
     result = prove(data_path(brokers, records, min_isr))
