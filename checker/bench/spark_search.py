@@ -27,11 +27,11 @@ LEVELS = Asked(_KIP, (), small=0)
 MANY_BUCKETS = Asked(_KIP, (), small=0, buckets=64)
 SMALL = Asked(_KIP, ("replicas=4", "max_leader_epoch=2", "max_records=1"))
 LARGE = Asked(_KIP, ("replicas=4", "max_leader_epoch=2"))
-THIRD = Asked(_KIP, ("replicas=4", "max_leader_epoch=1", "max_records=3", "log_size=3"))
+THIRD = Asked(_KIP, ("replicas=4", "max_leader_epoch=2", "log_size=1"))
 RUNS = {
-    "small": ("4 replicas, 1 record, 2 epochs", SMALL),
-    "third": ("4 replicas, 3 records, 1 epoch, logs of 3", THIRD),
-    "large": ("4 replicas, 2 records, 2 epochs", LARGE),
+    "small": ("4 replicas, 1 record, 2 epochs, logs of 2", SMALL),
+    "third": ("4 replicas, 2 records, 2 epochs, logs of 1", THIRD),
+    "large": ("4 replicas, 2 records, 2 epochs, logs of 2", LARGE),
 }
 HOSTS = "local-cluster[2,1,3072]"
 _HALF = 3_000_000

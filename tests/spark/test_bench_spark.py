@@ -83,7 +83,7 @@ def test_the_page_has_each_row_in_its_table(monkeypatch) -> None:
     text = spark_search.section(rows, "2 cores")
     for row in rows:
         assert row[row.index("|") :] in text
-    assert "| 4 replicas, 2 records, 2 epochs | 72,000,000 | 113 s | 113 s | +0% | " in text
+    assert "| 4 replicas, 2 records, 2 epochs, logs of 2 | 72,000,000 | 113 s | 113 s | +0% | " in text
     assert "| one at half speed from the middle on | 6,000,000 | 30 s | 3.00 | 7 |" in text
     assert f"| 100 billion | 400 × 1 | {(35 + 50 - 15 + 1e11 * 1.08e-6) / 3600:.2f} to " in text
     heads = [len(line.split(" | ")) for line in text.splitlines() if line.startswith("| ")]
