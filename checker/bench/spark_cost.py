@@ -47,13 +47,17 @@ class Cost:
 
     @classmethod
     def of(cls, nothing: Run, levels: Run, states: Run) -> Cost:
-        """From a search without a level of the cluster, one with nearly empty levels, and one with states."""
-        start = sum(nothing["processor"].values())
-        level = (sum(levels["processor"].values()) - start) / levels["levels"]
+        """From a search without a level of the cluster, one with nearly empty levels, and one with states.
+
+        What Python workers take whose levels are nearly empty is their start: it does not grow with the levels. What
+        the others take more than in the first search is the levels.
+        """
+        alone, workers = sum(nothing["processor"].values()), of_workers(levels)
+        others = sum(levels["processor"].values()) - workers
         parts = states["parts"]
         return cls(
-            start,
-            max(0.0, level),
+            alone + workers,
+            max(0.0, others - alone) / levels["levels"],
             median(levels["level_seconds"]),
             sum(parts.get(name, 0.0) for name in _OF_STATES) / states["states"],
             sum(parts.get(name, 0.0) for name in _OF_BYTES) / (states["sent"] * states["row"]),
@@ -121,6 +125,12 @@ def bill(cost: Cost, plan: Plan, sent_per_state: float) -> Bill:
     )
 
 
+def of_workers(run: Run) -> float:
+    """Processor seconds of a run's Python workers."""
+    spent: Mapping[str, float] = run["processor"]
+    return sum(seconds for name, seconds in spent.items() if name.startswith("python"))
+
+
 def most_sent(run: Run) -> float:
     """Candidates a state where no process finds one twice: as many as there are steps."""
     return float(run["generated"] / run["states"])
@@ -133,4 +143,4 @@ def size(count: float) -> str:
     return f"{count / 1000**power:.3g} {units[power]}"
 
 
-__all__ = ["Bill", "Cost", "Plan", "Run", "bill", "most_sent", "size"]
+__all__ = ["Bill", "Cost", "Plan", "Run", "bill", "most_sent", "of_workers", "size"]

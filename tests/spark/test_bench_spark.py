@@ -19,6 +19,7 @@ def made(states: int, levels: int) -> dict[str, object]:
     """What would be measured where the model is right."""
     sent = states * 2
     spent = COST.processor_seconds(states, levels)
+    driver, workers = 2.0 + 0.1 * levels, spent - 12.0 - 0.5 * levels
     return {
         "states": states,
         "generated": 5 * states,
@@ -27,7 +28,7 @@ def made(states: int, levels: int) -> dict[str, object]:
         "row": 40,
         "sent": sent,
         "written": 30 * states,
-        "processor": {"java": 0.5 * spent, "python": 0.25 * spent, "driver": 0.25 * spent},
+        "processor": {"java": spent - workers - driver, "python3.11": workers, "driver": driver},
         "parts": {
             "expand: prepare": 99.0,
             "expand: expand": 0.6e-6 * states,
@@ -40,7 +41,8 @@ def made(states: int, levels: int) -> dict[str, object]:
 
 
 def test_the_parts_of_runs_predict_the_others() -> None:
-    cost = Cost.of(made(0, 0), made(0, 22), made(1_000_000, 30))
+    nothing = {**made(0, 0), "processor": {"java": 10.0, "driver": 2.0}}  # no Python worker is started
+    cost = Cost.of(nothing, made(0, 22), made(1_000_000, 30))
     for name, value in dataclasses.asdict(COST).items():
         assert getattr(cost, name) == pytest.approx(value), name
     larger = made(80_000_000, 34)
@@ -73,7 +75,10 @@ def test_the_page_has_each_row_in_its_table(monkeypatch) -> None:
         if asked.master == spark_search.HOSTS:
             disturbed.append(asked.disturbance)
             return {**made(6_000_000, 20), **more, "seconds": 10.0 * len(disturbed)}
-        return {**made(*runs[asked]), **more}
+        found = {**made(*runs[asked]), **more}
+        if asked == spark_search.EMPTY:
+            found["processor"] = {"java": 10.0, "driver": 2.0}
+        return found
 
     native = {"distinct_states": 0, "seconds": 2.0, "processor": 4.0}
     monkeypatch.setattr(spark_run, "run", run)
