@@ -33,6 +33,10 @@ class Cost:
     level_seconds: float
     """Processor seconds of a level, whatever its size."""
     level_wall_seconds: float
+    """Of a level with as few buckets as ``buckets``."""
+    bucket_wall_seconds: float
+    """More for each bucket more: its two tasks, as if they ran one after the other."""
+    buckets: int
     state_seconds: float
     byte_seconds: float
     sent_per_state: float
@@ -46,19 +50,23 @@ class Cost:
         return self.sent_per_state * self.row_bytes
 
     @classmethod
-    def of(cls, nothing: Run, levels: Run, states: Run) -> Cost:
-        """From a search without a level of the cluster, one with nearly empty levels, and one with states.
+    def of(cls, nothing: Run, levels: Run, many: Run, states: Run) -> Cost:
+        """From a search without a level of the cluster, two with nearly empty levels, and one with states.
+
+        ``many`` has more buckets than ``levels``.
 
         What Python workers take whose levels are nearly empty is their start: it does not grow with the levels. What
         the others take more than in the first search is the levels.
         """
         alone, workers = sum(nothing["processor"].values()), of_workers(levels)
         others = sum(levels["processor"].values()) - workers
-        parts = states["parts"]
+        wall, parts = median(levels["level_seconds"]), states["parts"]
         return cls(
             alone + workers,
             max(0.0, others - alone) / levels["levels"],
-            median(levels["level_seconds"]),
+            wall,
+            max(0.0, median(many["level_seconds"]) - wall) / (many["buckets"] - levels["buckets"]),
+            levels["buckets"],
             sum(parts.get(name, 0.0) for name in _OF_STATES) / states["states"],
             sum(parts.get(name, 0.0) for name in _OF_BYTES) / (states["sent"] * states["row"]),
             states["sent"] / states["states"],
@@ -75,9 +83,10 @@ class Cost:
         """Processor seconds, candidates included."""
         return self.state_seconds + self.bytes_per_state * self.byte_seconds
 
-    def wall_seconds(self, states: float, levels: int, cores: int) -> float:
+    def wall_seconds(self, states: float, levels: int, cores: int, buckets: int = 0) -> float:
         """Of the search alone, where the cores have nothing else to do and none waits for another."""
-        return levels * self.level_wall_seconds + states * self.seconds_per_state / cores
+        level = self.level_wall_seconds + self.bucket_wall_seconds * max(0, buckets - self.buckets)
+        return levels * level + states * self.seconds_per_state / cores
 
 
 @dataclass(frozen=True)
@@ -108,11 +117,11 @@ class Bill:
     """Pairs of states with one fingerprint that are to be expected: one of each pair is never expanded."""
 
 
-def bill(cost: Cost, plan: Plan, sent_per_state: float) -> Bill:
+def bill(cost: Cost, plan: Plan, sent_per_state: float, buckets: int) -> Bill:
     """What a plan takes, with so many candidates a state: the more processes, the more find the same one."""
     cost = replace(cost, sent_per_state=sent_per_state)
     cores = plan.executors * plan.cores
-    seconds = cost.wall_seconds(plan.states, plan.levels, cores)
+    seconds = cost.wall_seconds(plan.states, plan.levels, cores, buckets)
     candidates = plan.states * cost.bytes_per_state
     levels = plan.states * cost.disk_bytes_per_state
     return Bill(
