@@ -126,6 +126,7 @@ def section(rows: list[str], machine: str) -> str:
             f"Measured on {date.today().isoformat()}: {machine}.",
             "Each is a command as a user types it. Cold: the cache of machine code is empty; again: right after that.",
             "Where TLC stands beside it, all three were run in turn. Memory is the sum over a command's processes.",
+            f"`{tlc.JAR}` names the jar of TLC, `{tlc.SPECIFICATION}` the folder of hachikuji/kafka-specification.",
             "",
             "| work | wall time | processor time | memory | figure to reach |",
             "| --- | --- | --- | --- | --- |",

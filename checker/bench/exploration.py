@@ -30,7 +30,6 @@ PEER = ("check", "replication/peer")
 FOUR = (*KIP_320, "--set", "replicas=4")
 CASES = (
     Case("Kip320, 3 replicas, 2/2/2: rate of the search", KIP_320, 7, "4 million a second", "rate"),
-    Case("the same, whole command, cold", KIP_320, 7, "1.4 s", "wall"),
     Case("the same, one worker", (*KIP_320, "--workers", "1"), 5, "", "rate"),
     Case("the same, with symmetry", (*KIP_320, "--symmetry"), 5, "", "symmetry"),
     Case("the same, search with the interpreter", (*KIP_320, "--engine", "interpreter"), 1, "", "rate"),

@@ -33,6 +33,10 @@ class Cost:
     level_seconds: float
     """Processor seconds of a level, whatever its size."""
     level_wall_seconds: float
+    """Of a level with as few buckets as ``buckets``."""
+    bucket_wall_seconds: float
+    """More for each bucket more: its two tasks, as if they ran one after the other."""
+    buckets: int
     state_seconds: float
     byte_seconds: float
     sent_per_state: float
@@ -46,15 +50,23 @@ class Cost:
         return self.sent_per_state * self.row_bytes
 
     @classmethod
-    def of(cls, nothing: Run, levels: Run, states: Run) -> Cost:
-        """From a search without a level of the cluster, one with nearly empty levels, and one with states."""
-        start = sum(nothing["processor"].values())
-        level = (sum(levels["processor"].values()) - start) / levels["levels"]
-        parts = states["parts"]
+    def of(cls, nothing: Run, levels: Run, many: Run, states: Run) -> Cost:
+        """From a search without a level of the cluster, two with nearly empty levels, and one with states.
+
+        ``many`` has more buckets than ``levels``.
+
+        What Python workers take whose levels are nearly empty is their start: it does not grow with the levels. What
+        the others take more than in the first search is the levels.
+        """
+        alone, workers = sum(nothing["processor"].values()), of_workers(levels)
+        others = sum(levels["processor"].values()) - workers
+        wall, parts = median(levels["level_seconds"]), states["parts"]
         return cls(
-            start,
-            max(0.0, level),
-            median(levels["level_seconds"]),
+            alone + workers,
+            max(0.0, others - alone) / levels["levels"],
+            wall,
+            max(0.0, median(many["level_seconds"]) - wall) / (many["buckets"] - levels["buckets"]),
+            levels["buckets"],
             sum(parts.get(name, 0.0) for name in _OF_STATES) / states["states"],
             sum(parts.get(name, 0.0) for name in _OF_BYTES) / (states["sent"] * states["row"]),
             states["sent"] / states["states"],
@@ -71,9 +83,10 @@ class Cost:
         """Processor seconds, candidates included."""
         return self.state_seconds + self.bytes_per_state * self.byte_seconds
 
-    def wall_seconds(self, states: float, levels: int, cores: int) -> float:
+    def wall_seconds(self, states: float, levels: int, cores: int, buckets: int = 0) -> float:
         """Of the search alone, where the cores have nothing else to do and none waits for another."""
-        return levels * self.level_wall_seconds + states * self.seconds_per_state / cores
+        level = self.level_wall_seconds + self.bucket_wall_seconds * max(0, buckets - self.buckets)
+        return levels * level + states * self.seconds_per_state / cores
 
 
 @dataclass(frozen=True)
@@ -104,11 +117,11 @@ class Bill:
     """Pairs of states with one fingerprint that are to be expected: one of each pair is never expanded."""
 
 
-def bill(cost: Cost, plan: Plan, sent_per_state: float) -> Bill:
+def bill(cost: Cost, plan: Plan, sent_per_state: float, buckets: int) -> Bill:
     """What a plan takes, with so many candidates a state: the more processes, the more find the same one."""
     cost = replace(cost, sent_per_state=sent_per_state)
     cores = plan.executors * plan.cores
-    seconds = cost.wall_seconds(plan.states, plan.levels, cores)
+    seconds = cost.wall_seconds(plan.states, plan.levels, cores, buckets)
     candidates = plan.states * cost.bytes_per_state
     levels = plan.states * cost.disk_bytes_per_state
     return Bill(
@@ -119,6 +132,12 @@ def bill(cost: Cost, plan: Plan, sent_per_state: float) -> Bill:
         plan.states * TABLE_BYTES,
         plan.states**2 / 2 / 2.0**FINGERPRINT_BITS,
     )
+
+
+def of_workers(run: Run) -> float:
+    """Processor seconds of a run's Python workers."""
+    spent: Mapping[str, float] = run["processor"]
+    return sum(seconds for name, seconds in spent.items() if name.startswith("python"))
 
 
 def most_sent(run: Run) -> float:
@@ -133,4 +152,4 @@ def size(count: float) -> str:
     return f"{count / 1000**power:.3g} {units[power]}"
 
 
-__all__ = ["Bill", "Cost", "Plan", "Run", "bill", "most_sent", "size"]
+__all__ = ["Bill", "Cost", "Plan", "Run", "bill", "most_sent", "of_workers", "size"]

@@ -15,6 +15,7 @@ from highwater.checker.bench.figures import measure
 from highwater.checker.bench.page import PAGE
 from highwater.checker.bench.spark_cost import Cost, Plan, Run, bill, size
 from highwater.checker.bench.spark_run import KILLED, SKEWED, SLOWED, Asked
+from highwater.checker.spark.cluster import shift_for
 
 PAGE = PAGE.with_name("spark.md")
 HEADING = "## Measured"
@@ -27,11 +28,11 @@ LEVELS = Asked(_KIP, (), small=0)
 MANY_BUCKETS = Asked(_KIP, (), small=0, buckets=64)
 SMALL = Asked(_KIP, ("replicas=4", "max_leader_epoch=2", "max_records=1"))
 LARGE = Asked(_KIP, ("replicas=4", "max_leader_epoch=2"))
-THIRD = Asked(_KIP, ("replicas=4", "max_leader_epoch=1", "max_records=3", "log_size=3"))
+THIRD = Asked(_KIP, ("replicas=4", "max_leader_epoch=2", "log_size=1"))
 RUNS = {
-    "small": ("4 replicas, 1 record, 2 epochs", SMALL),
-    "third": ("4 replicas, 3 records, 1 epoch, logs of 3", THIRD),
-    "large": ("4 replicas, 2 records, 2 epochs", LARGE),
+    "small": ("4 replicas, 1 record, 2 epochs, logs of 2", SMALL),
+    "third": ("4 replicas, 2 records, 2 epochs, logs of 1", THIRD),
+    "large": ("4 replicas, 2 records, 2 epochs, logs of 2", LARGE),
 }
 HOSTS = "local-cluster[2,1,3072]"
 _HALF = 3_000_000
@@ -59,13 +60,13 @@ def rows(repeat: int) -> Iterator[str]:
         native = _native(asked)
         runs[name] = spark_run.run(asked)
         yield f"beside{_beside(title, runs[name], native)}"
-    cost = Cost.of(nothing, levels, runs["small"])
+    cost = Cost.of(nothing, levels, many, runs["small"])
     yield from (f"parts{row}" for row in _parts(cost))
     for name in ("third", "large"):
         yield f"predicted{_predicted(RUNS[name][0], cost, runs[name])}"
     yield from (f"disturbed{row}" for row in _disturbed())
     large = runs["large"]
-    whole = Cost.of(nothing, levels, large)
+    whole = Cost.of(nothing, levels, many, large)
     for plan in PLANS:
         yield f"bills{_bill(whole, plan, large)}"
 
@@ -139,15 +140,15 @@ def _disturbed() -> Iterator[str]:
 
 
 def _bill(cost: Cost, plan: Plan, large: Run) -> str:
-    least = bill(cost, plan, cost.sent_per_state)
-    most = bill(cost, plan, spark_cost.most_sent(large))
+    least = bill(cost, plan, cost.sent_per_state, cost.buckets)
+    most = bill(cost, plan, spark_cost.most_sent(large), 1 << shift_for(plan.executors * plan.cores))
     cells = (
         f"{plan.states / 1e9:.0f} billion",
         f"{plan.executors} × {plan.cores}",
         _between(least.core_hours, most.core_hours),
         _between(least.hours, most.hours),
         size(most.disk_bytes),
-        size(most.memory_bytes),
+        f"{size(most.memory_bytes)}, {size(most.memory_bytes / plan.executors)} each",
         size(most.moved_bytes),
         f"{most.moved_bytes / most.hours / 3.6e12:.1f} GB a second",
         f"{most.collisions:.1f}",

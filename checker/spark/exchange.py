@@ -69,14 +69,15 @@ class Sender:
 
     def __exit__(self, kind: type[BaseException] | None, wrong: object, trace: TracebackType | None) -> None:
         assert self._out is not None
-        with self._out as out:
-            if kind is None:
-                index = np.concatenate([*self._groups, np.array([len(self._groups)], dtype=np.int64)])
-                out.write(index.astype("<i8").tobytes())
         unfinished = self._place / f".{self.file}"
-        if kind is None:
-            unfinished.replace(self._place / self.file)
-        else:
+        try:
+            with self._out as out:
+                if kind is None:
+                    index = np.concatenate([*self._groups, np.array([len(self._groups)], dtype=np.int64)])
+                    out.write(index.astype("<i8").tobytes())
+            if kind is None:
+                unfinished.replace(self._place / self.file)
+        finally:
             unfinished.unlink(missing_ok=True)
 
 

@@ -12,22 +12,24 @@ from highwater.checker.bench import page, spark_run, spark_search
 from highwater.checker.bench.spark_cost import Cost, Plan, bill, size
 from highwater.checker.bench.spark_run import Asked
 
-COST = Cost(20.0, 0.5, 0.25, 1e-6, 1e-9, 2.0, 40, 30.0)
+COST = Cost(20.0, 0.5, 0.25, 0.01, 8, 1e-6, 1e-9, 2.0, 40, 30.0)
 
 
-def made(states: int, levels: int) -> dict[str, object]:
+def made(states: int, levels: int, buckets: int = 8) -> dict[str, object]:
     """What would be measured where the model is right."""
     sent = states * 2
     spent = COST.processor_seconds(states, levels)
+    driver, workers = 2.0 + 0.1 * levels, spent - 12.0 - 0.5 * levels
     return {
         "states": states,
         "generated": 5 * states,
         "levels": levels,
-        "level_seconds": [0.25] * levels,
+        "level_seconds": [0.25 + 0.01 * (buckets - 8)] * levels,
+        "buckets": buckets,
         "row": 40,
         "sent": sent,
         "written": 30 * states,
-        "processor": {"java": 0.5 * spent, "python": 0.25 * spent, "driver": 0.25 * spent},
+        "processor": {"java": spent - workers - driver, "python3.11": workers, "driver": driver},
         "parts": {
             "expand: prepare": 99.0,
             "expand: expand": 0.6e-6 * states,
@@ -40,7 +42,8 @@ def made(states: int, levels: int) -> dict[str, object]:
 
 
 def test_the_parts_of_runs_predict_the_others() -> None:
-    cost = Cost.of(made(0, 0), made(0, 22), made(1_000_000, 30))
+    nothing = {**made(0, 0), "processor": {"java": 10.0, "driver": 2.0}}  # no Python worker is started
+    cost = Cost.of(nothing, made(0, 22), made(0, 22, 64), made(1_000_000, 30))
     for name, value in dataclasses.asdict(COST).items():
         assert getattr(cost, name) == pytest.approx(value), name
     larger = made(80_000_000, 34)
@@ -51,9 +54,9 @@ def test_the_parts_of_runs_predict_the_others() -> None:
 
 
 def test_a_bill_adds_up() -> None:
-    found = bill(COST, Plan(1e10, 100, 10, 4, 0.1), sent_per_state=5.0)
+    found = bill(COST, Plan(1e10, 100, 10, 4, 0.1), sent_per_state=5.0, buckets=108)
     assert found.core_hours == pytest.approx((20 + 50 + 1e10 * 1.2e-6) / 3600)
-    assert found.hours == pytest.approx((25 + 1e10 * 1.2e-6 / 40) / 3600)
+    assert found.hours == pytest.approx((100 * 1.25 + 1e10 * 1.2e-6 / 40) / 3600)
     assert found.disk_bytes == pytest.approx(1e10 * 30 + 0.1 * 1e10 * 200)
     assert found.moved_bytes == pytest.approx(2 * 1e10 * 230)
     assert found.memory_bytes == pytest.approx(1e10 * 8 / 0.7)
@@ -66,14 +69,17 @@ def test_the_page_has_each_row_in_its_table(monkeypatch) -> None:
     runs = {spark_search.EMPTY: (0, 0), spark_search.LEVELS: (0, 22), spark_search.MANY_BUCKETS: (0, 22),
             spark_search.SMALL: (6_000_000, 20), spark_search.THIRD: (20_000_000, 25),
             spark_search.LARGE: (72_000_000, 30)}  # fmt: skip
-    more = {"seconds": 10.0, "caught_up": 7, "resident": 3e8, "tables": 1e8, "buckets": 8}
+    more = {"seconds": 10.0, "caught_up": 7, "resident": 3e8, "tables": 1e8}
     disturbed = []
 
     def run(asked: Asked) -> dict[str, object]:
         if asked.master == spark_search.HOSTS:
             disturbed.append(asked.disturbance)
             return {**made(6_000_000, 20), **more, "seconds": 10.0 * len(disturbed)}
-        return {**made(*runs[asked]), **more}
+        found = {**made(*runs[asked], asked.buckets or 8), **more}
+        if asked == spark_search.EMPTY:
+            found["processor"] = {"java": 10.0, "driver": 2.0}
+        return found
 
     native = {"distinct_states": 0, "seconds": 2.0, "processor": 4.0}
     monkeypatch.setattr(spark_run, "run", run)
@@ -83,9 +89,10 @@ def test_the_page_has_each_row_in_its_table(monkeypatch) -> None:
     text = spark_search.section(rows, "2 cores")
     for row in rows:
         assert row[row.index("|") :] in text
-    assert "| 4 replicas, 2 records, 2 epochs | 72,000,000 | 113 s | 113 s | +0% | " in text
+    assert "| 4 replicas, 2 records, 2 epochs, logs of 2 | 72,000,000 | 113 s | 113 s | +0% | " in text
     assert "| one at half speed from the middle on | 6,000,000 | 30 s | 3.00 | 7 |" in text
     assert f"| 100 billion | 400 × 1 | {(35 + 50 - 15 + 1e11 * 1.08e-6) / 3600:.2f} to " in text
+    assert f"{25 / 3600 + 1e11 * 1.08e-6 / 400 / 3600:.2f} to " in text
     heads = [len(line.split(" | ")) for line in text.splitlines() if line.startswith("| ")]
     assert {3, 5, 8, 9, 2} >= set(heads)
     monkeypatch.setattr(spark_search, "_native", lambda asked: {**native, "distinct_states": 5})
