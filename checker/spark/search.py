@@ -13,7 +13,7 @@ import time
 import uuid
 
 from highwater.checker.interruption import interruption
-from highwater.checker.native.search import available_memory
+from highwater.checker.memory import available_memory
 from highwater.checker.problems import InputError
 from highwater.checker.search import (
     DEADLOCK,
