@@ -1,7 +1,8 @@
-"""How much memory this process has used."""
+"""How much memory this process has used, and how much there is."""
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from pathlib import Path
@@ -24,4 +25,15 @@ def peak_memory() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-__all__ = ["peak_memory"]
+def available_memory() -> int:
+    """Bytes of memory that are free to use."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+__all__ = ["available_memory", "peak_memory"]

@@ -283,7 +283,7 @@ class _Helper:
 
 
 def _memory(options: SearchOptions) -> int:
-    from highwater.checker.native.search import available_memory
+    from highwater.checker.memory import available_memory
 
     return options.memory_bytes or int(available_memory() * 0.8)
 

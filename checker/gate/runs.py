@@ -19,7 +19,7 @@ from typing import Any
 from highwater.checker.gate import facts
 from highwater.checker.gate.entries import Entry
 from highwater.checker.gate.facts import Ran
-from highwater.checker.native.search import available_memory
+from highwater.checker.memory import available_memory
 
 _SAID = {"run": "run", "image": "of the other revision run", "fingerprint": "traced"}
 _PLAIN_SECONDS = 5.0

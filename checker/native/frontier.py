@@ -17,6 +17,7 @@ from highwater.checker.native.disk.files import Scratch, Source
 from highwater.checker.native.layout import Words
 
 _SPARE_BLOCKS = 16
+_SLICE = 4096
 
 
 class Store:
@@ -147,6 +148,10 @@ class Chunk:
     predecessors: Kept
 
 
+Part = tuple[Chunk, int, int]
+"""States of a chunk, from one index in it to another."""
+
+
 @dataclass
 class Level:
     """The states first reached after so many steps."""
@@ -160,6 +165,13 @@ class Level:
         self.chunks.append(chunk)
         self.size += count
         return chunk
+
+    def parts(self, workers: int) -> list[Part]:
+        """All states in parts, small enough for so many workers to share them out."""
+        if len(self.chunks) > 4 * workers:
+            return [(chunk, 0, chunk.count) for chunk in self.chunks]
+        step = max(64, min(_SLICE, self.size // (4 * workers)))
+        return [(c, i, min(i + step, c.count)) for c in self.chunks for i in range(0, c.count, step)]
 
     def chunk_of(self, index: int) -> Chunk:
         """The chunk that holds the state with this index."""

@@ -14,23 +14,21 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from enum import Enum, auto
-from pathlib import Path
 
 from highwater.checker.interruption import interruption
+from highwater.checker.memory import available_memory
 from highwater.checker.native.conclusion import memory_of, progress_of, result_of
 from highwater.checker.native.disk.detection import Delayed, reserved_bytes
-from highwater.checker.native.disk.files import DataFile
 from highwater.checker.native.disk.keeper import Keeper
-from highwater.checker.native.disk.program import DiskProgram, RowWorker
-from highwater.checker.native.frontier import Chunk, Level, Store
+from highwater.checker.native.disk.program import RowWorker
+from highwater.checker.native.frontier import Level, Part, Store
 from highwater.checker.native.initial import initial_words
 from highwater.checker.native.layout import Words
 from highwater.checker.native.machine import Effort
 from highwater.checker.native.program import Program
 from highwater.checker.native.runtime import BATCH
 from highwater.checker.native.table import Table, TableFullError
-from highwater.checker.native.worker import OUTPUT, Worker
+from highwater.checker.native.worker import OUTPUT, Pause, Worker
 from highwater.checker.search import (
     DEADLOCK,
     EngineError,
@@ -41,22 +39,8 @@ from highwater.checker.search import (
 )
 from highwater.model.language.model import Model
 
-Part = tuple[Chunk, int, int]
-"""States of a chunk, from one index in it to another."""
-
-
-class Pause(Enum):
-    """Why all workers are to pause in mid-level."""
-
-    FULL = auto()
-    """The table has no room, or has enough to be looked at."""
-    DUE = auto()
-    """A checkpoint is to be made."""
-
-
 DISK = "disk"
 """What stops a search where the disk does not take what is to be written."""
-_SLICE = 4096
 _INLINE = 512
 _REFRESH = 0.2
 
@@ -77,17 +61,6 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
         run.close()
 
 
-def available_memory() -> int:
-    """Bytes of memory that are free to use."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-
-
 class Run:
     """The state of one search.
 
@@ -100,7 +73,7 @@ class Run:
         model = program.model
         self.memory = options.memory_bytes or int(available_memory() * 0.8)
         self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
-        self.workers = [program.worker(options.deadlock) for _ in range(self.count)]
+        self.workers: list[Worker] = [program.worker(options.deadlock) for _ in range(self.count)]
         room = self.memory - sum(w.bytes for w in self.workers)
         if options.on_disk:
             room -= reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
@@ -150,7 +123,7 @@ class Run:
     def explore(self) -> SearchResult:
         """Run to the end, a limit or an interruption."""
         asked = self.names + [DEADLOCK] * self.options.deadlock
-        with interruption(self._interrupt):
+        with interruption(lambda: self._end("interrupted")):
             self._begin()
             while (level := self.levels[-1]).size and not self.stop:
                 if not missing_verdicts(asked, self.found, self.options):
@@ -158,7 +131,7 @@ class Run:
                     break
                 self._improve()
                 self.levels.append(Level())
-                self.items = deque(self._slices(level))
+                self.items = deque(level.parts(self.count))
                 self._finish_level()
                 self._report()
                 self._check_limits()
@@ -176,9 +149,6 @@ class Run:
             return
         self._first_level()
         self._save()
-
-    def _interrupt(self) -> None:
-        self.stop = "interrupted"
 
     def _first_level(self) -> None:
         level = Level()
@@ -222,12 +192,6 @@ class Run:
         for chunk in level.chunks:
             self.states.drop(chunk.states)
 
-    def _slices(self, level: Level) -> list[Part]:
-        if len(level.chunks) > 4 * self.count:
-            return [(chunk, 0, chunk.count) for chunk in level.chunks]
-        step = max(64, min(_SLICE, level.size // (4 * self.count)))
-        return [(c, i, min(i + step, c.count)) for c in level.chunks for i in range(0, c.count, step)]
-
     def _expand_items(self, level: Level, following: Level) -> None:
         mask = sum(1 << i for i, name in enumerate(self.names) if name in self.found)
         for worker in self.workers:
@@ -245,7 +209,7 @@ class Run:
         while pending:
             done, pending = wait(pending, timeout=_REFRESH, return_when=FIRST_EXCEPTION)
             if any(f.exception() for f in done):
-                self.stop = self.stop or "error"
+                self._end("error")
             self._report()
             self._check_limits()
         for future in futures:
@@ -280,7 +244,7 @@ class Run:
             if self.options.on_disk:
                 self.pause = Pause.FULL
             else:
-                self.stop = self.stop or "memory"
+                self._end("memory")
         finally:
             with self.gate:
                 self.expanded += start - first
@@ -349,15 +313,18 @@ class Run:
             self.found[DEADLOCK] = True
             self.places[DEADLOCK] = (number, min(stuck))
 
+    def _end(self, why: str) -> None:
+        self.stop = self.stop or why
+
     def _check_limits(self) -> None:
         options = self.options
         if options.limit_states is not None:
             if self.distinct > options.limit_states:
-                self.stop = self.stop or "states"
+                self._end("states")
             elif self.delayed is not None and self.delayed.too_many(options.limit_states - self.distinct):
                 self.pause = Pause.FULL
         if options.limit_seconds is not None and time.perf_counter() - self.started > options.limit_seconds:
-            self.stop = self.stop or "seconds"
+            self._end("seconds")
         if self.keeper is not None and self.keeper.due:
             self.pause = self.pause or Pause.DUE
 
@@ -379,20 +346,14 @@ class Run:
 
     def use_disk(self) -> None:
         """From now on find duplicates on disk. Nothing is there yet."""
-        options, model, before = self.options, self.program.model, self.workers
-        # It is the same model: whether it is symmetric was asked before.
-        program = DiskProgram(model, options.symmetry, ask=False, effort=self.program.effort)
-        workers = [program.worker(options.deadlock) for _ in before]
-        for worker, old in zip(workers, before, strict=True):
+        self.delayed = Delayed.of(self)
+        self.program, before = self.delayed.program, self.workers
+        self.workers = []
+        for old in before:
+            worker = self.delayed.program.worker(self.options.deadlock)
             worker.take_over(old)
             worker.collect()
-        if self.table.most < self.count * workers[0].capacity:
-            raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
-        new_file = (
-            self.keeper.new_file if self.keeper else lambda _: DataFile.unnamed(options.spill_directory)
-        )
-        self.delayed = Delayed(program, self.table, new_file, options.spill_directory, self.count)
-        self.program, self.workers = program, list(workers)
+            self.workers.append(worker)
         self.states.bounded = self.predecessors.bounded = True
 
     def _resolve(self, level: Level, following: Level) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum, auto
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,15 @@ from highwater.model.language.model import Model
 
 OUTPUT = 1 << 16
 """States that a call of a compiled function finds before they are taken over."""
+
+
+class Pause(Enum):
+    """Why all workers are to pause in mid-level."""
+
+    FULL = auto()
+    """The table has no room, or holds enough candidates to be looked at."""
+    DUE = auto()
+    """A checkpoint is to be made."""
 
 
 class Buffers:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from highwater.checker.interruption import interruption
-from highwater.checker.native.search import available_memory
+from highwater.checker.memory import available_memory
 from highwater.checker.problems import InputError
 from highwater.checker.search import (
     DEADLOCK,

@@ -19,10 +19,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from highwater.checker.native.disk.files import NewFile
+from highwater.checker.native.disk.files import DataFile, NewFile
 from highwater.checker.native.disk.program import DiskProgram, RowWorker
 from highwater.checker.native.disk.runs import Room
 from highwater.checker.native.disk.visited import MOST_RUNS, Visited
@@ -30,6 +31,9 @@ from highwater.checker.native.frontier import Kept, Store
 from highwater.checker.native.layout import Words
 from highwater.checker.native.table import Table
 from highwater.checker.search import EngineError
+
+if TYPE_CHECKING:
+    from highwater.checker.native.search import Run
 
 _LEAST = 1 << 20
 """Candidates that are worth a pass over all visited states."""
@@ -50,6 +54,21 @@ class Delayed:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="sift")
         self._chunks: list[Kept] = []
         self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, run: Run) -> Delayed:
+        """For a search so far in memory, its table and its model. EngineError where it has too little memory."""
+        options, before = run.options, run.program
+        # It is the same model: whether it is symmetric was asked before.
+        program = DiskProgram(before.model, options.symmetry, ask=False, effort=before.effort)
+        if run.table.most < sum(worker.capacity for worker in run.workers):
+            raise EngineError(f"{run.memory >> 20} MiB of memory are too few for {run.count} workers")
+
+        def unnamed(_: str) -> DataFile:
+            return DataFile.unnamed(options.spill_directory)
+
+        new_file = run.keeper.new_file if run.keeper else unnamed
+        return cls(program, run.table, new_file, options.spill_directory, run.count)
 
     def begin(self, to_expand: int) -> None:
         """Move the fingerprints of a table that is full to the disk; the first batch comes from so many states."""

@@ -62,10 +62,28 @@ class Keeper:
 
     def save(self) -> None:
         """Make a checkpoint of the search as it is. No worker may be at work. Raises OSError."""
-        started, run = time.perf_counter(), self._run
-        written = [self._save_predecessors(), self._save_states()]
-        visited, own = self._visited()
-        manifest = {
+        started = time.perf_counter()
+        with ExitStack() as closing:
+            written = [self._save_predecessors(closing), self._save_states(closing)]
+            visited = self._visited(closing)
+            manifest = self._manifest(visited)
+            names = {
+                name for level in manifest["levels"] for name, *_ in level["predecessors"] + level["states"]
+            }
+            for run in visited:
+                names.add(str(run.file.name))
+                self._sums[str(run.file.name)] = (run.file.size, run.file.checksum)
+            self._sums = {name: sums for name, sums in self._sums.items() if name in names}
+            manifest["files"] = self._sums
+            self._checkpoint.commit(manifest, [*written, *(run.file for run in visited)])
+            self._checkpoint.tidy(names)
+        took = time.perf_counter() - started
+        self._next = time.perf_counter() + max(EVERY, SHARE * took)
+
+    def _manifest(self, visited: list[SortedRun]) -> dict[str, Any]:
+        """What the manifest says of the search; of the files it does not speak yet."""
+        run = self._run
+        return {
             "engine": "native",
             "highwater": highwater.__version__,
             "model": model_of(run),
@@ -81,24 +99,15 @@ class Keeper:
             "places": {name: list(place) for name, place in run.places.items()},
             "seconds": run.seconds,
         }
-        names = {name for level in manifest["levels"] for name, *_ in level["predecessors"] + level["states"]}
-        for run_ in visited:
-            self._sums[str(run_.file.name)] = (run_.file.size, run_.file.checksum)
-        names |= {str(r.file.name) for r in visited}
-        self._sums = {name: sums for name, sums in self._sums.items() if name in names}
-        manifest["files"] = self._sums
-        self._checkpoint.commit(manifest, [*written, *(r.file for r in visited)])
-        self._checkpoint.tidy(names)
-        for file in written:
-            file.close()
-        if own is not None:
-            own.close()
-        took = time.perf_counter() - started
-        self._next = time.perf_counter() + max(EVERY, SHARE * took)
 
-    def _save_predecessors(self) -> DataFile:
+    def _begun(self, kind: str, closing: ExitStack) -> DataFile:
+        file = self.new_file(kind)
+        closing.callback(file.close)
+        return file
+
+    def _save_predecessors(self, closing: ExitStack) -> DataFile:
         """Write all that are not written yet."""
-        file, store = self.new_file("predecessors"), self._run.predecessors
+        file, store = self._begun("predecessors", closing), self._run.predecessors
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in reversed(self._run.levels):
             if all(_is_saved(chunk.predecessors) for chunk in level.chunks) and level.chunks:
@@ -108,9 +117,9 @@ class Keeper:
         self._sums[str(file.name)] = (file.size, file.checksum)
         return file
 
-    def _save_states(self) -> DataFile:
+    def _save_states(self, closing: ExitStack) -> DataFile:
         """Write those of the level that is being expanded, where it is not done, and of the one that is found."""
-        file, run = self.new_file("states"), self._run
+        file, run = self._begun("states", closing), self._run
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in run.levels[-2:] if run.items else run.levels[-1:]:
             for chunk in level.chunks:
@@ -118,16 +127,17 @@ class Keeper:
         self._sums[str(file.name)] = (file.size, file.checksum)
         return file
 
-    def _visited(self) -> tuple[list[SortedRun], Visited | None]:
-        """The runs of all visited states; and what is to be closed afterwards. A finished search needs none."""
+    def _visited(self, closing: ExitStack) -> list[SortedRun]:
+        """The runs of all visited states. A finished search needs none."""
         run = self._run
         if not run.levels[-1].size and not run.items:
-            return [], None
+            return []
         if run.delayed is not None:
-            return run.delayed.visited.runs, None
+            return run.delayed.visited.runs
         own = Visited(self.new_file, run.count)
+        closing.callback(own.close)
         own.dump(run.table)
-        return own.runs, own
+        return own.runs
 
     def _level(self, number: int) -> dict[str, Any]:
         """What the manifest says of a level; its predecessors, once all are written, are joined in memory too."""
