@@ -34,9 +34,6 @@ DEPTHS = {
         "acknowledged_records_survive": 22,
     },
 }
-LARGE = {"elr-turned-off-records", "reassignment-loss-records"}
-"""Where a search to the end has millions of states."""
-
 KEPT_SAFE = {"cleared-elr": {"min_isr_change_empties_elr"}}
 """What a finding is closed without, too, but then the trunk's defect of a lowered min ISR would be there."""
 
@@ -47,7 +44,8 @@ def test_a_finding_is_there(name: str) -> None:
 
 
 def by_cost(name: str) -> object:
-    return pytest.param(name, marks=(pytest.mark.slow,) if name in LARGE else ())
+    large = findings.FINDINGS[name].get("large")
+    return pytest.param(name, marks=(pytest.mark.slow,) if large else ())
 
 
 @pytest.mark.parametrize("name", [by_cost(name) for name in findings.FINDINGS])
