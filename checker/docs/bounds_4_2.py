@@ -1,7 +1,8 @@
 """Within which bounds Kafka 4.2.1 keeps its promises: a grid of searches under the profile ``kafka_4_2``.
 
-``python -m highwater.checker.docs.bounds_4_2`` searches all of it, which takes a while, and writes
-kafka-4.2-bounds.json; the page docs/kafka-4.2.md shows that, and tests search some of it again.
+``python -m highwater.checker.docs.search_bounds_4_2`` searches all of it, which takes a while, and writes
+kafka-4.2-bounds.json (with ``--missing`` only what is not there yet); the page docs/kafka-4.2.md shows that, and tests
+search some of it again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import multiprocessing
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +53,11 @@ class Cell:
         for step in self.steps:
             chosen.update(GRID["steps"][step])
         return chosen
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from other cells."""
+        return (self.protocol, self.size, self.epochs, self.steps)
 
     @property
     def closings(self) -> list[str]:
@@ -156,18 +161,23 @@ def written(found: Sequence[Mapping[str, Any]]) -> str:
     return "[\n" + ",\n".join(json.dumps(one) for one in found) + "\n]\n"
 
 
-def main() -> int:
-    """Search all cells, and write what was found."""
-    found = []
+def main(arguments: Sequence[str]) -> int:
+    """Search all cells, or with ``--missing`` those without a result; what is found is written with each."""
+    known = results() if "--missing" in arguments and RESULTS.exists() else []
+    found = {_key(one): one for one in known}
+    wanted = [cell for cell in cells() if cell.key not in found]
+    wanted.sort(key=lambda cell: len(cell.steps))
     with multiprocessing.get_context("spawn").Pool(2) as helpers:
-        for one in helpers.imap(examined, cells()):
-            found.append(one)
+        for one in helpers.imap_unordered(examined, wanted):
+            found[_key(one)] = one
             print(one["protocol"], *one["size"], *one["steps"], one["states"], flush=True)
-    RESULTS.write_text(written(found), encoding="utf-8")
+            ordered = [found[cell.key] for cell in cells() if cell.key in found]
+            RESULTS.write_text(written(ordered), encoding="utf-8")
     return 0
 
 
-__all__ = ["GRID", "PROFILE", "Cell", "cells", "examined", "results", "searched", "written"]
+def _key(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (one["protocol"], tuple(one["size"]), tuple(one["epochs"]), tuple(one["steps"]))
 
-if __name__ == "__main__":
-    sys.exit(main())
+
+__all__ = ["GRID", "PROFILE", "Cell", "cells", "examined", "main", "results", "searched", "written"]

@@ -43,10 +43,12 @@ def _row(name: str, finding: dict[str, Any]) -> str:
 
 
 def _closing(name: str, switches: dict[str, bool]) -> str:
+    said = " + ".join(f"`{rule}` {'on' if on else 'off'}" for rule, on in switches.items())
+    if findings.FINDINGS[name].get("large"):
+        return f"{said}: millions, in a slow test"
     it = findings.switched(name, switches)
     if it.examples or not it.complete:
         raise ValueError(f"{name}: {switches} does not close it")
-    said = " + ".join(f"`{rule}` {'on' if on else 'off'}" for rule, on in switches.items())
     return f"{said}: {it.states:,}"
 
 
@@ -82,8 +84,9 @@ def _finding(name: str, finding: dict[str, Any]) -> Iterator[str]:
     yield f"**{chosen.title}.**\n"
     yield f"{finding['text'].strip()}\n"
     yield f"- Within: {', '.join(f'{key} {value}' for key, value in chosen.parameters.items())}."
-    needed = ", ".join(_needs(name, finding)) or "nothing of what was taken away"
-    yield f"- Needs: {needed}."
+    if not finding.get("large"):
+        needed = ", ".join(_needs(name, finding)) or "nothing of what was taken away"
+        yield f"- Needs: {needed}."
     for rule in dict.fromkeys(rule for switches in finding["closes"] for rule in switches):
         yield f"- `{rule}` ({protocol.rules[rule].source}): {protocol.rules[rule].sentence}"
     yield f"- In the code: {finding['place']}."

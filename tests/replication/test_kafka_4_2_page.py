@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from highwater.checker import scenarios
-from highwater.checker.docs.findings_4_2 import FINDINGS, PLACE, TEXTS
+from highwater.checker.docs.findings_4_2 import FINDINGS, TEXTS, full_name
 
 RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka-4.2" / "controller"
 
 
 def test_every_scenario_of_4_2_is_on_the_page() -> None:
-    assert set(FINDINGS) == {n.removeprefix(PLACE) for n in scenarios.titles() if n.startswith(PLACE)}
+    assert {full_name(n) for n in FINDINGS} == {n for n in scenarios.titles() if "/kafka-4.2-" in n}
 
 
 def _told(op: str, level: int, before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -29,8 +29,28 @@ def _told(op: str, level: int, before: dict[str, Any], now: dict[str, Any]) -> l
         "no_leader_remembered": -1 in last,
         "nobody_left": now["leader"] == -1 and not (now["isr"] or elr or last),
         "emptied_by_assignment": bool(op == "assignReplicasToDirs" and before.get("elr") and not elr),
+        "outlived": bool(now["leader"] >= 0 and last),
+        "cancelled_into_isr": bool(
+            op == "alterPartitionReassignments"
+            and before
+            and not before["isr"]
+            and now["isr"] == now["replicas"][:1]
+        ),
+        **_without_leader(level, before, now),
     }
     return [name for name, is_so in shown.items() if is_so]
+
+
+def _without_leader(level: int, before: dict[str, Any], now: dict[str, Any]) -> dict[str, bool]:
+    """What a change shows that leaves a partition without leader and ISR."""
+    elr, last = now.get("elr", []), now.get("lastKnownElr", [])
+    nobody = now["leader"] == -1 and not now["isr"]
+    lost = before.get("leader") == -1 and bool(before.get("isr"))
+    return {
+        "level_lowered": bool(nobody and level == 0 and before.get("elr") and not elr),
+        "level_raised": bool(nobody and level == 1 and lost and not elr and not last),
+        "stuck": bool(nobody and elr and not set(elr) & set(now["replicas"])),
+    }
 
 
 @pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")
