@@ -104,6 +104,7 @@ class Run:
 
     def close(self) -> None:
         """Free what the search held."""
+        self.program.settle(self.table.taken)
         if self.pool:
             self.pool.shutdown()
         self.states.close()
@@ -121,7 +122,7 @@ class Run:
                 if not missing_verdicts(asked, self.found, self.options):
                     self.stop = "violation"
                     break
-                self._improve()
+                self.program.improve(self.table.taken)
                 level = self._next_level(level)
                 self._report()
                 self._check_limits()
@@ -141,14 +142,6 @@ class Run:
             self.table.taken += worker["out_count"]
             self._hand_over(worker, level)
         return level
-
-    def _improve(self) -> None:
-        """Compile with more effort where that pays; what it takes is preparation."""
-        before = time.perf_counter()
-        self.program.improve(self.table.taken)
-        spent = time.perf_counter() - before
-        self.result.preparation_seconds += spent
-        self.started += spent
 
     def _next_level(self, level: Level) -> Level:
         following = Level()
