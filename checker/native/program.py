@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from highwater.checker.native.symmetry import canonical, refuse_asymmetry
 from highwater.checker.native.worker import Worker
 from highwater.checker.search import EngineError
 from highwater.model.language import graph
+from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.model import Model, Scalars
 
@@ -177,16 +178,22 @@ class Program(Compiled):
 
 def refuse_wide_numbers(model: Model) -> None:
     """EngineError where a number could leave 64 bits: kernels compute with machine words."""
-    for instance in model.instances:
-        roots = [
-            instance.enabled,
-            *(w.node for w in instance.writes.values()),
-            *(c.node for c in instance.checks),
-        ]
-        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(roots)):
-            raise EngineError(f"{instance} computes with numbers or sets that may need more than 62 bits")
-    for prop in model.properties:
-        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable([prop.node])):
-            raise EngineError(
-                f"property {prop.name} computes with numbers or sets that may need more than 62 bits"
-            )
+    roots = {
+        **{
+            str(i): [
+                *(g.node for g in i.guards),
+                *(w.node for w in i.writes.values()),
+                *(c.node for c in i.checks),
+            ]
+            for i in model.instances
+        },
+        **{f"property {p.name}": [p.node, p.premise] for p in model.properties},
+    }
+    if not _wide(node for nodes in roots.values() for node in nodes):
+        return
+    what = next(name for name, nodes in roots.items() if _wide(nodes))
+    raise EngineError(f"{what} computes with numbers or sets that may need more than 62 bits")
+
+
+def _wide(roots: Iterable[Node]) -> bool:
+    return any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(roots))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import llvmlite.binding as llvm
 import pytest
 
 from highwater.checker import reference
-from highwater.checker.native import kernels, layout, machine, runtime, search
+from highwater.checker.native import ir, kernels, layout, machine, runtime, search
 from highwater.checker.native.frontier import Store
 from highwater.checker.native.program import Program
 from highwater.checker.search import SearchOptions
@@ -61,6 +62,16 @@ def test_a_guard_that_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(kernels, "_by_guard", first_only)
     assert disagreements(model, Program(model), 2000)
+
+
+def test_a_branch_that_takes_the_values_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that was computed where one guard holds is not at hand where another does."""
+    model = models.scenario_model("truncation/kip-320")
+    llvm.parse_assembly(kernels.Kernels(model, layout.Layout(model.leaves)).text()).verify()
+    monkeypatch.setattr(ir.Scope, "_return", lambda self: None)
+    broken = llvm.parse_assembly(kernels.Kernels(model, layout.Layout(model.leaves)).text())
+    with pytest.raises(RuntimeError, match="does not dominate"):
+        broken.verify()
 
 
 def test_a_table_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
