@@ -7,6 +7,7 @@ makes no difference to what is found.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -319,6 +320,7 @@ class _Interruption:
 def _serve(connection: Connection, life: Connection, asked: Asked, memory: int) -> None:
     """A helper: numbers of scenarios come, progress and results go."""
     threading.Thread(target=_end_with, args=(life,), daemon=True).start()
+    gc.set_threshold(100_000, 50, 100)  # as the command line has it
     interruption = _Interruption()
     with suppress(EOFError, OSError):
         connection.send(None)

@@ -108,47 +108,67 @@ class Function:
 class Scope:
     """Values of graph nodes that are at hand in a block, and all blocks that come after it on every way.
 
-    A child scope sees its parent's values; what it computes itself is not seen by its siblings.
+    A child scope sees its parent's values; what it computes itself is not seen by its siblings. Text is written from
+    front to back: who goes back to a scope has done with all that came after it.
     """
 
     def __init__(
         self, function: Function, layout: Layout, words: list[str], parent: Scope | None = None
     ) -> None:
-        self._function, self._layout, self._words, self._parent = function, layout, words, parent
-        self._names: dict[int, str] = {}
+        self._function, self._layout, self._words = function, layout, words
+        # One table for all: names, the nodes of those that some scope will take out again, and what is known anyway.
+        self._names: dict[int, str] = {} if parent is None else parent._names
+        self._order: list[int] = [] if parent is None else parent._order
+        self._constants: dict[int, str] = {} if parent is None else parent._constants
+        self._end = len(self._order)
 
     def child(self) -> Scope:
         """A scope for a block that only some ways pass through."""
+        self._return()
         return Scope(self._function, self._layout, self._words, self)
 
+    def _return(self) -> None:
+        """Forget what scopes computed that came after this one."""
+        for number in self._order[self._end :]:
+            del self._names[number]
+        del self._order[self._end :]
+
     def _find(self, node: Node) -> str | None:
-        if node.is_const:
-            return ("true" if node.value else "false") if node.sort == BOOL else str(node.value)
         found = self._names.get(node.id)
-        return found if found is not None or self._parent is None else self._parent._find(node)
+        if found is None and node.is_const:
+            found = self._constants.get(node.id)
+            if found is None:
+                found = ("true" if node.value else "false") if node.sort == BOOL else str(node.value)
+                self._constants[node.id] = found
+        return found
 
     def values(self, nodes: Iterable[Node]) -> list[str]:
         """The names of these nodes' values, computed where they are not at hand."""
         nodes = list(nodes)
+        self._return()
         for node in nodes:
             self._compute(node)
+        self._end = len(self._order)
         return [self._name(n) for n in nodes]
 
     def _compute(self, node: Node) -> None:
         """Code for a node and what it is made of, each where it is first needed."""
         if self._find(node) is not None:
             return
-        stack = [node]
+        names, order, stack = self._names, self._order, [node]
         while stack:
             top = stack[-1]
-            if top.id in self._names:
+            if top.id in names:
                 stack.pop()
                 continue
-            missing = [a for a in operands(top) if self._find(a) is None]
+            missing = [a for a in operands(top) if a.id not in names and not a.is_const]
             if missing:
-                stack += reversed(missing)
+                missing.reverse()
+                stack += missing
             else:
-                self._names[stack.pop().id] = self._emit(top)
+                stack.pop()
+                names[top.id] = self._emit(top)
+                order.append(top.id)
 
     def value(self, node: Node) -> str:
         """The name of one node's value."""

@@ -42,16 +42,40 @@ def _by_guard(
 
 
 def combine(f: Function, words: list[str]) -> str:
-    """The fingerprint of a state's words: 64 bits, never 0. Each word goes through MurmurHash3's finalizer."""
-    value = str(signed(0x9E3779B97F4A7C15))
-    for word in words:
-        value = f.op(f"xor i64 {value}, {word}")
-        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-            value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 33')}")
-            value = f.op(f"mul i64 {value}, {signed(factor)}")
-        value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 33')}")
+    """The fingerprint of a state's words: 64 bits, never 0.
+
+    Two words at a time are xored with keys of their own and multiplied, and the halves of the product joined: pairs do
+    not wait for each other, and one takes four instructions. A word that equals its key would hide the other one of
+    its pair; keys are as good as random, so this is no likelier than two fingerprints that are equal by chance.
+    """
+    keys = _keys()
+    parts = []
+    for i in range(0, len(words), 2):
+        one, other = [*words[i : i + 2], "0"][:2]
+        parts.append(_folded(f, f.op(f"xor i64 {one}, {next(keys)}"), f.op(f"xor i64 {other}, {next(keys)}")))
+    value = parts[0]
+    for part in parts[1:]:
+        value = f.op(f"add i64 {value}, {part}")
+    value = _folded(f, f.op(f"xor i64 {value}, {next(keys)}"), str(next(keys)))
     zero = f.op(f"icmp eq i64 {value}, 0")
     return f.op(f"select i1 {zero}, i64 1, i64 {value}")
+
+
+def _folded(f: Function, one: str, other: str) -> str:
+    """The two halves of a product, joined."""
+    product = f.op(f"mul i128 {f.op(f'zext i64 {one} to i128')}, {f.op(f'zext i64 {other} to i128')}")
+    high = f.op(f"trunc i128 {f.op(f'lshr i128 {product}, 64')} to i64")
+    return f.op(f"xor i64 {f.op(f'trunc i128 {product} to i64')}, {high}")
+
+
+def _keys() -> Iterator[int]:
+    """Numbers as good as random, always the same: those of SplitMix64 from 0 on."""
+    mask, counter = (1 << 64) - 1, 0
+    while True:
+        counter = (counter + 0x9E3779B97F4A7C15) & mask
+        value = (counter ^ counter >> 30) * 0xBF58476D1CE4E5B9 & mask
+        value = (value ^ value >> 27) * 0x94D049BB133111EB & mask
+        yield signed(value ^ value >> 31)
 
 
 class Kernels:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-import llvmlite
 import llvmlite.binding as llvm
 
 from highwater.checker import code_cache
+from highwater.checker.native import compiler
 from highwater.checker.native.ir import INTRINSICS
 
 
@@ -48,10 +48,10 @@ class Processor:
             llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
         )
 
-    def target(self, level: int) -> Any:
-        """LLVM's code generator for it, at a level."""
-        found = llvm.Target.from_triple(self.triple)
-        return found.create_target_machine(cpu=self.name, features=self.features, opt=level)
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """What LLVM is told of it."""
+        return self.triple, self.name, self.features
 
 
 class Machine:
@@ -62,10 +62,27 @@ class Machine:
     """
 
     def __init__(self, text: str, effort: Effort = Effort.USUAL) -> None:
-        processor, whole = Processor.host(), INTRINSICS + text
-        self.effort, code = _kept(whole, processor, effort) or _made(whole, processor, effort)
-        # An engine has to have a module; this one is empty.
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), processor.target(0))
+        processor, text = Processor.host(), whole(text)
+        self._load(*(_kept(text, processor, effort) or _made(text, processor, effort)))
+
+    @classmethod
+    def kept(cls, text: str, effort: Effort) -> Machine | None:
+        """What was compiled before with so much effort, or more; None where nothing is kept."""
+        found = _kept(whole(text), Processor.host(), effort)
+        return None if found is None else cls.of(found[1], found[0])
+
+    @classmethod
+    def of(cls, code: bytes, effort: Effort) -> Machine:
+        """What was compiled elsewhere for this processor."""
+        machine = cls.__new__(cls)
+        machine._load(effort, code)
+        return machine
+
+    def _load(self, effort: Effort, code: bytes) -> None:
+        self.effort = effort
+        # An engine has to have a module and a code generator; this module is empty.
+        target = llvm.Target.from_triple(Processor.host().triple).create_target_machine(opt=0)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
 
@@ -76,13 +93,18 @@ class Machine:
         return kind(address)
 
 
+def whole(text: str) -> str:
+    """A text with what all texts declare."""
+    return INTRINSICS + text
+
+
 def key(text: str, processor: Processor, effort: Effort) -> bytes:
     """What names the code of a text in the cache: all that it depends on."""
     digest = hashlib.sha256()
     for part in (
-        f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}",
+        compiler.versions(),
         repr(processor),
-        repr((effort, _TUNING)),
+        repr((effort, TUNING)),
         text,
     ):
         content = part.encode()
@@ -90,7 +112,7 @@ def key(text: str, processor: Processor, effort: Effort) -> bytes:
     return digest.digest()
 
 
-_TUNING = {"loop_vectorization": False, "slp_vectorization": False}
+TUNING = {"loop_vectorization": False, "slp_vectorization": False}
 """Settings of LLVM's passes beside their level."""
 
 
@@ -107,18 +129,16 @@ def _kept(text: str, processor: Processor, effort: Effort) -> tuple[Effort, byte
 
 def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, bytes]:
     """The code of a text, compiled, and put into the cache."""
-    passes, level = effort.value
-    target, module = processor.target(level), llvm.parse_assembly(text)
-    options = llvm.create_pipeline_tuning_options(speed_level=passes)
-    for name, value in _TUNING.items():
-        setattr(options, name, value)
-    builder = llvm.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
-    code: bytes = target.emit_object(module)
-    place = code_cache.chosen()
-    if place is not None:
-        place.put(key(text, processor, effort), code)
+    code = compiler.machine_code(text, processor.parts, effort.value, TUNING)
+    keep(text, processor, effort, code)
     return effort, code
 
 
-__all__ = ["Effort", "Machine", "Processor", "key"]
+def keep(text: str, processor: Processor, effort: Effort, code: bytes) -> None:
+    """Put the code of a whole text into the cache."""
+    place = code_cache.chosen()
+    if place is not None:
+        place.put(key(text, processor, effort), code)
+
+
+__all__ = ["TUNING", "Effort", "Machine", "Processor", "keep", "key", "whole"]

@@ -11,6 +11,7 @@ from highwater.model.language.graph import Node
 
 _COMMUTATIVE = frozenset({"and", "or", "eq", "add", "mul", "min", "max", "union", "intersection"})
 _ranks: dict[int, int] = {}
+_ordered: dict[int, tuple[Node, ...]] = {}
 """By the number of a node, as the table of nodes is for the life of the process."""
 
 
@@ -20,9 +21,12 @@ def operands(node: Node) -> tuple[Node, ...]:
     Two operands with one rank keep their places: then a text may differ, and is only compiled once more.
     """
     args = node.args
-    if len(args) == 2 and node.op in _COMMUTATIVE and _rank(args[1]) < _rank(args[0]):
-        return args[1], args[0]
-    return args
+    if len(args) != 2 or node.op not in _COMMUTATIVE:
+        return args
+    found = _ordered.get(node.id)
+    if found is None:
+        found = _ordered[node.id] = (args[1], args[0]) if _rank(args[1]) < _rank(args[0]) else args
+    return found
 
 
 def _rank(node: Node) -> int:

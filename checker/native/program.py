@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from highwater.checker.native.beside import Beside
 from highwater.checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
 from highwater.checker.native.layout import Layout
 from highwater.checker.native.machine import Effort, Machine
@@ -14,12 +15,13 @@ from highwater.checker.native.symmetry import canonical, refuse_asymmetry
 from highwater.checker.native.worker import Worker
 from highwater.checker.search import EngineError
 from highwater.model.language import graph
+from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.model import Model, Scalars
 
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
-_FULL = 32
-"""From so many times the states on from which USUAL pays, FULL does."""
+_BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
+"""Bytes of text a state found: from when on better code is made, is worth waiting for, is to be the best."""
 
 
 class Compiled:
@@ -29,7 +31,7 @@ class Compiled:
     symmetric at all, for which random walks are taken.
 
     Most models are small, and compiling them would take longer than the search. So a search begins with code that was
-    made quickly, and asks for better code as it grows (``improve``).
+    made quickly, and better code is made beside it as it grows (``improve``).
     """
 
     kernels: type[Kernels] = Kernels
@@ -55,14 +57,16 @@ class Compiled:
             self.text += canonical(model, self.layout)
         fingerprint = "canonical" if symmetry else "fingerprint"
         self.text += self.runtime(self.layout.words, self.instances, fingerprint).text()
-        self._machines: list[Machine] = []
-        self._compile(effort)
-
-    def _compile(self, effort: Effort) -> None:
         # The ones before stay: somebody may hold a function of theirs.
-        self._machines.append(Machine(self.text, effort))
-        self.effort = self._machines[-1].effort
-        self.bind(self._machines[-1])
+        self._machines: list[Machine] = []
+        self._beside: Beside | None = None
+        self._take(Machine(self.text, effort))
+        self._asked = self.effort
+
+    def _take(self, machine: Machine) -> None:
+        self._machines.append(machine)
+        self.effort = machine.effort
+        self.bind(machine)
 
     def bind(self, machine: Machine) -> None:
         """Take the functions from machine code."""
@@ -71,14 +75,34 @@ class Compiled:
         self.grow = machine.function("grow", 5, result=True)
 
     def improve(self, states: int) -> None:
-        """Compile again, with more effort, where so many states were found that it pays. No function may be running.
+        """Have better code made, where so many states were found that it pays; it is bound when it is there.
 
-        Compiling takes about as long as exploring a quarter as many states as the text has bytes.
+        This may be while functions of the code before run: all work on the same context, and a call goes on with the
+        code that it began with. Another process compiles, in about a second a MB of text, or in three.
         """
-        worth = states * 4 // len(self.text)
-        effort = Effort.FULL if worth >= _FULL else Effort.USUAL if worth else Effort.QUICK
-        if _RISING.index(effort) > _RISING.index(self.effort):
-            self._compile(effort)
+        size = len(self.text)
+        effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
+        if states * _BEGIN < size or _RISING.index(effort) <= _RISING.index(self._asked) or self.compiling:
+            return
+        self._asked = effort  # once, whatever comes of it
+        kept = Machine.kept(self.text, effort)
+        if kept is not None:
+            self._take(kept)
+            return
+        try:
+            self._beside = Beside(self.text, effort, self._take)
+        except OSError:  # there can be no other process
+            self._take(Machine(self.text, effort))
+
+    @property
+    def compiling(self) -> bool:
+        """Whether better code is on its way."""
+        return self._beside is not None and self._beside.under_way
+
+    def settle(self, states: int) -> None:
+        """Nothing is searched any more: give up better code, but for what so many states will want another time."""
+        if self._beside is not None and states * _PAYS < len(self.text):
+            self._beside.give_up()
 
     def bound_error(self, code: int) -> BoundError:
         """What is to be said of a step that left a type without a declared bound; ``code`` is a context's error."""
@@ -154,16 +178,22 @@ class Program(Compiled):
 
 def refuse_wide_numbers(model: Model) -> None:
     """EngineError where a number could leave 64 bits: kernels compute with machine words."""
-    for instance in model.instances:
-        roots = [
-            instance.enabled,
-            *(w.node for w in instance.writes.values()),
-            *(c.node for c in instance.checks),
-        ]
-        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(roots)):
-            raise EngineError(f"{instance} computes with numbers or sets that may need more than 62 bits")
-    for prop in model.properties:
-        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable([prop.node])):
-            raise EngineError(
-                f"property {prop.name} computes with numbers or sets that may need more than 62 bits"
-            )
+    roots = {
+        **{
+            str(i): [
+                *(g.node for g in i.guards),
+                *(w.node for w in i.writes.values()),
+                *(c.node for c in i.checks),
+            ]
+            for i in model.instances
+        },
+        **{f"property {p.name}": [p.node, p.premise] for p in model.properties},
+    }
+    if not _wide(node for nodes in roots.values() for node in nodes):
+        return
+    what = next(name for name, nodes in roots.items() if _wide(nodes))
+    raise EngineError(f"{what} computes with numbers or sets that may need more than 62 bits")
+
+
+def _wide(roots: Iterable[Node]) -> bool:
+    return any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(roots))

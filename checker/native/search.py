@@ -108,6 +108,7 @@ class Run:
 
     def close(self) -> None:
         """Free what the search held."""
+        self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()
         if self.delayed:
@@ -129,7 +130,7 @@ class Run:
                 if not missing_verdicts(asked, self.found, self.options):
                     self.stop = "violation"
                     break
-                self._improve()
+                self.program.improve(self.distinct)
                 self.levels.append(Level())
                 self.items = deque(level.parts(self.count))
                 self._finish_level()
@@ -160,14 +161,6 @@ class Run:
             worker.run(self.program.admit, self.table, self.initial, start, end, 0)
             self.table.taken += worker["out_count"]
             self._hand_over(worker, level)
-
-    def _improve(self) -> None:
-        """Compile with more effort where that pays; what it takes is preparation."""
-        before = time.perf_counter()
-        self.program.improve(self.distinct)
-        spent = time.perf_counter() - before
-        self.result.preparation_seconds += spent
-        self.started += spent
 
     def _finish_level(self) -> None:
         """Expand what is left of a level, with pauses where the table is full or a checkpoint is due."""
@@ -347,6 +340,7 @@ class Run:
     def use_disk(self) -> None:
         """From now on find duplicates on disk. Nothing is there yet."""
         self.delayed = Delayed.of(self)
+        self.program.settle(0)
         self.program, before = self.delayed.program, self.workers
         self.workers = []
         for old in before:

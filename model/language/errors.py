@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -81,11 +83,16 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 def shortened(place: str | None) -> str | None:
     """A place with its file relative to the working directory, or cut to its last names."""
-    filename, _, line = (place or "").rpartition(":")
-    if not Path(filename).is_absolute():
-        return place
+    return None if place is None else _seen_from(place, os.getcwd())
+
+
+@functools.lru_cache(maxsize=4096)  # a protocol writes and guards on the same lines for all of its parameters
+def _seen_from(place: str, directory: str) -> str:
+    filename, _, line = place.rpartition(":")
     path = Path(filename)
+    if not path.is_absolute():
+        return place
     try:
-        return f"{path.relative_to(Path.cwd())}:{line}"
+        return f"{path.relative_to(directory)}:{line}"
     except ValueError:
         return f"{'/'.join(path.parts[-3:]) if len(path.parts) > 3 else filename}:{line}"

@@ -21,16 +21,15 @@ class Node:
     ``low`` and ``high`` an interval that holds the value in every state (0 and 1 for a bool).
     """
 
-    __slots__ = ("args", "high", "id", "low", "op", "sort", "value")
+    __slots__ = ("args", "high", "id", "is_const", "low", "op", "sort", "value")
+
+    is_const: bool
+    """Whether the value is known while tracing."""
 
     def __init__(self, op: str, args: tuple[Node, ...], value: int, sort: str, low: int, high: int, id: int):
         self.op, self.args, self.value = op, args, value
         self.sort, self.low, self.high, self.id = sort, low, high, id
-
-    @property
-    def is_const(self) -> bool:
-        """Whether the value is known while tracing."""
-        return self.op == "const"
+        self.is_const = op == "const"
 
     def __repr__(self) -> str:
         if self.op in ("const", "input"):
@@ -42,7 +41,8 @@ _table: dict[tuple[object, ...], Node] = {}
 
 
 def _node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int, value: int = 0) -> Node:
-    key = (op, sort, value, low, high, *(a.id for a in args))
+    # Nodes are their own keys: there is one of each expression, and none is ever forgotten.
+    key = (op, args, value, sort, low, high)
     found = _table.get(key)
     if found is None:
         found = _table[key] = Node(op, args, value, sort, low, high, len(_table))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 from highwater.model.language.errors import LanguageError, shortened
 
 _T = TypeVar("_T")
+_NUMBER = re.compile(r'^number = "([^"\\\n]+)"$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,9 @@ class Rulebook(Mapping[str, NumberedRule]):
     empty, or is not known.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, tested: bool = False) -> None:
+        # A book that a test reads is not read by everybody who only asks for its numbers.
+        self.path, self._tested = path, tested
 
     @cached_property
     def _content(self) -> _Content:
@@ -145,6 +148,16 @@ class Rulebook(Mapping[str, NumberedRule]):
 
     def __getitem__(self, number: str) -> NumberedRule:
         return self._content.rules[number]
+
+    def __contains__(self, number: object) -> bool:
+        return (self._tested and number in self._numbers) or number in self._content.rules
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        """The numbers of the rules, as the file's lines have them; none where it cannot be read."""
+        with suppress(OSError, UnicodeDecodeError):
+            return frozenset(_NUMBER.findall(self.path.read_text(encoding="utf-8")))
+        return frozenset()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._content.rules)

@@ -1,21 +1,20 @@
-"""Replication of partitions in KRaft mode: the whole protocol, at the level of messages."""
+"""Replication of partitions in KRaft mode: the whole protocol, at the level of messages.
 
-from highwater.model.replication import clients, control, fetching, isr, lifecycle, metadata, recovery
-from highwater.model.replication.cluster import Cluster
-from highwater.model.replication.drawing import DRAWING
+Other protocols and what must hold ask functions of modules here; the protocol itself is loaded when it is asked for.
+"""
 
+from typing import TYPE_CHECKING, Any
 
-class Replication(Cluster):
-    """KRaft data replication: controller, brokers, producers, and what goes wrong between them.
-
-    Its steps are in the modules that it names; how far a leader's high watermark goes, in ``leadership``.
-    """
-
-    name = "replication"
-    modules = (control, lifecycle, metadata, fetching, isr, clients, recovery)
-    drawing = DRAWING
+if TYPE_CHECKING:
+    from highwater.model.replication.protocol import PROTOCOL, Replication
 
 
-PROTOCOL = Replication
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from highwater.model.replication import protocol
+
+        return getattr(protocol, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["PROTOCOL", "Replication"]

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from highwater.checker import code_cache
 from highwater.checker.cli import cli
 from highwater.checker.code_cache import Cache
-from highwater.checker.native import machine, search
+from highwater.checker.native import compiler, machine, search
 from highwater.checker.native.machine import Effort, Machine, Processor
 from highwater.checker.search import SearchOptions
 from highwater.model.language import Model
@@ -246,13 +246,13 @@ def test_code_of_another_processor_is_not_taken(
 
 @pytest.mark.parametrize(
     ("module", "name", "value"),
-    [("llvmlite", "__version__", "0.0"), ("llvm", "llvm_version_info", (1, 2, 3)), ("", "_TUNING", {})],
+    [("llvmlite", "__version__", "0.0"), ("llvm", "llvm_version_info", (1, 2, 3)), ("", "TUNING", {})],
 )
 def test_code_of_another_compiler_is_not_taken(
     folder: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch, module: str, name: str, value: object
 ) -> None:
     answer(1)
-    monkeypatch.setattr(getattr(machine, module) if module else machine, name, value)
+    monkeypatch.setattr(getattr(compiler, module) if module else machine, name, value)
     assert answer(1) == 1
     assert len(made) == 2
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import llvmlite.binding as llvm
 import pytest
 
 from highwater.checker import reference
-from highwater.checker.native import ir, kernels, layout, runtime, search
+from highwater.checker.native import ir, kernels, layout, machine, runtime, search
 from highwater.checker.native.frontier import Store
 from highwater.checker.native.program import Program
 from highwater.checker.search import SearchOptions
@@ -81,6 +82,16 @@ def test_a_guard_that_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert disagreements(model, Program(model), 2000)
 
 
+def test_a_branch_that_takes_the_values_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that was computed where one guard holds is not at hand where another does."""
+    model = models.scenario_model("truncation/kip-320")
+    llvm.parse_assembly(kernels.Kernels(model, layout.Layout(model.leaves)).text()).verify()
+    monkeypatch.setattr(ir.Scope, "_return", lambda self: None)
+    broken = llvm.parse_assembly(kernels.Kernels(model, layout.Layout(model.leaves)).text())
+    with pytest.raises(RuntimeError, match="does not dominate"):
+        broken.verify()
+
+
 def test_a_table_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot that is not really taken: states are found again and again."""
     honest = runtime.Runtime._insert
@@ -120,6 +131,27 @@ def test_a_growth_that_loses_fingerprints(monkeypatch: pytest.MonkeyPatch) -> No
     assert search(model, SearchOptions()).distinct_states == 171**3
     monkeypatch.setattr(runtime.Runtime, "_grow", lossy)
     assert search(model, SearchOptions(limit_states=12_000_000)).distinct_states != 171**3
+
+
+@pytest.mark.usefixtures("compiled_anew")
+def test_better_code_that_is_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled beside the search is what it goes on with: were it wrong, the counts would be."""
+    whole, improve = machine.whole, Program.improve
+
+    def wrong(text: str) -> str:
+        broken = whole(text).replace("i64 0, i64 %fp monotonic", "i64 0, i64 0 monotonic")
+        assert broken != text
+        return broken
+
+    def waiting(self: Program, states: int) -> None:
+        monkeypatch.setattr(machine, "whole", wrong)
+        improve(self, states)
+        if self._beside is not None:
+            self._beside.wait()
+
+    monkeypatch.setattr(Program, "improve", waiting)
+    found = search(counters(), SearchOptions(workers=1, limit_states=200_000))
+    assert found.distinct_states != 10**4
 
 
 def test_a_frontier_that_loses_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from highwater.checker.native.frontier import Store
 from highwater.checker.native.machine import Effort, Machine
 from highwater.checker.native.program import Program
 from highwater.checker.native.runtime import SLACK, Runtime
-from highwater.checker.native.search import Run
 from highwater.checker.search import DEADLOCK, EngineError, Progress, SearchOptions
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.interpreter import BoundError, Interpreter
@@ -189,27 +188,6 @@ def test_an_action_never_taken_is_counted_as_such() -> None:
     found = search(model, SearchOptions(limit_states=20_000))
     assert found.actions["never"] == 0
     assert found.actions["add"] > 0
-
-
-@pytest.mark.usefixtures("compiled_anew")
-def test_a_search_is_compiled_again_as_it_grows() -> None:
-    model = counters(4, 25)
-    program = Program(model, effort=Effort.QUICK)
-    run = Run(program, SearchOptions(workers=2), None)
-    efforts = []
-    improve = program.improve
-
-    def noting(states: int) -> None:
-        improve(states)
-        efforts.append(program.effort)
-
-    program.improve = noting  # type: ignore[method-assign]
-    try:
-        result = run.explore()
-    finally:
-        run.close()
-    assert list(dict.fromkeys(efforts)) == list(Effort)
-    assert (result.distinct_states, result.depth) == (26**4, 4 * 25 + 1)
 
 
 class _Finding(Runtime):

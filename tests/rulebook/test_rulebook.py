@@ -193,3 +193,10 @@ def test_the_rulebook_that_the_docs_show_is_one(book: Callable[[str], Rulebook])
     shown = re.search(r"```toml\n(\[proposals.*?)```", text, re.S)
     assert shown
     assert list(book(shown[1])) == ["R1"]
+
+
+def test_the_numbers_that_are_asked_for_at_a_start_are_those_of_the_book() -> None:
+    """They are taken from the file's lines, as reading the whole book would take longer than all else."""
+    assert RULEBOOK._numbers == set(RULEBOOK)
+    assert "B4" in RULEBOOK
+    assert "B99" not in RULEBOOK

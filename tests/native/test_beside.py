@@ -1,0 +1,134 @@
+"""Compiling beside searching: better code comes while the code at hand is used, and changes nothing that is found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from highwater.checker import code_cache
+from highwater.checker.native import compiler, program
+from highwater.checker.native.beside import Beside
+from highwater.checker.native.machine import Effort, Machine, Processor
+from highwater.checker.native.program import Program
+from highwater.checker.native.search import Run, search
+from highwater.checker.search import SearchOptions
+from highwater.model.language import Model
+from tests import zoo
+
+TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
+_STEPS = "".join(f"  %v{i + 1} = mul i64 %v{i}, %v{i // 2}\n" for i in range(60_000))
+LONG = f"define i64 @long(i64 %v0) {{\nentry:\n{_STEPS}  ret i64 %v60000\n}}\n"
+"""A text whose compilation takes seconds."""
+WIDE, DEEP = 26**4, 4 * 25 + 1
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where code is kept: nothing yet."""
+    monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "code"))
+    return tmp_path / "code"
+
+
+def counters() -> Model:
+    return Model(zoo.Counters({"counters": 4, "top": 25}), [])
+
+
+def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], None]) -> list[Effort]:
+    """The efforts of the code that each level of a search began with; what it finds is checked."""
+    monkeypatch.setattr(program, "_FULL", 1.0)  # else only a larger search asks for FULL
+    compiled = Program(counters(), effort=Effort.QUICK)
+    run = Run(compiled, SearchOptions(workers=2), None)
+    improve, efforts = compiled.improve, []
+
+    def noting(states: int) -> None:
+        efforts.append(compiled.effort)
+        improve(states)
+        each_level(compiled)
+
+    compiled.improve = noting  # type: ignore[method-assign]
+    try:
+        result = run.explore()
+    finally:
+        run.close()
+    assert (result.distinct_states, result.depth) == (WIDE, DEEP)
+    return efforts
+
+
+def wait(compiled: Program) -> None:
+    if compiled._beside is not None:
+        compiled._beside.wait()
+
+
+def test_a_search_goes_over_to_better_code_as_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(dict.fromkeys(explored(monkeypatch, wait))) == list(Effort)
+
+
+def test_a_search_does_not_wait_for_better_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Beside._follow
+
+    def slow(self: Beside) -> None:
+        while not self._given_up:
+            time.sleep(0.01)
+        honest(self)
+
+    monkeypatch.setattr(Beside, "_follow", slow)
+    monkeypatch.setattr(program, "_PAYS", 0)
+    assert set(explored(monkeypatch, lambda compiled: None)) == {Effort.QUICK}
+
+
+def test_better_code_that_is_kept_is_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(Program(counters(), effort=Effort.QUICK).text, Effort.USUAL)
+    monkeypatch.setattr(program, "_FULL", 0)
+    monkeypatch.setattr(program, "Beside", None)
+    assert search(counters(), SearchOptions()).distinct_states == WIDE
+
+
+def test_what_was_made_beside_is_kept(nothing_kept: Path) -> None:
+    made: list[Machine] = []
+    Beside(TEXT.format(7), Effort.USUAL, made.append).wait()
+    assert len(list(nothing_kept.glob("*.code"))) == 1
+    kept = Machine.kept(TEXT.format(7), Effort.USUAL)
+    assert kept is not None
+    assert [m.function("answer", 0, result=True)() for m in (made[0], kept)] == [7, 7]
+
+
+def test_what_is_given_up_comes_to_nothing(nothing_kept: Path) -> None:
+    made: list[Machine] = []
+    beginning = Beside(LONG, Effort.FULL, made.append)
+    assert beginning.under_way
+    beginning.give_up()
+    assert beginning._process.poll() is not None
+    assert not beginning.under_way
+    assert not made
+    assert not nothing_kept.exists()
+
+
+def test_the_compiler_ends_with_who_asks() -> None:
+    asked = {
+        "versions": compiler.versions(),
+        "processor": Processor.host().parts,
+        "levels": Effort.FULL.value,
+        "tuning": {},
+        "bytes": len(LONG),
+    }
+    command = [sys.executable, "-P", compiler.__file__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        code, _ = process.communicate(json.dumps(asked).encode() + b"\n" + LONG.encode())
+    assert process.returncode == 1
+    assert code == b""
+
+
+@pytest.mark.parametrize("what", ["another version", "no process"])
+def test_without_better_code_the_search_goes_on(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    if what == "another version":
+        monkeypatch.setattr(compiler, "versions", lambda: "llvmlite 0.0")
+    else:
+        monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    expected = list(Effort) if what == "no process" else [Effort.QUICK]
+    assert list(dict.fromkeys(explored(monkeypatch, wait))) == expected

@@ -1,0 +1,118 @@
+"""Fingerprints: two states share one no more often than chance has it, however alike the states are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from highwater.checker.native import kernels
+from highwater.checker.native.ir import Function
+from highwater.checker.native.kernels import combine
+from highwater.checker.native.machine import Effort, Machine
+from highwater.checker.search import SearchOptions
+from tests import models
+
+COUNT = 1 << 18
+EXPECTED = COUNT * (COUNT - 1) / 2 / 2**32
+"""So many pairs of numbers of 32 bits are equal by chance: 8."""
+MOST = 25
+"""As many or more are there by chance once in a million."""
+
+
+def fingerprints(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Those of rows of words, by the kernels' own code."""
+    count, width = states.shape
+    f = Function("void @all(ptr %states, ptr %out, i64 %count)")
+    f.jump("loop")
+    f.start("loop")
+    f.do("%i = phi i64 [ 0, %entry ], [ %next, %loop ]")
+    row = f.at("%states", f.op(f"mul i64 %i, {width}"))
+    f.store(combine(f, [f.load(f.at(row, w)) for w in range(width)]), f.at("%out", "%i"))
+    f.do("%next = add i64 %i, 1")
+    f.branch(f.op("icmp ult i64 %next, %count"), "loop", "done")
+    f.start("done")
+    found = np.empty(count, dtype=np.uint64)
+    states = np.ascontiguousarray(states)
+    machine = Machine(f.end(), Effort.QUICK)  # its code goes with it
+    machine.function("all", 3)(states.ctypes.data, found.ctypes.data, count)
+    return found
+
+
+def equal_pairs(values: NDArray[np.uint64]) -> int:
+    counts = np.unique(values, return_counts=True)[1]
+    return int((counts * (counts - 1) // 2).sum())
+
+
+def alike(kind: str, width: int) -> NDArray[np.uint64]:
+    """States that differ in few bits."""
+    number = np.arange(COUNT, dtype=np.uint64)
+    states = np.zeros((COUNT, width), dtype=np.uint64)
+    if kind == "a counter in the low bits":
+        states[:, 0] = number
+    elif kind == "a counter in the high bits":
+        states[:, -1] = number << np.uint64(46)
+    elif kind == "small numbers in all words":
+        for word in range(width):
+            states[:, word] = (number >> np.uint64(word * 18 // width)) & np.uint64(63)
+        states[:, 0] |= number << np.uint64(20)
+    else:  # two words that change places
+        states[:, 0] = number & np.uint64(511)
+        states[:, width - 1] |= (number >> np.uint64(9)) << np.uint64(9 if width == 1 else 0)
+    return states
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 6, 7])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "a counter in the low bits",
+        "a counter in the high bits",
+        "small numbers in all words",
+        "numbers that change places",
+    ],
+)
+def test_alike_states_have_fingerprints_like_random_ones(kind: str, width: int) -> None:
+    found = fingerprints(alike(kind, width))
+    for shift in (0, 8, 16, 24, 32):
+        pairs = equal_pairs(found >> np.uint64(shift) & np.uint64(0xFFFFFFFF))
+        assert pairs < MOST, f"bits from {shift} on"
+
+
+def test_a_bit_of_a_state_changes_half_of_the_fingerprint() -> None:
+    rng = np.random.default_rng(1)
+    states = rng.integers(0, 1 << 63, (400, 5), dtype=np.uint64)
+    before = fingerprints(states)
+    for word in range(5):
+        for bit in range(64):
+            changed = states.copy()
+            changed[:, word] ^= np.uint64(1 << bit)
+            flipped = [int(x).bit_count() for x in before ^ fingerprints(changed)]
+            assert 30 < np.mean(flipped) < 34, f"bit {bit} of word {word}"
+
+
+def test_the_states_of_a_protocol_have_fingerprints_like_random_ones() -> None:
+    from highwater.checker.native.explored import explore
+
+    states = explore(models.scenario_model("truncation/kip-320"), SearchOptions()).states
+    expected = len(states) * (len(states) - 1) / 2 / 2**28
+    found = fingerprints(states)
+    for shift in range(0, 37, 4):
+        assert equal_pairs(found >> np.uint64(shift) & np.uint64((1 << 28) - 1)) < expected * 3 + 20
+
+
+@pytest.mark.parametrize("word", range(3))
+def test_a_fingerprint_that_forgets_a_word_is_noticed(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
+    honest = kernels._folded
+    calls = []
+
+    def forgetful(f: Function, one: str, other: str) -> str:
+        calls.append(one)
+        return honest(
+            f, "1" if len(calls) == 1 + word // 2 and word % 2 == 0 else one, other if word != 1 else "1"
+        )
+
+    monkeypatch.setattr(kernels, "_folded", forgetful)
+    states = np.zeros((COUNT, 3), dtype=np.uint64)
+    states[:, word] = np.arange(COUNT, dtype=np.uint64)
+    assert equal_pairs(fingerprints(states) >> np.uint64(32)) > MOST
