@@ -73,8 +73,10 @@ UNCLEAN = (
 """2 left the ISR of t-0 first, and is elected in leader epoch 1."""
 
 
-def made(folder: Path, logs: dict[int, tuple[tuple[tuple[int, int], ...], int]]) -> list[Finding]:
-    write(folder / "__cluster_metadata-0", [*beginning(*ON), *UNCLEAN])
+def made(
+    folder: Path, logs: dict[int, tuple[tuple[tuple[int, int], ...], int]], *more: list[bytes]
+) -> list[Finding]:
+    write(folder / "__cluster_metadata-0", [*beginning(*ON), *UNCLEAN, *more])
     for broker, (log, end) in logs.items():
         (folder / f"data-node{broker}.txt").write_text(dump(PATH, log, end))
     return from_dumps(replay(folder))
@@ -108,6 +110,26 @@ def test_what_the_isr_had(
     assert [int(f.at_risk.split()[2]) for f in found] == [lost] * bool(lost)
     if lost == 20:
         assert "broker 0 has 20 of them; broker 1 has 20 of them" in found[0].at_risk
+
+
+def test_a_loss_is_told_once(tmp_path: Path) -> None:
+    """The leader that lacks the records goes, and leads again: nothing more is lost."""
+    logs = {0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)}
+    again = (
+        [
+            change(0, isr=[], leader=-1, eligibleLeaderReplicas=[2], lastKnownElr=[2]),
+            change(0, "u", isr=[], leader=-1, eligibleLeaderReplicas=[0, 2], lastKnownElr=[2]),
+            registration_change(2, 6, fenced=1),
+        ],
+        [
+            registration_change(2, 6, fenced=-1),
+            change(0, isr=[2], leader=2, eligibleLeaderReplicas=[], lastKnownElr=[]),
+            change(0, "u", isr=[2], leader=2, eligibleLeaderReplicas=[0], lastKnownElr=[]),
+        ],
+    )
+    found = made(tmp_path, logs, *again)
+    assert [f.summary.split(",")[0] for f in found] == ["broker 2"]
+    assert "leader epoch 1" in found[0].summary
 
 
 def test_they_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:

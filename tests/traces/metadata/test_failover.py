@@ -39,7 +39,7 @@ def wrong(
     report = embedded(path)
     assert isinstance(report, dict)
     assert not report["doubts"]
-    assert divided(path, 3, 1 << 30)[0] == report
+    assert divided(path, 3, 1)[0] == report
     return [(u["position"]["offset"] - len(begun), u["partition"]) for u in report["unexplained"]]
 
 
