@@ -229,11 +229,11 @@ def _every(type: Type) -> tuple[Scalars, ...]:
     """The scalars of every value of a type whose scalars depend on each other, or that has one."""
     if isinstance(type, Seq):
         zero = tuple(n.value for n in type.element.zero().nodes)
-        inner = _all(type.element)
-        _refuse_many(type, sum(len(inner) ** length for length in range(type.maximum + 1)))
+        inner, lengths = _all(type.element), range(_inside(type.maximum, type.limit) + 1)
+        _refuse_many(type, sum(len(inner) ** length for length in lengths))
         return tuple(
             (length, *itertools.chain.from_iterable(items), *zero * (type.maximum - length))
-            for length in range(type.maximum + 1)
+            for length in lengths
             for items in itertools.product(inner, repeat=length)
         )
     if isinstance(type, Option) and type.leaf_count > 1:
@@ -242,7 +242,12 @@ def _every(type: Type) -> tuple[Scalars, ...]:
     (leaf,) = type.leaves("")
     if isinstance(type, Set):
         _refuse_many(type, leaf.high + 1)
-    return tuple((value,) for value in range(leaf.low, leaf.high + 1))
+    return tuple((value,) for value in range(leaf.low, _inside(leaf.high, leaf.limit) + 1))
+
+
+def _inside(high: int, limit: int | None) -> int:
+    """The highest value inside the bounds, also where there is room for one more (``types.widening``)."""
+    return high if limit is None else limit
 
 
 def _all(type: Type) -> Sequence[Scalars]:

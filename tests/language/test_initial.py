@@ -32,6 +32,7 @@ from highwater.model.language import (
     require,
     total,
 )
+from highwater.model.language.types import widening
 
 COLOUR = Enum("Colour", "RED GREEN BLUE")
 
@@ -222,6 +223,24 @@ def test_what_is_wrong_is_said(given: Any, condition: Any, message: str) -> None
     assert "test_initial.py" in str(error.value.place)
     with pytest.raises(LanguageError, match=message):
         search(model(given, condition), SearchOptions())
+
+
+def test_what_is_free_is_inside_the_bounds() -> None:
+    class Bounded(Protocol):
+        name = "bounded"
+
+        def define(self) -> Struct:
+            number = Int(0, 2, bound="top")
+            return Struct("State", n=number, o=Option(number), log=Seq(number, 1, bound="log"))
+
+        def initial(self) -> Any:
+            return [{"n": free, "o": free, "log": free}]
+
+    with widening():
+        wider = Model(Bounded())
+    assert [x.high for x in wider.leaves] == [3, 3, 2, 3, 3]
+    assert wider.initial == [(*s, 0) for s in Model(Bounded()).initial]
+    assert len(wider.initial) == 3 * 4 * 4
 
 
 def test_free_with_nothing_to_choose_from() -> None:

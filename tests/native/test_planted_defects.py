@@ -8,6 +8,7 @@ import pytest
 from highwater.checker import reference
 from highwater.checker.native import ir, kernels, layout, machine, runtime, search
 from highwater.checker.native.frontier import Store
+from highwater.checker.native.machine import Effort
 from highwater.checker.native.program import Program
 from highwater.checker.search import SearchOptions
 from highwater.model.language import Model
@@ -44,7 +45,7 @@ def test_a_kernel_that_forgets_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("operation", ["floordiv", "mod"])
 def test_a_division_that_rounds_towards_zero(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    model = models.everything()
+    model = models.everything(nodes=2)
     honest = ir.Scope._divided
 
     def towards_zero(self, node, number, by):  # type: ignore[no-untyped-def]
@@ -57,7 +58,7 @@ def test_a_division_that_rounds_towards_zero(monkeypatch: pytest.MonkeyPatch, op
         return self._function.op(f"add i64 {found}, 1") if node.args[1].low <= 0 else found
 
     monkeypatch.setattr(ir.Scope, "_divided", by_zero if operation == "floordiv" else towards_zero)
-    assert disagreements(model, Program(model), 4000)
+    assert disagreements(model, Program(model, effort=Effort.QUICK), 1000)
 
 
 def test_a_wrong_pack_width(monkeypatch: pytest.MonkeyPatch) -> None:
