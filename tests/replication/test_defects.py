@@ -9,7 +9,7 @@ from highwater.checker.docs import defects
 from highwater.checker.docs.notes import GALLERY
 from highwater.checker.native import search
 from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from highwater.model.replication import Replication
 from tests.slow import all_but, slow
@@ -83,3 +83,14 @@ def test_scenarios_take_off_rules_of_their_profile_only() -> None:
         assert not any(scenario.rules.values())
         assert set(scenario.rules) <= profile.rules
         assert not scenario.standard
+
+
+def test_a_defect_that_is_not_found_is_told_on_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blind(model: Model, options: SearchOptions) -> SearchResult:
+        result = search(model, options)
+        result.violations.clear()
+        return result
+
+    monkeypatch.setattr(defects, "search", blind)
+    with pytest.raises(ValueError, match="defect-min-isr-copies: nothing is violated, as not promised"):
+        defects.find.__wrapped__("min-isr-copies")
