@@ -305,7 +305,9 @@ def _decided(log: Log) -> Iterator[list[MetadataRecord]]:
 def _without_times(replay: Replayed) -> object:
     """All that a replay says, but for when, and for how long."""
     said = replay.report.to_json()
-    figures = {name: number for name, number in replay.report.figures.items() if "ms " not in name}
+    work = ("beliefs", "steps explained")
+    found = replay.report.figures.items()
+    figures = {name: number for name, number in found if "ms " not in name and name not in work}
     lines = [
         {k: v for k, v in line.items() if k != "time"} for line in (*said["unexplained"], *said["findings"])
     ]
