@@ -50,7 +50,10 @@ PAGES = {name: _linked(page) for name, page in _PAGES.items()}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with ``--check`` say which differ (exit status 1); names choose among them (2: there is none)."""
+    """Write the pages, or with ``--check`` say which differ (exit status 1); names choose among them.
+
+    The status is 2 where there is no page of a name.
+    """
     status = 0
     names = [argument for argument in arguments if argument != "--check"]
     if unknown := [name for name in names if name not in PAGES]:
