@@ -80,7 +80,9 @@ def _finding(name: str, finding: dict[str, Any]) -> Iterator[str]:
     yield f"**{chosen.title}.**\n"
     yield f"{finding['text'].strip()}\n"
     yield f"- Within: {', '.join(f'{key} {value}' for key, value in chosen.parameters.items())}."
-    needed = ", ".join(_needs(name, finding)) or "none of the steps and rules that were taken away one at a time"
+    needed = (
+        ", ".join(_needs(name, finding)) or "none of the steps and rules that were taken away one at a time"
+    )
     yield f"- Needs: {needed}."
     for rule in dict.fromkeys(rule for switches in finding["closes"] for rule in switches):
         yield f"- `{rule}` ({protocol.rules[rule].source}): {protocol.rules[rule].sentence}"
