@@ -6,6 +6,7 @@ against what is generated.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,9 +50,16 @@ PAGES = {name: _linked(page) for name, page in _PAGES.items()}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with ``--check`` say which differ (exit status 1). Names of pages choose among them."""
+    """Write the pages, or with ``--check`` say which differ (exit status 1); names choose among them.
+
+    The status is 2 where there is no page of a name.
+    """
     status = 0
-    chosen = [name for name in arguments if name in PAGES] or list(PAGES)
+    names = [argument for argument in arguments if argument != "--check"]
+    if unknown := [name for name in names if name not in PAGES]:
+        print(f"there is no page {unknown[0]}: {', '.join(PAGES)}", file=sys.stderr)
+        return 2
+    chosen = names or list(PAGES)
     for name in chosen:
         path, text = DOCS / name, PAGES[name]()
         if "--check" in arguments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from highwater.checker.counterexample import Counterexample
 from highwater.checker.docs import findings_4_2 as findings
 from highwater.checker.docs.bounds_4_2_page import bounds_section
 from highwater.checker.docs.kafka_trunk import run_table
@@ -85,16 +86,59 @@ def _finding(name: str, finding: dict[str, Any]) -> Iterator[str]:
     yield f"{finding['text'].strip()}\n"
     yield f"- Within: {', '.join(f'{key} {value}' for key, value in chosen.parameters.items())}."
     if not finding.get("large"):
-        needed = ", ".join(_needs(name, finding)) or "nothing of what was taken away"
+        needed = (
+            ", ".join(_needs(name, finding))
+            or "none of the steps and rules that were taken away one at a time"
+        )
         yield f"- Needs: {needed}."
     for rule in dict.fromkeys(rule for switches in finding["closes"] for rule in switches):
         yield f"- `{rule}` ({protocol.rules[rule].source}): {protocol.rules[rule].sentence}"
     yield f"- In the code: {finding['place']}."
-    yield f"- Recorded. {finding['recorded'].format(**findings.TEXTS['counts'])}"
-    yield f"- Upstream. {finding['upstream']}"
+    yield f"- Recorded. {_recorded(finding)}"
+    yield f"- Upstream. {finding['upstream'].strip()}"
+    if queries := finding.get("queries"):
+        yield f"- Searched for: {'; '.join(f'“{query}”' for query in queries)}."
     for example in it.examples:
         yield f"- The run to `{example.name}`, depth {example.depth}. {example.meaning}\n"
-        yield from run_table(SequenceChart(it.model.protocol), example)
+        if "partition" in example.steps[0].state:
+            yield from _run(example)
+        else:
+            yield from run_table(SequenceChart(it.model.protocol), example)
+
+
+def _recorded(finding: dict[str, Any]) -> str:
+    shown = finding.get("evidence")
+    if shown is None:
+        return str(finding["recorded"])
+    return f"{shown['count']} {shown['of']}; the first: `{shown['first']}`, line {shown['line']}."
+
+
+_SHOWN = {
+    "replicas": "replicas",
+    "ISR": "isr",
+    "ELR": "elr",
+    "leader": "leader",
+    "remembered": "last_known_leader",
+}
+"""Columns of a run, and the fields of the partition in them."""
+
+
+def _run(example: Counterexample) -> Iterator[str]:
+    """A run as a table: each step, and the partition after it; ``complete``: who holds all that is committed."""
+    yield f"| step | what happens | {' | '.join(_SHOWN)} | complete |"
+    yield f"| ---: | --- | {' | '.join('---' for _ in _SHOWN)} | --- |"
+    for number, step in enumerate(example.steps, 1):
+        partition = step.state["partition"]
+        cells = [_cell(partition[name]) for name in _SHOWN.values()]
+        yield f"| {number} | {step.sentence} | {' | '.join(cells)} | {_cell(step.state.get('complete'))} |"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(str(member) for member in value) or "∅"
+    return str(value)
 
 
 def _needs(name: str, finding: dict[str, Any]) -> Iterator[str]:

@@ -22,8 +22,9 @@ How to read it:
   end and the properties hold. Where there are two sets, either is enough.
 - Every number is within the bounds of the scenario: so many brokers, one record, so many faults and epochs. The
   scenarios are small on purpose; `highwater show replication/trunk-min-isr` lists the bounds.
-- Names of methods are those of apache/kafka at the commit above. What was fixed later is said where we know of
-  it.
+- Names of methods are those of apache/kafka at the commit above. *Later* is what was found on 2026-11-22 in
+  a store of apache/kafka's pull requests and issues, by one to four queries a finding, or that nothing was.
+  [kafka-4.2.md](kafka-4.2.md#what-became-of-the-trunks-findings) has what 4.2.1 shows of each.
 """
 
 SUMMARY = """\
@@ -81,7 +82,9 @@ that show an ELR beside min ISR members; 39 of them are a configuration change. 
 registrations: 25, in 17. In the real clusters, the configuration records of `minisr-elr` leave five partition
 states so, those of `mixed-elr-1` one. None of those runs went on to lose a record.
 
-**Later.** KAFKA-16540 is about this; later documentation says that changing min.insync.replicas clears the ELR.""",
+**Later.** KAFKA-16540 and KAFKA-18649 (pull requests 17952 and 18708, January 2025): every change of
+min.insync.replicas writes a record that empties the ELR. In 4.2.1 that closes it, and
+[opens another gap](kafka-4.2.md#cleared-elr).""",
     ),
     (
         "The ELR outlives a reassignment",
@@ -118,7 +121,9 @@ enlarged to four replicas, and for one partition epoch 1 and 3 are again replica
 logs. The leader lived, and nothing was lost. Had it failed in that moment, the rules say that one of them is
 elected.
 
-**Later.** KAFKA-15665 proposed the min ISR rule; its pull request was closed without being merged.""",
+**Later.** KAFKA-15665 proposed the min ISR rule; its pull request 14604 was closed without being merged. The one
+that was (15359) asks for all target replicas in the ISR, however few. It is
+[still there in 4.2.1](kafka-4.2.md#reassignment).""",
     ),
     (
         "A clean restart counts as unclean",
@@ -144,7 +149,10 @@ shutdown that waits longer does not change the end.
 min ISR. In a rolling restart with a full ISR in between nothing of it shows.
 
 **Recorded.** Recordings of the real controller with one change, clean registrations, are replayed with
-`clean_registration` on, the others with it off; all operations are explained.""",
+`clean_registration` on, the others with it off; all operations are explained.
+
+**Later.** KAFKA-18635 (pull request 18277, February 2025): the controller compares the epoch that the broker sends.
+Closed in 4.2.1.""",
     ),
     (
         "The last known leader is elected while it is fenced",
@@ -171,7 +179,7 @@ on, 164 of them by a registration; 61, in 27 of 40, with clean registrations; no
 off. Real clusters: `down-elr-hard-210` and `down-elr-soft-120` each elect a last known leader in the
 registration that leaves it fenced.
 
-**Later.** KAFKA-19522 fixes it (July 2025).""",
+**Later.** KAFKA-19522 (pull request 20200, July 2025) fixes it. Closed in 4.2.1.""",
     ),
     (
         "Metadata that the leader knew already undoes its proposal",
@@ -207,7 +215,10 @@ metadata when their answer came: the replacement as such is common. In none of t
 lacks the new member while the leader still leads, which is what this run needs.
 
 This is not a matter of ELR: with ELR off the code is the same. KAFKA-12686 fixed a race of the same two
-messages, in what a leader may send next; of this one we know no report.""",
+messages, in what a leader may send next; of this one we know no report.
+
+**Later.** None found. In the review of KAFKA-13916 (pull request 12181) it is asked whether metadata could be
+applied while a refused request resets the state; that is another step. The leader's side is in 4.2.1 as it was.""",
     ),
     (
         "A leader that missed its own replacement counts old fetches",
@@ -231,7 +242,10 @@ it. In the model such a record can no longer be acknowledged, being of an older 
 **How likely.** A leader stalls (a long pause, say) while another is elected and fails, all within its session
 timeout, and then fails itself before the follower has fetched again. Rare.
 
-**Recorded.** Not seen. It, too, is the same with ELR off. We know of no report of it.""",
+**Recorded.** Not seen. It, too, is the same with ELR off. We know of no report of it.
+
+**Later.** None found. KAFKA-13790 (pull request 12085) is about what a leader keeps of its followers where metadata
+comes again within a leader epoch. The leader's side is in 4.2.1 as it was.""",
     ),
     (
         "Two crashes, one of which loses data",
@@ -244,7 +258,10 @@ elect the last known leader (966.15), so its text allows the loss, two states la
 to be unfenced first. The promise is kept by unclean recovery, which asks both for their logs and takes the
 longer one. On top of this commit that takes three rules: the recovery itself, the memory of the last known ELR
 that it waits for, and registration only after fencing, without which a member can leave the ISR without ever
-having been in the ELR.""",
+having been in the ELR.
+
+**Later.** Nothing that changes it was found. KAFKA-18681 (pull request 19664) brings the requests of the second
+phase, which is not in 4.2.1.""",
     ),
 )
 """Title, the scenarios that it is about, and what is to be said of them."""

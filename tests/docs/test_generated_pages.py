@@ -88,3 +88,9 @@ def test_every_rule_but_two_has_an_effect_on_safety() -> None:
     assert set(depths) == set(Truncation.profiles["kip_320"].rules)
     assert {rule for rule, found in depths.items() if found == ("–", "–")} == {"fenced_shrink"}
     assert "| all on | nothing | – | – |" in section
+
+
+def test_a_page_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """And not the same as none named, which is all of them."""
+    assert docs.main(["kafka-4.2"]) == 2
+    assert capsys.readouterr().err.startswith("there is no page kafka-4.2: ")

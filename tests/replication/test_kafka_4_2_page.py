@@ -2,73 +2,165 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections import Counter
-from pathlib import Path
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from highwater.checker import scenarios
-from highwater.checker.docs.findings_4_2 import FINDINGS, TEXTS, full_name
+from highwater.checker.docs.findings_4_2 import FINDINGS, full_name
+from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 
-RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka-4.2" / "controller"
+needs_recordings = pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")
+SHOWN = {name: found["evidence"] for name, found in FINDINGS.items() if "evidence" in found}
+"""What the page says of the recordings: how many instances, the first one's recording and line."""
 
 
 def test_every_scenario_of_4_2_is_on_the_page() -> None:
     assert {full_name(n) for n in FINDINGS} == {n for n in scenarios.titles() if "/kafka-4.2-" in n}
 
 
-def _told(op: str, level: int, before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What a recorded change of a partition shows."""
-    elr, last = now.get("elr", []), now.get("lastKnownElr", [])
-    shown = {
-        "elr_while_off": bool(level == 0 and elr),
-        "elr_not_replicas": bool(set(elr) - set(now["replicas"])),
-        "no_leader_remembered": -1 in last,
-        "nobody_left": now["leader"] == -1 and not (now["isr"] or elr or last),
-        "emptied_by_assignment": bool(op == "assignReplicasToDirs" and before.get("elr") and not elr),
-        "outlived": bool(now["leader"] >= 0 and last),
-        "cancelled_into_isr": bool(
-            op == "alterPartitionReassignments"
-            and before
-            and not before["isr"]
-            and now["isr"] == now["replicas"][:1]
-        ),
-        **_without_leader(level, before, now),
-    }
-    return [name for name, is_so in shown.items() if is_so]
-
-
-def _without_leader(level: int, before: dict[str, Any], now: dict[str, Any]) -> dict[str, bool]:
-    """What a change shows that leaves a partition without leader and ISR."""
-    elr, last = now.get("elr", []), now.get("lastKnownElr", [])
-    nobody = now["leader"] == -1 and not now["isr"]
-    lost = before.get("leader") == -1 and bool(before.get("isr"))
-    return {
-        "level_lowered": bool(nobody and level == 0 and before.get("elr") and not elr),
-        "level_raised": bool(nobody and level == 1 and lost and not elr and not last),
-        "stuck": bool(nobody and elr and not set(elr) & set(now["replicas"])),
-    }
-
-
-@pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")
+@needs_recordings
 def test_the_recordings_hold_what_the_page_counts() -> None:
-    counted: Counter[str] = Counter()
-    for path in sorted(RECORDED.glob("elr-on*/*.gz")):
-        before: dict[tuple[str, int], dict[str, Any]] = {}
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line in map(json.loads, lines):
-                if "partitions" not in line:
-                    continue
-                op = line["op"]["name"]
-                if line["error"] == "UNKNOWN_SERVER_ERROR":
-                    counted["throws"] += 1
-                    counted["registrations_that_throw"] += op == "registerBroker"
-                now = {(p["topic"], p["partition"]): p for p in line["partitions"]}
-                for key, partition in now.items():
-                    if before.get(key) != partition:
-                        counted.update(_told(op, line["elrVersion"], before.get(key, {}), partition))
-                before = now
-    assert counted == TEXTS["counts"]
+    assert evidence() == {
+        name: (shown["count"], shown["first"], shown["line"]) for name, shown in SHOWN.items()
+    }
+
+
+# --- altered recordings: an instance that is taken away is no longer counted ----------------------------------
+
+
+Line = dict[str, Any]
+
+
+def found(name: str, change: Callable[[Line, Line], None]) -> bool:
+    """Whether the page's first instance of a finding is counted after a change of its line, by the line before."""
+    shown = SHOWN[name]
+    path = RECORDED / f"{shown['first']}.ndjson.gz"
+    read = [(number, line) for number, line in lines(path) if number <= shown["line"]]
+    (_, before), (_, last) = read[-2:]
+    changed = copy.deepcopy(last)
+    change(changed, before)
+    return (name, shown["line"]) in found_in([*read[:-1], (shown["line"], changed)])
+
+
+def _each(change: Callable[[Line], None]) -> Callable[[Line, Line], None]:
+    """Of each partition after the operation."""
+
+    def changed(line: Line, _: Line) -> None:
+        for partition in line["partitions"]:
+            change(partition)
+
+    return changed
+
+
+def _set(**fields: Any) -> Callable[[Line, Line], None]:
+    return _each(lambda partition: partition.update(fields))
+
+
+def _line(**fields: Any) -> Callable[[Line, Line], None]:
+    return lambda line, _: line.update(fields)
+
+
+def _as_before(line: Line, before: Line) -> None:
+    """Only what the recorder notes beside the partitions changes."""
+    notes = ("effectiveMinIsr", "unclean")
+    kept = {(p["topic"], p["partition"]): {note: p[note] for note in notes} for p in line["partitions"]}
+    line["partitions"] = [{**p, **kept.get((p["topic"], p["partition"]), {})} for p in before["partitions"]]
+
+
+def _op(name: str) -> Callable[[Line, Line], None]:
+    return lambda line, _: line["op"].update(name=name)
+
+
+def _replies(**fields: Any) -> Callable[[Line, Line], None]:
+    return lambda line, _: line["response"].update(fields)
+
+
+ALTERED: dict[str, dict[str, Callable[[Line, Line], None]]] = {
+    "elr-turned-off": {
+        "with ELR on": _line(elrVersion=1),
+        "an unclean election": _set(leaderRecoveryState="RECOVERING"),
+        "another is elected": _set(leader=1),
+    },
+    "reassignment": {
+        "a replica": _each(lambda p: p.update(replicas=[*p["replicas"], *p["elr"]])),
+        "no ELR": _set(elr=[]),
+    },
+    "reassignment-loss": {
+        "an unclean election": _set(leaderRecoveryState="RECOVERING"),
+        "the leader stays": _set(leader=2),
+        "nobody is elected": _set(leader=-1),
+    },
+    "shut-out": {
+        "another operation": _op("brokerHeartbeat"),
+        "an answer that is no failure": _replies(causesFailover=False),
+        "another exception": _replies(message="Replica 9 is not assigned to this partition."),
+        "a replica": _each(lambda p: p.update(replicas=[*p["replicas"], *p["lastKnownElr"]])),
+        "nobody remembered": _set(lastKnownElr=[]),
+    },
+    "cleared-elr": {
+        "without the record": _line(records=[]),
+        "somebody remembered": _set(lastKnownElr=[2]),
+        "with a leader": _set(leader=2),
+    },
+    "forgotten-leader": {"a broker is remembered": _set(lastKnownElr=[1]), "nobody": _set(lastKnownElr=[])},
+    "assignment": {
+        "another operation": _op("alterPartition"),
+        "the ELR stays": _set(elr=[2]),
+        "min ISR members": _set(effectiveMinIsr=1),
+    },
+    "level-lowered": {
+        "with ELR on": _line(elrVersion=1),
+        "a member is left": _each(lambda p: p.update(elr=p["replicas"][:1])),
+        "with a leader": _set(leader=1),
+        "with an ISR": _set(isr=[1]),
+    },
+    "level-raised": {
+        "with ELR off": _line(elrVersion=0),
+        "somebody remembered": _set(lastKnownElr=[2]),
+        "an ELR": _set(elr=[2]),
+        "another operation": _op("brokerHeartbeat"),
+    },
+    "stuck-elr": {
+        "a replica": _each(lambda p: p.update(elr=[*p["elr"], p["replicas"][0]])),
+        "no ELR": _set(elr=[]),
+        "with a leader": _set(leader=1),
+    },
+    "cancelled-loss": {
+        "another operation": _op("brokerHeartbeat"),
+        "another member": _set(isr=[9]),
+        "still empty": _set(isr=[]),
+    },
+    "outlived-leader": {"nobody leads": _set(leader=-1), "nobody remembered": _set(lastKnownElr=[])},
+    "first-partition": {
+        "an ELR": _set(elr=[2]),
+        "the first partition": _each(lambda p: p.update(partition=1 - p["partition"])),
+        "with ELR off": _line(elrVersion=0),
+        "on request": _op("alterPartitionReassignments"),
+    },
+}
+
+
+def test_evidence_of_every_kind_is_altered() -> None:
+    assert set(ALTERED) == set(SHOWN)
+
+
+@needs_recordings
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_instance_is_counted(name: str) -> None:
+    assert found(name, lambda line, before: None)
+
+
+@needs_recordings
+@pytest.mark.parametrize(("name", "what"), [(name, what) for name, of in ALTERED.items() for what in of])
+def test_what_is_no_instance_is_not_counted(name: str, what: str) -> None:
+    assert not found(name, ALTERED[name][what])
+
+
+@needs_recordings
+@pytest.mark.parametrize("name", sorted(set(SHOWN) - {"shut-out"}))
+def test_a_note_beside_a_partition_is_no_change(name: str) -> None:
+    """Two changes of a setting, of which the recorder writes a new ``effectiveMinIsr``, were counted once."""
+    assert not found(name, _as_before)

@@ -258,7 +258,7 @@ def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
                     partition, _clearing(bool(observed.elr), bool(observed.last_known)), found.offset
                 )
                 concerned.append(partition.name)
-    if concerned and not has_rule:
+    if not has_rule:
         follower.doubt("no rule", f"no profile has a rule for a {found.type}", found.offset, concerned)
 
 

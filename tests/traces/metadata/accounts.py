@@ -158,6 +158,8 @@ def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) 
 
     ("", what) where there is no reason.
     """
+    if mutation.kind == TIME:
+        return (TIMES, "") if _without_times(original) == _without_times(changed) else ("", "a time counts")
     made = mutation.make()
     before = [without_order(r) for _, _, r in log.records()]
     after = [without_order(r) for _, _, r in made.records()]
@@ -165,8 +167,6 @@ def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) 
         return SET_ORDER, ""
     if "removed" in mutation.kind and after == before[: len(after)]:
         return ENDS_EARLIER, ""
-    if mutation.kind == TIME:
-        return (TIMES, "") if _without_times(original) == _without_times(changed) else ("", "a time counts")
     one, other = mutation.touched[0], mutation.touched[-1]
     if not is_followed(one) or not is_followed(other):
         same = _states(original, False) == _states(changed, False)
@@ -305,7 +305,9 @@ def _decided(log: Log) -> Iterator[list[MetadataRecord]]:
 def _without_times(replay: Replayed) -> object:
     """All that a replay says, but for when, and for how long."""
     said = replay.report.to_json()
-    figures = {name: number for name, number in replay.report.figures.items() if "ms " not in name}
+    work = ("beliefs", "steps explained")
+    found = replay.report.figures.items()
+    figures = {name: number for name, number in found if "ms " not in name and name not in work}
     lines = [
         {k: v for k, v in line.items() if k != "time"} for line in (*said["unexplained"], *said["findings"])
     ]

@@ -1,6 +1,6 @@
 """How many single changes of the recorded logs the replay tells. As a program: measures all, and writes the table.
 
-``python -m tests.traces.metadata.sensitivity [--write] [--sample N] [SCENARIO …]``
+``python -m tests.traces.metadata.sensitivity [--kafka 4.2] [--write] [--sample N] [SCENARIO …]``
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.traces.clusters import CLUSTERS, SCENARIOS
-from tests.traces.kafka.made import CLUSTERS_4_2
+from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2
 from tests.traces.metadata.accounts import (
     ALLOWED,
     MISSED,
@@ -36,11 +36,18 @@ from tests.traces.metadata.orders import whole_records
 
 PAGE = Path(__file__).parents[3] / "docs" / "replay-sensitivity.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
+BEGIN_4_2, END_4_2 = "<!-- measured 4.2: begin -->\n", "<!-- measured 4.2: end -->\n"
+OF_4_2 = "4.2-"
+"""Before the names of the clusters of Kafka 4.2.1."""
+SAMPLE_4_2 = 10
+"""So many changes of each kind and cluster of Kafka 4.2.1 are in the page's tables, with snapshots and without."""
 TRIED, REPORTED = "tried", "reported"
 AT, SAME_BATCH, LATER, EARLIER = "at the record", "in its batch", "later", "earlier"
 DOUBTED = "nowhere: a doubt alone"
 NO_OFFSET = "no offset: rules that do not fit all partitions, other rules, or a log that cannot be read"
 SEED = 1
+ALL_4_2 = [f"{OF_4_2}{name}" for name in NAMES_4_2]
+"""The clusters of Kafka 4.2.1."""
 
 
 @dataclass
@@ -74,9 +81,10 @@ class Tally:
         return found
 
 
-def mutations(log: Log) -> Iterator[Mutation]:
-    """All single changes of a log."""
-    return chain(fields(log), fields_of_snapshots(log), whole_records(log), corruptions(log))
+def mutations(log: Log, *, corrupted: bool = False) -> Iterator[Mutation]:
+    """All single changes of a log; ``corrupted``: of the kinds that were added for Kafka 4.2.1, too."""
+    more = corruptions(log) if corrupted else iter(())
+    return chain(fields(log), fields_of_snapshots(log), whole_records(log), more)
 
 
 def one(tally: Tally, name: str, mutation: Mutation, log: Log, original: Replayed, folder: Path) -> None:
@@ -116,8 +124,8 @@ def position(mutation: Mutation, log: Log, first: int) -> str:
 
 def folder_of(name: str) -> Path:
     """The log of a recorded cluster; those of Kafka 4.2.1 have "4.2-" before their names."""
-    of_4_2 = name.startswith("4.2-")
-    return (CLUSTERS_4_2 if of_4_2 else CLUSTERS) / name.removeprefix("4.2-") / "__cluster_metadata-0"
+    of_4_2 = name.startswith(OF_4_2)
+    return (CLUSTERS_4_2 if of_4_2 else CLUSTERS) / name.removeprefix(OF_4_2) / "__cluster_metadata-0"
 
 
 def measure(name: str, sample: int | None = None) -> Tally:
@@ -128,15 +136,15 @@ def measure(name: str, sample: int | None = None) -> Tally:
         for log in (full, full.without_snapshots()) if full.snapshots else (full,):
             original = replayed(log, Path(folder))
             assert not original.report.unexplained_count
-            for mutation in chosen(log, sample):
+            for mutation in chosen(log, sample, corrupted=name.startswith(OF_4_2)):
                 one(tally, name, mutation, log, original, Path(folder))
     return tally
 
 
-def chosen(log: Log, sample: int | None) -> list[Mutation]:
+def chosen(log: Log, sample: int | None, *, corrupted: bool = False) -> list[Mutation]:
     """All changes of a log; or at most so many of each kind, always the same ones."""
     by_kind: dict[str, list[Mutation]] = defaultdict(list)
-    for mutation in mutations(log):
+    for mutation in mutations(log, corrupted=corrupted):
         by_kind[mutation.kind].append(mutation)
     if sample is None:
         return list(chain.from_iterable(by_kind.values()))
@@ -149,7 +157,7 @@ def measure_all(names: Sequence[str], sample: int | None = None, workers: int = 
     tally = Tally()
     with ProcessPoolExecutor(workers) as pool:
         # The longest first.
-        order = sorted(names, key=lambda n: (not n.startswith("mixed"), n))
+        order = sorted(names, key=lambda n: ("mixed" not in n, n))
         for found in pool.map(measure, order, [sample] * len(names)):
             tally += found
     return tally
@@ -207,16 +215,22 @@ def _row(kind: str, counts: Counter[str]) -> str:
 def main() -> None:
     """Measure, and print the table or write it into the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenarios", nargs="*", default=SCENARIOS)
-    parser.add_argument("--sample", type=int, help="at most so many changes of each kind and cluster")
+    parser.add_argument(
+        "scenarios", nargs="*", help="all if none is named; those of Kafka 4.2.1 begin with 4.2-"
+    )
+    parser.add_argument("--kafka", choices=("2024", "4.2"), default="2024", help="which recordings")
+    parser.add_argument("--sample", type=int, help="at most so many changes of each kind and cluster, 0: all")
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
     given = parser.parse_args()
-    tally = measure_all(given.scenarios, given.sample)
+    of_4_2 = given.kafka == "4.2"
+    names, begin, end = (ALL_4_2, BEGIN_4_2, END_4_2) if of_4_2 else (SCENARIOS, BEGIN, END)
+    sample = (SAMPLE_4_2 if of_4_2 else None) if given.sample is None else given.sample or None
+    tally = measure_all(given.scenarios or names, sample)
     for line in (*tally.unaccounted, *tally.missed):
         print(line, file=sys.stderr)
     if given.write:
-        head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(head + BEGIN + table(tally) + END + rest.split(END)[1], encoding="utf-8")
+        head, rest = PAGE.read_text(encoding="utf-8").split(begin)
+        PAGE.write_text(head + begin + table(tally) + end + rest.split(end)[1], encoding="utf-8")
     else:
         print(table(tally))
 

@@ -153,6 +153,16 @@ def test_the_setting_of_all_topics(tmp_path: Path) -> None:
     assert wrong(missing)[:2] == [(4, None), (4, "u-0")]
 
 
+def test_with_elr_off_a_record_that_clears_is_doubted(tmp_path: Path) -> None:
+    """Also where there is nothing to clear: no controller writes it (K7)."""
+    report = Report("", "", "")
+    log = open_metadata_log(write(tmp_path, [*beginning(*OFF), [setting(MIN_ISR, "1"), clear()]]))
+    replay_metadata(log, report)
+    assert [(d.kind, d.position["offset"], d.partitions) for d in report.doubts] == [
+        ("no rule", START_OFF + 1, ())
+    ]
+
+
 def test_with_elr_off_nothing_is_cleared(tmp_path: Path) -> None:
     values = (change(0, isr=[0, 1]), setting(MIN_ISR, "1"), change(0, isr=[0]))
     assert wrong(replayed(tmp_path, *values, start=beginning(*OFF))) == []
