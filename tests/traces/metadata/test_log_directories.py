@@ -30,7 +30,7 @@ A, B = ([f"{broker}{letter}AAAAAAAAAAAAAAAAAAAw" for broker in "BCD"] for letter
 """Of each broker its two directories: t-0 is in the first ones, u-0 in the second ones."""
 UNASSIGNED, LOST = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 NEW = "AAAAAAAAAAAAAAAAAAAAEA"
-EPOCHS = (2, 4, 6)
+EPOCHS = (3, 5, 7)
 Records = Sequence[bytes | Sequence[bytes]]
 
 
@@ -57,9 +57,11 @@ def registers(broker: int, epoch: int, *directories: str, **changed: Any) -> byt
     return registration(broker, epoch, logDirs=list(directories), **changed)
 
 
-def beginning() -> list[bytes]:
+def beginning() -> list[bytes | Sequence[bytes]]:
     """Three brokers with two directories each; they have said in which ones their replicas of t-0 and u-0 are."""
-    values = [feature(name, level) for name, level in ON]
+    of_all = {"resourceType": 4, "resourceName": "", "name": "min.insync.replicas", "value": "2"}
+    safe = [encode("CONFIG_RECORD", 0, of_all), feature(*ON[1])]
+    values: list[bytes | Sequence[bytes]] = [feature(*ON[0]), safe]
     for broker in BROKERS:
         values += [
             registers(broker, EPOCHS[broker], A[broker], B[broker]),
@@ -67,13 +69,13 @@ def beginning() -> list[bytes]:
         ]
     for topic, where in (("t", A), ("u", B)):
         values.append(encode("TOPIC_RECORD", 0, {"name": topic, "topicId": TOPICS[topic]}))
-        values += [setting("min.insync.replicas", "2", topic), partition(topic)]
+        values.append(partition(topic))
         values.append(setting("unclean.leader.election.enable", "false", topic))
         values += [assigned(topic, *where[: n + 1], *[UNASSIGNED] * (2 - n)) for n in BROKERS]
     return values
 
 
-START = len(beginning())
+START = sum(1 if isinstance(value, bytes) else len(value) for value in beginning())
 LEADER_FAILS = [change(0, isr=[1, 2], leader=1), lists(0, B[0])]
 FOLLOWER_FAILS = [change(0, isr=[0, 2]), lists(1, B[1])]
 
@@ -139,7 +141,7 @@ def test_the_leaders_directory_fails(tmp_path: Path) -> None:
         # What it had already, what it never had, and an epoch that is not registered.
         ([LEADER_FAILS[0], lists(0, A[0], B[0])], (0, "t-0")),
         ([LEADER_FAILS[0], lists(0, NEW)], (1, None)),
-        ([LEADER_FAILS[0], lists(0, B[0], epoch=3)], (1, None)),
+        ([LEADER_FAILS[0], lists(0, B[0], epoch=9)], (1, None)),
         ([lists(1, B[1])], (0, "t-0")),
         ([change(0, isr=[0, 1]), lists(1, B[1])], (1, "t-0")),
     ],
@@ -150,14 +152,18 @@ def test_what_its_failure_does_not_write(tmp_path: Path, records: list[bytes], w
 
 def test_it_stands_beside_the_brokers_record(tmp_path: Path) -> None:
     """Another decision between the two is not possible in one request."""
-    between = [LEADER_FAILS[0], registration_change(2, 6, fenced=1, inControlledShutdown=0), LEADER_FAILS[1]]
+    between = [
+        LEADER_FAILS[0],
+        registration_change(2, EPOCHS[2], fenced=1, inControlledShutdown=0),
+        LEADER_FAILS[1],
+    ]
     assert wrong(tmp_path, between)
     assert wrong(tmp_path, LEADER_FAILS[0], LEADER_FAILS[1])
 
 
 def test_a_replica_in_it_cannot_lead(tmp_path: Path) -> None:
     """The next leader's broker is fenced: the failed replica is passed over, though its broker is up."""
-    fenced = registration_change(1, 4, fenced=1)
+    fenced = registration_change(1, EPOCHS[1], fenced=1)
     of_u = change(0, "u", isr=[0, 2])
     to_2 = change(0, isr=[2], leader=2, eligibleLeaderReplicas=[1])
     assert wrong(tmp_path, LEADER_FAILS, [to_2, of_u, fenced]) == []
@@ -190,11 +196,11 @@ def test_two_directories_of_one_request(tmp_path: Path) -> None:
 def down(*directories: str) -> Records:
     """All replicas of t-0 go; 0 has lost its directory, is last in the ISR, and restarts with these directories."""
     first: Records = [
-        [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)],
+        [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, EPOCHS[2], fenced=1)],
         [
             change(0, isr=[0], eligibleLeaderReplicas=[1]),
             change(0, "u", isr=[0], eligibleLeaderReplicas=[1]),
-            registration_change(1, 4, fenced=1),
+            registration_change(1, EPOCHS[1], fenced=1),
         ],
         [change(0, isr=[], leader=-1, eligibleLeaderReplicas=[0, 1], lastKnownElr=[0]), lists(0, B[0])],
     ]
@@ -229,7 +235,7 @@ def test_a_replica_is_made_anew_in_another_directory(tmp_path: Path) -> None:
     # K16: the assignment empties the ELR. The last known leader, which that leaves, leads when somebody is unfenced.
     moved = assigned("t", B[0], *A[1:], eligibleLeaderReplicas=[])
     elected = change(0, isr=[0], leader=0, leaderRecoveryState=1, lastKnownElr=[])
-    unfenced_2 = registration_change(2, 6, fenced=-1)
+    unfenced_2 = registration_change(2, EPOCHS[2], fenced=-1)
     assert wrong(tmp_path, *before, unfenced, change(0, **BACK)) == [(at + 2, "t-0")]
     assert wrong(tmp_path, *before, unfenced, moved, [unfenced_2, elected]) == []
     assert wrong(tmp_path, *before, unfenced, moved, [unfenced_2]) == [(at + 3, "t-0")]
@@ -277,8 +283,7 @@ def test_a_reassignment_leaves_replicas_where_they_are(tmp_path: Path, where: tu
 
 def test_a_new_partition_is_in_its_brokers_default(tmp_path: Path) -> None:
     """Of brokers with two directories there is none; where there is one, that."""
-    start = [v for v in beginning() if v != partition("u")]
-    start = start[: START - 7]
+    start = beginning()[:-6]
     assert replayed(tmp_path, start=[*start])[0] == []
     named = [*start, encode("TOPIC_RECORD", 0, {"name": "v", "topicId": NEW})]
     fine, placed = (partition("t", topicId=NEW), partition("t", topicId=NEW, directories=A))
@@ -297,7 +302,8 @@ def of_snapshot(listed: Sequence[str]) -> list[bytes]:
         values.append(registers(broker, EPOCHS[broker], *directories, fenced=False))
     values.append(encode("TOPIC_RECORD", 0, {"name": "t", "topicId": TOPICS["t"]}))
     values.append(partition("t", leader=1, leaderEpoch=1, partitionEpoch=4, isr=[1, 2], directories=A))
-    return [*values, setting("min.insync.replicas", "2")]
+    of_all = {"resourceType": 4, "resourceName": "", "name": "min.insync.replicas", "value": "2"}
+    return [*values, encode("CONFIG_RECORD", 0, of_all)]
 
 
 @pytest.mark.parametrize("is_online", [True, False])
