@@ -103,7 +103,7 @@ def change(follower: Follower, pending: Pending, found: Found) -> None:
     fenced, shutdown = found.data.get("fenced", 0), found.data.get("inControlledShutdown", 0)
     listed = tuple(found.data.get("logDirs") or ())
     lists = bool(listed) or not (fenced or shutdown)
-    if lists and (found.version < LOG_DIRS_VERSION or not listed):
+    if lists and found.version < LOG_DIRS_VERSION:
         _wrong(follower, found, "change a registration", {"record": ("none", "written")})
     elif lists and not follower.follows_directories:
         follower.telling.skipped("BROKER_REGISTRATION_CHANGE_RECORD of log directories")
@@ -111,7 +111,7 @@ def change(follower: Follower, pending: Pending, found: Found) -> None:
     if known is None:
         return
     _flags(follower, pending, found, found.data["brokerId"], known, fenced, shutdown)
-    if listed and found.version >= LOG_DIRS_VERSION:
+    if lists and found.version >= LOG_DIRS_VERSION:
         _lost_directories(follower, pending, found, known, listed, bool(fenced or shutdown))
 
 

@@ -206,7 +206,7 @@ def test_the_code_of_4_2_under_older_features(tmp_path: Path, features: Any, pro
 
 def test_an_upgrade_of_the_code_and_then_of_the_features(tmp_path: Path) -> None:
     start = beginning(("metadata.version", 22), ("kraft.version", 0))
-    upgrade = [feature("metadata.version", 29), feature(ELR, 1)]
+    upgrade = [feature("metadata.version", 29), default("2"), feature(ELR, 1)]
     last = change(0, isr=[0], eligibleLeaderReplicas=[1])
     values = (controller(100, 29, 1), *FENCED_TWICE, upgrade, last)
     assert replayed(tmp_path, *values, start=start) == ([], [], "kafka_4_2")
