@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from highwater.model.language.errors import LanguageError, fail, place_of
 from highwater.model.language.evaluation import compile_nodes
@@ -170,10 +170,10 @@ def _spread(type: Type, plain: object, scalars: list[int], parts: list[Part]) ->
     """Append the scalars of a plain value, and its parts that are free, which are zero among the scalars."""
     if isinstance(plain, Free):
         _free(type, plain, scalars, parts)
-    elif isinstance(type, Struct) and not isinstance(type, Messages) and isinstance(plain, Mapping):
+    elif isinstance(type, Struct) and not isinstance(type, Messages) and _has_names(plain):
         for name in plain:
             if name not in type.absent:
-                type.field(str(name))
+                type.field(name)
         for name, inner in type.fields.items():
             if name in plain:
                 try:
@@ -194,6 +194,10 @@ def _spread(type: Type, plain: object, scalars: list[int], parts: list[Part]) ->
         _spread(type.content_type, plain, scalars, parts)
     else:
         scalars += type.encode(plain)
+
+
+def _has_names(plain: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(plain, Mapping) and all(isinstance(name, str) for name in plain)
 
 
 def _free(type: Type, plain: Free, scalars: list[int], parts: list[Part]) -> None:
