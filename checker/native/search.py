@@ -42,6 +42,7 @@ from highwater.model.language.model import Model
 DISK = "disk"
 """What stops a search where the disk does not take what is to be written."""
 _INLINE = 512
+_LEAST_ROOM = 16 << 20
 _REFRESH = 0.2
 
 
@@ -75,9 +76,11 @@ class Run:
         self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
         self.workers: list[Worker] = [program.worker(options.deadlock) for _ in range(self.count)]
         room = self.memory - sum(w.bytes for w in self.workers)
-        if options.on_disk:
-            room -= reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
-        if room < 16 << 20:
+        reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
+        # With very little memory there is none for what the search on disk takes besides: it ends where it is full.
+        self.on_disk = options.on_disk and room - reserve >= _LEAST_ROOM
+        room -= reserve * self.on_disk
+        if room < _LEAST_ROOM:
             raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
         # What is needed once and in order can wait on disk; the table cannot.
         self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
@@ -234,7 +237,7 @@ class Run:
                 if start < end or worker.capacity - worker["out_count"] < BATCH + 2 * self.program.instances:
                     self._put_away(worker, following)
         except TableFullError:
-            if self.options.on_disk:
+            if self.on_disk:
                 self.pause = Pause.FULL
             else:
                 self._end("memory")

@@ -260,7 +260,7 @@ class Keeper:
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
         """Into the table where it has room for them, and for more; else they stay on disk."""
         run = self._run
-        if distinct * 4 > run.table.most * 3 and run.options.on_disk:
+        if distinct * 4 > run.table.most * 3 and run.on_disk:
             run.use_disk()
             assert run.delayed is not None
             run.delayed.visited.runs = runs
