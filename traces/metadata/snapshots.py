@@ -53,7 +53,7 @@ def differences(follower: Follower, snapshot: Snapshot) -> list[Difference]:
     None where the snapshot, or the log, has something that is not known: that is a doubt.
     """
     # A snapshot that is written with ELR off leaves out what partitions still have of it (K9).
-    has_elr = follower.situations().beliefs.has_rule("eligible_leader_replicas")
+    has_elr = any("eligible_leader_replicas" in rules for rules in follower.situations().beliefs.rules)
     found = compare(follower.image, snapshot, follower.across, has_elr)
     try:
         if follower.lacks_beginning:
