@@ -22,6 +22,8 @@ from highwater.checker.native.disk.files import DataFile, SavedFile
 from highwater.checker.native.disk.runs import DamagedError, SortedRun
 from highwater.checker.native.disk.visited import Visited
 from highwater.checker.native.frontier import Chunk, Kept, Level, Store
+from highwater.checker.native.runtime import Runtime
+from highwater.checker.native.symmetry import canonical
 from highwater.checker.problems import InputError
 
 if TYPE_CHECKING:
@@ -350,15 +352,18 @@ def content_of(run: Run) -> str:
     """A digest of what is compiled for a search: states of another one would mean something else."""
     program = run.program
     digest = hashlib.sha256()
-    kernels = program.kernels(program.model, program.layout).text()
+    model, layout, symmetry = program.model, program.layout, run.options.symmetry
+    fingerprint = "canonical" if symmetry else "fingerprint"
     for part in (
-        *map(repr, program.layout.slots),
-        *map(str, program.model.instances),
-        *program.model.bounds,
+        *map(repr, layout.slots),
+        *map(str, model.instances),
+        *model.bounds,
         *run.names,
-        repr((run.options.symmetry, run.options.deadlock)),
+        repr((symmetry, run.options.deadlock)),
         repr(run.initial.tolist()),
-        kernels,
+        program.kernels(model, layout).text(),
+        canonical(model, layout) if symmetry else "",
+        Runtime(layout.words, program.instances, fingerprint).text(),
     ):
         content = part.encode()
         digest.update(b"%d:" % len(content) + content)
