@@ -59,8 +59,8 @@ With all of them each property holds, but for those that the scenario promises t
 
 The first scenarios are those of the replication protocol, the last ones those of its controller alone. There
 brokers are fenced and restarted without any budget, so faults never stop: what is fair is that each broker comes back.
-Of reassignments and AlterPartition nothing is stated there: whether a replica joins the ISR is up to its log, which the
-controller does not have.
+Whether a replica joins the ISR is up to its log, which the controller does not have: where a property needs that, the
+leader asks again and again for every ISR that it may ask for.
 """
 
 _LIVELOCKS = """## Livelocks

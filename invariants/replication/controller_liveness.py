@@ -1,9 +1,9 @@
 """What must happen in the eyes of the controller: partitions come to be led, whatever its brokers did before.
 
 Brokers of this protocol may be fenced, shut down and registered for ever: no budget ends that. What is fair is that
-they come back, and what the controller does by itself. Nothing is said of reassignments and of AlterPartition here:
-whether a replica joins the ISR is up to its log, which this protocol does not have. The properties of
-``invariants/replication/liveness.py`` are about that.
+they come back, and what the controller does by itself. Whether a replica joins the ISR is up to its log, which this
+protocol does not have: where a property needs it, the leader is taken to ask for every ISR that it may ask for, again
+and again. The properties of ``invariants/replication/liveness.py`` are about logs.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ _RETURN = (
 )
 
 
+_RECOVERY = strong("recover_uncleanly", by=[])
+_PROPOSALS = strong("alter_partition", by=["isr"], stale=None)
+
+
 @always_eventually("966.13", fair=_RETURN)
 def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
     """A partition with anyone in ISR or ELR comes to have a leader: they are unfenced in the end."""
@@ -42,7 +46,7 @@ def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
     return implies(somebody & outlook.can_return(m, s), s.partition.leader.is_some)
 
 
-@always_eventually("966.13, 966.14, 966.15", fair=_RETURN + strong("recover_uncleanly", by=[]))
+@always_eventually("966.13, 966.14, 966.15", fair=_RETURN + _RECOVERY)
 def partitions_are_led(m: Controller, s: State) -> Truth:
     """A partition comes to have a leader, by unclean recovery or by its last known leader where nobody is eligible."""
     return implies(outlook.can_return(m, s), s.partition.leader.is_some)
@@ -56,13 +60,13 @@ def preferred_replicas_lead(m: Controller, s: State) -> Truth:
     return implies(able, s.partition.leader.is_(preferred))
 
 
-@always_eventually("B5, B7", fair=_RETURN + strong("alter_partition", by=["isr"], stale=None))
+@always_eventually("B5, B7", fair=_RECOVERY + _PROPOSALS)
 def healthy_replicas_come_to_be_in_the_isr(m: Controller, s: State) -> Truth:
     """While every replica's broker is active and its log directory online, they all come into the ISR."""
     return implies(outlook.healthy(m, s), s.partition.isr == m.assigned(s.partition))
 
 
-@always_eventually("966.9", fair=_RETURN + strong("alter_partition", by=["isr"], stale=None))
+@always_eventually("966.9", fair=_RECOVERY + _PROPOSALS)
 def reassignments_of_healthy_replicas_complete(m: Controller, s: State) -> Truth:
     """While every replica's broker is active and its log directory online, a reassignment comes to its end."""
     partition = s.partition

@@ -185,13 +185,15 @@ class TestReport:
 
 
 class TestRequests:
-    @pytest.mark.parametrize(
-        "option", [("--spark-master", "local[1]"), ("--checkpoint", "here"), ("--resume",)]
-    )
-    def test_options_of_spark_are_of_spark(self, highwater, counter, option):
-        run = highwater("check", counter(), *option)
+    def test_options_of_spark_are_of_spark(self, highwater, counter):
+        run = highwater("check", counter(), "--spark-master", "local[1]")
         assert run.status == 2
         assert "--engine spark" in run.err
+
+    def test_what_is_resumed_is_named(self, highwater, counter):
+        run = highwater("check", counter(), "--resume")
+        assert run.status == 2
+        assert "--checkpoint" in run.err
 
     def test_the_interpreter_has_no_symmetry(self, highwater, counter):
         run = highwater("check", counter(), "--engine", "interpreter", "--symmetry")

@@ -47,7 +47,9 @@ def test_every_assumption_is_needed_in_some_scenario() -> None:
     assert needed == {(p.name, str(f)) for p in (*LIVENESS, *CONTROLLER_LIVENESS) for f in p.fair}
 
 
-def test_every_property_holds_in_a_standard_scenario_in_which_it_could_fail() -> None:
+def test_every_property_holds_in_a_scenario_in_which_it_could_fail() -> None:
+    """In a standard one; else in one that is there for liveness, where it fails with less fairness."""
+    fails_with_less = set(re.findall(r"^\| `(\w+)` \| (?!nothing).*? \| \d+ \| \d+ \|$", committed(), re.M))
     tables = committed().split("## Standard scenarios")[1].split("\n## ")[0].split("\n### ")[1:]
     for table, properties in zip(tables, (LIVENESS, CONTROLLER_LIVENESS), strict=True):
         rows = [
@@ -56,7 +58,8 @@ def test_every_property_holds_in_a_standard_scenario_in_which_it_could_fail() ->
         ]
         columns = list(zip(*rows, strict=True))
         assert len(columns) == len(properties)
-        assert all("holds" in column for column in columns)
+        for found, prop in zip(columns, properties, strict=True):
+            assert "holds" in found or prop.name in fails_with_less
 
 
 def test_every_scenario_of_liveness_is_on_the_page() -> None:

@@ -95,3 +95,20 @@ def test_what_is_read_late_is_not_appended() -> None:
     assert without[1]["log"] == [old, new]
     assert without[2]["log"][0] != old
     assert without[2]["log"][1] == new
+
+
+def test_a_registration_in_part_is_taken_and_costs_no_record() -> None:
+    """K14 with messages and logs: what a broker left is written, its registration is not, and it tries again."""
+    chosen = scenarios.find("replication/kafka-4.2-elr-turned-off")
+    bounds = {"downgrades": 0, "min_isr_changes": 0, "crashes": 1, "fencings": 1, "max_broker_epoch": 1}
+
+    def searched(failovers: int) -> tuple[int, int]:
+        overrides = Overrides(parameters=bounds | {"failovers": failovers})
+        result = search(Request.of(chosen, overrides).model(), SearchOptions())
+        assert result.complete
+        assert not result.violations
+        return result.actions["start_broker_in_part"], result.distinct_states
+
+    (none, fewer), (some, more) = searched(0), searched(1)
+    assert none == 0 < some
+    assert fewer < more

@@ -62,7 +62,10 @@ def test_every_scenario_of_4_2_is_a_finding() -> None:
     assert named == {name for name in scenarios.titles() if "/kafka-4.2-" in name}
 
 
-@pytest.mark.parametrize("name", ["elr-turned-off", "shut-out", "reassignment", "reassignment-loss"])
+@pytest.mark.parametrize(
+    "name",
+    ["elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "level-lowered", "level-raised"],
+)
 def test_the_mended_profile_has_none_of_what_it_mends(name: str) -> None:
     model = Request.of(scenarios.find(findings.PLACE + name), Overrides(profile="kafka_4_2_mended")).model()
     result = search(model, SearchOptions(workers=1))

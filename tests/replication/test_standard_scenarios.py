@@ -56,10 +56,15 @@ def test_what_holds_in_zookeeper_mode_was_searched_to_its_end_and_not_cut(
 protocols = pytest.mark.parametrize("protocol", ["replication", "quorum", "zookeeper"])
 
 
+NOT_STANDARD = {"replication": {"upgrade", "start_broker_in_part", "read_late"}}
+"""Steps of Kafka 4.2.1 alone: its scenarios are not standard ones; test_followers_4_2.py has them."""
+
+
 @protocols
 def test_every_action_is_taken_somewhere(results: list[dict[str, Any]], protocol: str) -> None:
     taken = {a for r in results if r["protocol"] == protocol for a, n in r["actions"].items() if n}
-    assert {a.name for a in catalogue.load(protocol).protocol.actions()} - taken == set()
+    missing = {a.name for a in catalogue.load(protocol).protocol.actions()} - taken
+    assert missing == NOT_STANDARD.get(protocol, set())
 
 
 UNASKED = {

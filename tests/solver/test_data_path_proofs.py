@@ -21,8 +21,8 @@ HOLES: dict[str, tuple[str, set[str]]] = {
     "divergence_check": ("answer_fetch", SERVES | {"leader_completeness"}),
     # A fetch of another epoch counts for the HWM.
     "fetch_epoch_check": ("answer_fetch", {"logs_match_below_hwm", "consumers_read_consistently"}),
-    # A record of another leader is appended, or one in another place.
-    "fetch_response_check": (
+    # A record of another leader is appended.
+    "fetch_response_epoch_check": (
         "take_fetch_answer",
         {
             "leader_completeness",
@@ -85,8 +85,9 @@ HARMLESS = {
     "reassignment_needs_min_isr", "reassignment_bumps_leader_epoch", "elr_within_replicas", "recovery_state_check",
     "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check", "unclean_election_recovers",
     "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced",
-    # Sessions are not in this protocol; where nothing is lost, nothing is accepted that was sent again.
-    "live_session_check", "proposal_keeps_its_epochs",
+    # Sessions are not in this protocol; where nothing is lost, nothing is accepted that was sent again, and within a
+    # leader epoch every answer that comes once is at the offset that was asked for.
+    "live_session_check", "proposal_keeps_its_epochs", "fetch_response_check",
 }  # fmt: skip
 """Rules that no proof here rests on, as others do the same, or what they are about is not granted."""
 

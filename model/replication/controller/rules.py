@@ -222,9 +222,10 @@ PROFILES = {
         *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR,
     ),
     "kafka_4_2_mended": Profile.of(
-        "no release: kafka_4_2 with what closes its losses by a clean election and its failing registrations",
-        *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR, "level_change_empties_elr", "reassignment_needs_min_isr",
-        "elr_within_replicas",
+        "no release: kafka_4_2 with what closes its losses by a clean election, its failing registrations, and what "
+        "changes of the ELR feature's level leave without a leader",
+        *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR, "level_change_empties_elr", "level_changes_with_leader",
+        "reassignment_needs_min_isr", "elr_within_replicas",
     ),
     "kafka_4_2_elr_off": Profile.of("the same with eligible.leader.replicas.version 0", *_KAFKA_4_2_ELR_OFF),
     "kip_966": Profile.of(
