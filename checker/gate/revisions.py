@@ -86,7 +86,7 @@ def checked_out(name: str, root: Path) -> Iterator[Revision]:
         raise InputError(f"{name}: git archive: {done.stderr.decode(errors='replace').strip()}")
     with tempfile.TemporaryDirectory(prefix="highwater-gate-") as directory:
         with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            archive.extractall(directory, filter="data")
+            unpack(archive, directory)
         (Path(directory) / prefix).mkdir(parents=True, exist_ok=True)
         yield Revision(name, commit, Path(directory), prefix)
 
@@ -102,4 +102,12 @@ def _git(directory: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-__all__ = ["Revision", "checked_out", "last_change"]
+def unpack(archive: tarfile.TarFile, directory: str | Path) -> None:
+    """Lay out an archive. Members that would land elsewhere are refused, but by Python 3.11.0 to 3.11.3, which cannot."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(directory, filter="data")
+    else:
+        archive.extractall(directory)
+
+
+__all__ = ["Revision", "checked_out", "last_change", "unpack"]
