@@ -103,7 +103,7 @@ def _git(directory: Path, *arguments: str) -> str | None:
 
 
 def unpack(archive: tarfile.TarFile, directory: str | Path) -> None:
-    """Lay out an archive. Members that would land elsewhere are refused, but by Python 3.11.0 to 3.11.3, which cannot."""
+    """Lay out an archive. Members that would land elsewhere are refused, where Python can: from 3.11.4 on."""
     if hasattr(tarfile, "data_filter"):
         archive.extractall(directory, filter="data")
     else:
