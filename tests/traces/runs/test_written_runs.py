@@ -239,8 +239,9 @@ def test_a_counterexample_is_the_same_violation(scenario, whole, tmp_path):
 @slow("the counterexample of each defect; the fast test has three")
 @pytest.mark.parametrize("scenario", [n for n in scenario_files() if "/defect-" in n])
 def test_every_counterexample_is_the_same_violation(scenario, tmp_path):
-    if not request_of(scenario).scenario.promise.violated:
-        pytest.skip("the scenario promises no violation")
+    found = request_of(scenario).scenario
+    if not {i.name for i in found.definition.invariants} & set(found.promise.violated):
+        pytest.skip("the scenario promises no violation, or one of liveness, whose counterexample is a loop")
     report = replayed(tmp_path, counterexample_of(scenario))
     assert not report.unexplained
     assert violation_of(scenario).property in report.findings_count
