@@ -14,6 +14,7 @@ from highwater.checker import catalogue
 from highwater.checker.neighbours import imported_by
 from highwater.checker.problems import InputError
 from highwater.checker.search import EngineError
+from highwater.model import registry
 from highwater.model.language.model import Model
 
 
@@ -36,14 +37,11 @@ class ModelRequest:
         """The request for a model whose protocol comes from a package below ``model`` or from a file."""
         kind = type(model.protocol)
         package, source = kind.__module__, None
-        while (
-            package.startswith("highwater.model.")
-            and getattr(sys.modules[package], "PROTOCOL", None) is not kind
-        ):
-            package = package.rpartition(".")[0]
-        if package.startswith("highwater.model."):
-            name = package.removeprefix("highwater.model.")
-        else:
+        name = package.removeprefix("highwater.model.")
+        # Its package is asked by its name in the registry: a worker has nothing else to load it by.
+        while name and not (name in registry.NAMES and registry.protocol_of(name) is kind):
+            name = name.rpartition(".")[0]
+        if not name:
             file = getattr(sys.modules.get(kind.__module__), "__file__", None)
             if file is None:
                 raise EngineError(f"the protocol {kind.__name__} comes from no file that a worker could load")
