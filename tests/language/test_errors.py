@@ -29,6 +29,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.interpreter import BoundError, Interpreter
+from tests.language.wrong import wrong
 
 
 class Base(Protocol):
@@ -51,17 +52,6 @@ class Base(Protocol):
 
     def initial(self) -> list[dict[str, Any]]:
         return [{"n": 3, "f": False, "s": [], "row": [0] * 3, "o": None, "log": [1, 1]}]
-
-
-def wrong(body: Callable[[Any, State], object]) -> type[Protocol]:
-    """A protocol whose one action is this function."""
-
-    class Wrong(Base):
-        @action()
-        def step(self, s: State) -> None:
-            body(self, s)
-
-    return Wrong
 
 
 def an_if(m: Any, s: State) -> None:
@@ -168,7 +158,7 @@ MISTAKES = [
 def test_a_mistake_names_its_place(body: Callable[[Any, State], object], message: str) -> None:
     lines, first = inspect.getsourcelines(body)
     with pytest.raises(LanguageError, match=message) as error:
-        Model(wrong(body)())
+        Model(wrong(body, Base)())
     assert error.value.place is not None
     file, line = error.value.place.rsplit(":", 1)
     assert file.endswith("test_errors.py")
@@ -207,7 +197,7 @@ def leaves_its_set(m: Any, s: State) -> None:
     ids=lambda x: getattr(x, "__name__", None),
 )
 def test_a_type_that_is_left_is_never_silent(body: Callable[[Any, State], object], field: str) -> None:
-    model = Model(wrong(body)())
+    model = Model(wrong(body, Base)())
     with pytest.raises(BoundError, match=rf"test_errors\.py:\d+: step\(\): {re.escape(field)}"):
         Interpreter(model).successors(model.initial[0])
 
@@ -270,7 +260,7 @@ def test_an_invariant_only_looks() -> None:
         return s.f
 
     with pytest.raises(LanguageError, match="only looks"):
-        Model(wrong(leaves_its_number)(), [writes])
+        Model(wrong(leaves_its_number, Base)(), [writes])
 
 
 def test_refusals_name_the_guards() -> None:

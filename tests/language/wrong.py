@@ -71,10 +71,10 @@ class Base(Protocol):
         ]
 
 
-def wrong(body: Callable[[Any, State], object]) -> type[Protocol]:
-    """A protocol whose one action is this function of (protocol, state)."""
+def wrong(body: Callable[[Any, State], object], base: type[Protocol] = Base) -> type[Protocol]:
+    """A protocol with the state of another, whose one action is this function of (protocol, state)."""
 
-    class Wrong(Base):
+    class Wrong(base):  # type: ignore[misc, valid-type]
         @action()
         def step(self, s: State) -> None:
             body(self, s)

@@ -57,7 +57,7 @@ protocols = pytest.mark.parametrize("protocol", ["replication", "quorum", "zooke
 
 
 NOT_STANDARD = {"replication": {"upgrade", "start_broker_in_part", "read_late"}}
-"""Steps of Kafka 4.2.1 alone: its scenarios are not standard ones; test_followers_4_2.py has them."""
+"""Steps of Kafka 4.2.1 alone: its scenarios are not standard ones; the findings and test_followers_4_2.py take them."""
 
 
 @protocols
