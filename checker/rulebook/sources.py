@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from highwater.invariants.statements import Statement
 from highwater.model import registry
 from highwater.model.language.errors import place_of
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Action, Invariant
+from highwater.model.language.protocol import Invariant
 from highwater.model.language.rulebook import numbers
 from highwater.model.language.step_properties import StepProperty
 
@@ -111,17 +111,6 @@ def _once(found: Iterable[tuple[Definition, str, str, str | None]]) -> list[Entr
     return list(by_place.values())
 
 
-def every_source() -> Iterator[tuple[str, str]]:
-    """Every source that a shipped protocol or property names, with what names it."""
-    for d in definitions():
-        for name, rule in d.protocol.rules.items():
-            yield f"rule {name} of {d.name}", rule.source
-        named: list[Action | Invariant | Liveness] = [*d.protocol.actions(), *d.invariants, *d.liveness]
-        yield from ((f"{x.name} of {d.name}", x.source) for x in named)
-    for x in other_properties():
-        yield x.name, x.source
-
-
 __all__ = [
-    "definitions", "every_source", "helpers", "named", "other_properties", "outlines", "scenarios", "switches",
+    "definitions", "helpers", "named", "other_properties", "outlines", "scenarios", "switches",
 ]  # fmt: skip
