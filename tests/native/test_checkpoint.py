@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from highwater.checker.cli import cli
 from highwater.checker.native import search
+from highwater.checker.native.disk import keeper
 from highwater.checker.native.disk.checkpoint import LOCK, MANIFEST, Checkpoint
 from highwater.checker.native.disk.files import DataFile
 from highwater.checker.native.disk.keeper import Keeper
@@ -237,6 +238,23 @@ def test_one_of_another_version(model: Model, kept: Path, monkeypatch: pytest.Mo
     monkeypatch.undo()
     rewritten(kept, content="0")
     assert "another version of the protocol or the checker" in refused(model, kept)
+
+
+def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the states nor the model tell which of the renamed states is the least, or what a fingerprint is."""
+    model = models.scenario_model(SCENARIO)
+    asked = {"symmetry": True, "workers": 1, "checkpoint": str(tmp_path / "kept")}
+    search(model, SearchOptions(**asked, limit_states=4000))
+    honest_canonical, honest_text = keeper.canonical, keeper.Runtime.text
+    for where, name, changed in (
+        (keeper, "canonical", lambda *given: honest_canonical(*given) + "\n; another least one"),
+        (keeper.Runtime, "text", lambda self: honest_text(self) + "\n; another fingerprint"),
+    ):
+        with monkeypatch.context() as otherwise:
+            otherwise.setattr(where, name, changed)
+            with pytest.raises(InputError, match="another version of the protocol or the checker"):
+                search(model, SearchOptions(**asked, resume=True))
+    assert search(model, SearchOptions(**asked, resume=True)).complete
 
 
 def test_one_of_something_else(kept: Path) -> None:
