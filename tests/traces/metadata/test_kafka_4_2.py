@@ -381,6 +381,29 @@ def test_a_snapshot_that_is_written_with_elr_off_has_no_elr(tmp_path: Path) -> N
     assert compared(1, eligibleLeaderReplicas=[1]) == []
 
 
+def test_a_snapshot_is_compared_where_elr_is_on_and_no_feature_says_so(tmp_path: Path) -> None:
+    """Older logs may be of clusters with ELR or without: both sets of rules are carried until a record tells."""
+
+    def compared(**elr: list[int]) -> list[set[str]]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        log = [*beginning(), *SHRUNK]
+        write(folder, log)
+        brokers = [registration(b, 1 + 2 * b, fenced=False) for b in range(3)]
+        topics = [encode("TOPIC_RECORD", 0, {"name": n, "topicId": i}) for n, i in TOPICS.items()]
+        settings = [setting(MIN_ISR, "2", n) for n in TOPICS]
+        parts = [with_elr(partition(0, isr=[0], partitionEpoch=2), elr), partition(0, "u")]
+        held = snapshot([feature("metadata.version", 25), *brokers, *topics, *settings, *parts])
+        (folder / f"{len(log):020}-{1:010}.checkpoint").write_bytes(held)
+        report = Report("", "", "")
+        replay_metadata(open_metadata_log(folder), report)
+        assert report.figures["snapshots compared"] == 1
+        return [set(candidate.differences) for u in report.unexplained for candidate in u.candidates]
+
+    assert compared(eligibleLeaderReplicas=[1]) == []
+    assert compared() == [{"elr"}]
+    assert compared(eligibleLeaderReplicas=[2]) == [{"elr"}]
+
+
 def with_elr(record: bytes, elr: dict[str, list[int]]) -> bytes:
     """A record that creates a partition, with its ELR."""
     return encode("PARTITION_RECORD", 2, decode(record).data | {"directories": [DIRECTORY] * 3} | elr)
