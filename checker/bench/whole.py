@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-_SAMPLE_SECONDS = 0.05
+_FIRST_SAMPLE, _SLOWER, _LAST_SAMPLE = 0.02, 1.1, 0.5
+"""Seconds between two looks at the memory, and how they grow: a look holds a large process up for a moment."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Whole:
     wall: float
     processor: float
     memory: int
-    """The most that its processes held at one time, seen 20 times a second, shared pages once; 0 without /proc."""
+    """The most that its processes were seen to hold at one time, shared pages counted once; 0 without /proc."""
     said: str
 
 
@@ -66,8 +67,10 @@ class _Memory:
         self._thread.start()
 
     def _watch(self) -> None:
-        while not self._ended.wait(_SAMPLE_SECONDS):
+        pause = _FIRST_SAMPLE
+        while not self._ended.wait(pause):
             self._most = max(self._most, sum(map(_held_by, tree(self._pid))))
+            pause = min(pause * _SLOWER, _LAST_SAMPLE)
 
     def end(self) -> int:
         """The most that was seen, in bytes."""
