@@ -60,7 +60,7 @@ CASES = (
         states=209_556_493,
         goal="same counts, at most 3 times the time",
     ),
-    Case("the same, killed and resumed", LARGE, 0.45, 120, states=209_556_493, goal="same counts"),
+    Case("the same, killed and resumed", LARGE, 0.45, 40, states=209_556_493, goal="same counts"),
     Case(
         "Kip320, 5 replicas, 2/2/2, to 3.05 billion states, killed and resumed",
         BILLIONS,
