@@ -149,7 +149,7 @@ def _lines(
     yield from verdict_table.table(outcomes, min(width or verdict_table.WIDTH, verdict_table.WIDTH))
     yield ""
     for outcome in outcomes:
-        for line in outcome.broken if outcome.request.as_written and notes_too else ():
+        for line in outcome.broken:
             told = fold(f"{outcome.request.scenario.name}: {line}", "! ", width, "  ")
             yield from (click.style(part, fg="red") for part in told)
     if notes_too and (verbose or len(outcomes) == 1):

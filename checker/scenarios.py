@@ -109,16 +109,19 @@ def find(argument: str) -> Scenario:
 
 
 def expanded(arguments: Iterable[str]) -> list[str]:
-    """The names and paths that arguments stand for, each once. InputError where a pattern stands for none."""
-    found: dict[str, None] = {}
+    """The names and paths that arguments stand for; a pattern adds what is not there yet, in the order of the list.
+
+    InputError where a pattern stands for none.
+    """
+    found: list[str] = []
     for argument in arguments:
-        names = [argument]
-        if _is_pattern(argument):
-            names = fnmatch.filter(catalogue.scenario_files(), argument)
-            if not names:
-                raise InputError(f"no scenario's name is like {argument!r}: `highwater list` names them")
-        found.update(dict.fromkeys(names))
-    return list(found)
+        if not _is_pattern(argument):
+            found.append(argument)
+        elif names := fnmatch.filter(catalogue.scenario_files(), argument):
+            found += [name for name in names if name not in found]
+        else:
+            raise InputError(f"no scenario's name is like {argument!r}: `highwater list` names them")
+    return found
 
 
 def _is_pattern(argument: str) -> bool:

@@ -18,6 +18,8 @@ from highwater.checker.results import Outcome
 WIDTH = 100
 """Columns, where there is no terminal that has fewer."""
 _GAP = 2
+_LONGEST_PATH = 40
+"""Columns of a file's path; of a longer one its end is given."""
 _COLOURS = {"violated": "red", "holds": "green", "inconclusive": "yellow"}
 
 
@@ -107,7 +109,18 @@ def _lines(outcomes: Sequence[Outcome]) -> Iterator[_Line]:
     grouped = len(names) > 1 and not any(name.endswith(".toml") for name in names)
     for name, outcome in zip(names, outcomes, strict=True):
         group, _, own = name.rpartition("/")
-        yield _Line(group, own, outcome) if grouped else _Line("", name, outcome)
+        yield _Line(group, own, outcome) if grouped else _Line("", _end(name), outcome)
+
+
+def _end(name: str) -> str:
+    """A name, or of a long path the last parts that there is room for, the file's name at least."""
+    parts = name.split("/")
+    if len(name) <= _LONGEST_PATH or not name.endswith(".toml"):
+        return name
+    kept = next(
+        (n for n in range(len(parts) - 1, 1, -1) if len("/".join(parts[-n:])) + 2 <= _LONGEST_PATH), 1
+    )
+    return "/".join(["…", *parts[-kept:]])
 
 
 def total(outcomes: Sequence[Outcome], seconds: float) -> str:

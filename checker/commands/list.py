@@ -62,7 +62,10 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
             if number:
                 yield ""
             yield click.style(group or "of every protocol", bold=True)
-        yield from terminal.columns([_row(entry) for entry in own], "", terminal.width())
+        rows: list[tuple[str, ...]] = [_row(entry) for entry in own]
+        if not any(where for _, where, _ in rows):
+            rows = [(name, text) for name, _, text in rows]
+        yield from terminal.columns(rows, "", terminal.width())
 
 
 def _group(entry: Entry) -> str:
@@ -75,7 +78,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     name = f"{entry['name']} *" if entry.get("standard") else entry["name"]
     text = entry.get("title") or entry.get("sentence") or entry.get("meaning") or ""
     where = entry.get("source", "") if "protocol" in entry else ", ".join(entry.get("proposals", ()))
-    return (name, where, text) if where else (name, text)
+    return name, where, text
 
 
 __all__ = ["list_"]

@@ -25,7 +25,7 @@ def test_the_last_column_is_folded_in_its_place():
         "                                ISR is under min ISR.",
         " x",
     ]
-    assert list(columns(ROWS, "", None))[0].endswith("under min ISR.")
+    assert next(columns(ROWS, "", None)).endswith("under min ISR.")
 
 
 def test_it_stands_below_where_there_is_no_room():
