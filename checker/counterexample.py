@@ -6,8 +6,7 @@ checked by the reference, whichever engine found it.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +14,11 @@ import click
 
 from highwater.checker import words
 from highwater.checker.search import DEADLOCK, Violation
+from highwater.checker.terminal import fold
+from highwater.model.language import graph
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars
+from highwater.model.language.types import Option, Struct
 
 DEADLOCK_MEANING = "In every state some step can be taken."
 
@@ -147,7 +149,7 @@ def tell(
     rule = f" ({example.source})" if example.source else ""
     title = click.style(f"{example.name}{rule}", fg="red", bold=True)
     yield f"{title} is violated {_where(example)}."
-    yield from _fold(f"It says: {example.meaning}", "  ", width)
+    yield from fold(f"It says: {example.meaning}", "  ", width)
     yield ""
     longest = min(56, max(len(step.sentence) for step in example.steps))
     for number, step in enumerate(example.steps, 1):
@@ -159,7 +161,7 @@ def tell(
             colour = "cyan" if step.changes else "yellow"
             if width is not None and max(len(head), longest + 6) + 2 + len(told) > width:
                 yield head
-                yield from (click.style(line, fg=colour) for line in _fold(told, " " * 10, width))
+                yield from (click.style(line, fg=colour) for line in fold(told, " " * 10, width))
             else:
                 yield f"{head:{longest + 6}}  {click.style(told, fg=colour)}"
         else:
@@ -169,10 +171,21 @@ def tell(
     if example.loop:
         yield from _loop(example, example.loop, full, width)
     yield ""
-    yield (
-        f"The state that violates {example.name}:" if not example.loop else "The state that it comes back to:"
+    only = None if full else read_by(model, example.name)
+    what = (
+        f"The state that violates {example.name}" if not example.loop else "The state that it comes back to"
     )
-    yield from _state(type, example.steps[-1].state, "  ", width)
+    yield f"{what}{'' if only is None else ', as far as the property reads it'}:"
+    yield from _state(type, example.steps[-1].state, "  ", width, only)
+
+
+def read_by(model: Model, name: str) -> list[str] | None:
+    """The paths of the scalars that a property reads; None where it reads all, or is none of the model's."""
+    nodes = [p.node for p in model.properties if p.name == name]
+    nodes += [node for p in model.liveness if p.name == name for node in (p.premise, p.goal)]
+    numbers = {node.value for node in graph.reachable(nodes) if node.op == "input"}
+    found = [leaf.path for number, leaf in enumerate(model.leaves) if number in numbers]
+    return found if 0 < len(found) < len(model.leaves) else None
 
 
 def _where(example: Counterexample) -> str:
@@ -194,17 +207,12 @@ def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None
         yield f"      what must happen is due since state {loop.due + 1}"
     if full:
         for line in loop.fairness:
-            yield from _fold(line, "      ", width)
+            yield from fold(line, "      ", width)
 
 
 def plain(model: Model, example: Counterexample) -> Iterator[str]:
     """The same lines without colours, a step each: for messages and reports of other programs."""
     return map(click.unstyle, tell(model, example))
-
-
-def terminal_width() -> int:
-    """The columns of the terminal."""
-    return shutil.get_terminal_size().columns
 
 
 def _changes(type: Any, step: Step) -> Iterator[str]:
@@ -213,7 +221,10 @@ def _changes(type: Any, step: Step) -> Iterator[str]:
     for path, (before, after) in step.changes.items():
         place, _, name = path.rpartition(".")
         inner = words.at(type, path)
-        groups.setdefault(place, []).append(f"{name} {words.say(inner, before)} → {words.say(inner, after)}")
+        gone = isinstance(inner, Option) and after is None and isinstance(inner.content_type, Struct)
+        # A message that is taken was told when it was sent.
+        old = "" if gone else f"{words.say(inner, before, brief=True)} "
+        groups.setdefault(place, []).append(f"{name} {old}→ {words.say(inner, after, brief=True)}")
     for place, texts in groups.items():
         if not place:
             yield from texts
@@ -223,22 +234,14 @@ def _changes(type: Any, step: Step) -> Iterator[str]:
             yield f"{place}: {', '.join(texts)}"
 
 
-def _state(type: Any, state: Any, indent: str, width: int | None) -> Iterator[str]:
-    pairs = list(words.lines(type, state))
+def _state(
+    type: Any, state: Any, indent: str, width: int | None, only: Collection[str] | None = None
+) -> Iterator[str]:
+    pairs = list(words.lines(type, state, only))
     longest = max((len(path) for path, _ in pairs), default=0)
     for path, text in pairs:
         head = f"{indent}{path:{longest}}  "
-        yield from _fold(text, head, width, " " * len(head))
-
-
-def _fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:
-    if width is None:
-        return [head + text]
-    import textwrap
-
-    following = head if indent is None else indent
-    room = max(width, len(head) + 20)
-    return textwrap.wrap(text, room, initial_indent=head, subsequent_indent=following, break_on_hyphens=False)
+        yield from fold(text, head, width, " " * len(head))
 
 
 def _count(number: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Protocol
 
-KINDS = ("scenarios", "protocols", "rules", "numbers", "invariants", "liveness", "actions")
+KINDS = ("scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "liveness", "actions")
 """A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
 
 Entry = dict[str, Any]
@@ -50,7 +50,7 @@ def find(name: str) -> list[Entry]:
     found = []
     for definition in definitions():
         if of in ("", definition.name):
-            for kind in ("rules", "invariants", "liveness", "actions"):
+            for kind in ("parameters", "rules", "invariants", "liveness", "actions"):
                 for entry in _parts(definition, kind):
                     if entry["name"] == part:
                         found.append(_in_full(definition, entry))
@@ -128,6 +128,19 @@ def meaning(thing: object) -> str:
 
 def _parts(definition: Definition, kind: str) -> list[Entry]:
     of = {"protocol": definition.name}
+    if kind == "parameters":
+        return [
+            {
+                "kind": "parameter",
+                "name": n,
+                **of,
+                "default": p.default,
+                "low": p.low,
+                "high": p.high,
+                "meaning": p.meaning,
+            }
+            for n, p in definition.protocol.parameters.items()
+        ]
     if kind == "rules":
         rules = definition.protocol.rules.items()
         return [
@@ -185,7 +198,20 @@ def _in_full(definition: Definition, entry: Entry) -> Entry:
         return {**entry, "profiles": on}
     if entry["kind"] == "action":
         return {**entry, "guards": _guards(kind, entry["name"])}
+    if entry["kind"] == "parameter":
+        return {**entry, "scenarios": _set_in(definition, entry["name"])}
     return entry
+
+
+def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
+    """The scenarios that set a parameter, and to what."""
+    place = definition.name.replace(".", "/")
+    asked = (
+        (n, scenarios.find(n).parameters.get(parameter))
+        for n in catalogue.scenario_files()
+        if n.rpartition("/")[0] == place
+    )
+    return {name: value for name, value in asked if value is not None}
 
 
 def _guards(kind: type[Protocol], action: str) -> list[Entry]:

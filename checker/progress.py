@@ -32,6 +32,8 @@ class Reporter:
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._status: Any = None
+        self._lock = threading.Lock()  # of the live line
+        self._preparing: threading.Timer | None = None
         self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
         self._samples: tuple[tuple[float, int], tuple[float, int]] = ((0.0, 0), (0.0, 0))
 
@@ -39,27 +41,39 @@ class Reporter:
         """Say how far the search is, where it is time to."""
         if self._quiet:
             return
+        if self._preparing is not None:
+            self._preparing.cancel()
         line = f"{self.name}: {self._line(progress)}"
         if not self._terminal:
             if progress.seconds >= self._next:
                 self._next = progress.seconds + _PLAIN_SECONDS
                 print(line, file=sys.stderr, flush=True)
-        elif self._status is not None:
-            self._status.update(line)
-        elif progress.seconds >= self._next:
-            from rich.console import Console
+        else:
+            self._live(line, begin=progress.seconds >= self._next)
 
-            self._status = Console(stderr=True, highlight=False).status(line)
-            self._status.start()
+    def _live(self, line: str, *, begin: bool) -> None:
+        """Write the live line anew; where there is none yet, begin it if so asked."""
+        with self._lock:
+            if self._status is not None:
+                self._status.update(line)
+            elif begin:
+                from rich.console import Console
+
+                self._status = Console(stderr=True, highlight=False).status(line)
+                self._status.start()
 
     def say(self, line: str) -> None:
         """Say something else, on a line that stays."""
         if self._quiet:
             return
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        self._take_away()
         print(f"{self.name}: {line}", file=sys.stderr, flush=True)
+
+    def _take_away(self) -> None:
+        with self._lock:
+            if self._status is not None:
+                self._status.stop()
+                self._status = None
 
     def _rate(self, progress: Progress) -> float:
         """States a second over the last one or two seconds."""
@@ -78,13 +92,21 @@ class Reporter:
         )
 
     def __enter__(self) -> Reporter:
+        if self._terminal and not self._quiet:
+            # Until the search begins nobody calls: the model is traced and compiled.
+            line = f"{self.name}: tracing and compiling"
+            self._preparing = threading.Timer(_FIRST_SECONDS, self._live, (line,), {"begin": True})
+            self._preparing.daemon = True
+            self._preparing.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if self._preparing is not None:
+            self._preparing.cancel()
+            self._preparing.join()
+        self._take_away()
 
 
 class Together:
@@ -114,6 +136,7 @@ class Together:
 
         with self._lock:
             self._running[one] = name, None
+            self._say()
         try:
             yield note
         finally:
@@ -137,7 +160,9 @@ class Together:
             return
         self._next = seconds + (_LIVE_SECONDS if self._terminal else _PLAIN_SECONDS)
         under_way = [
-            name if p is None else f"{name} ({p.distinct_states:,} states, depth {p.depth})"
+            f"{name} (tracing and compiling)"
+            if p is None
+            else f"{name} ({p.distinct_states:,} states, depth {p.depth})"
             for name, p in self._running.values()
         ]
         line = f"{self._done} of {self._total} scenarios, {seconds:.0f} s: {', '.join(under_way)}"

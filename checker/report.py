@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
-from highwater.checker import counterexample
+from highwater.checker import counterexample, terminal, verdict_table
 from highwater.checker.output import JsonOutput
 from highwater.checker.results import Outcome
+from highwater.checker.terminal import fold
 from highwater.checker.vacuity import CONSTANT
 from highwater.model.language.model import Model
 
 Echo = Callable[[str], None]
 
 _HEADS = ("scenario", "verdict", "promise", "states", "depth", "seconds", "states/s")
-_LEFT = 3
-"""So many columns hold texts; the others hold numbers and are aligned to the right."""
 
 STOPPED = {
     "states": "the limit on states was reached",
@@ -32,15 +30,21 @@ STOPPED = {
 
 def runs(model: Model, outcome: Outcome, echo: Echo, *, full: bool) -> None:
     """Say the counterexamples of one scenario, with the whole state after each step where ``full``."""
-    width = counterexample.terminal_width() if sys.stdout.isatty() else None
-    for line in told(model, outcome, full=full, width=width):
+    for line in told(model, outcome, full=full, width=terminal.width()):
         echo(line)
 
 
-def finish(outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool) -> None:
-    """Give out the results: the verdict table and its notes for people, warnings, and the JSON."""
+def finish(
+    outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool, verbose: bool = False, seconds: float
+) -> None:
+    """Give out the results: the verdict table and what to know of it, warnings, and the JSON.
+
+    ``seconds`` is how long all of it took.
+    """
     if not output.to_stdout:
-        verdicts(outcomes, output.say, notes_too=not quiet)
+        width = terminal.width()
+        for line in _lines(outcomes, seconds, width, notes_too=not quiet, verbose=verbose):
+            output.say(line)
     warn(outcomes)
     output.write([outcome.as_json() for outcome in outcomes])
 
@@ -81,38 +85,6 @@ def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
     return [_HEADS, *map(_row, outcomes)]
 
 
-def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """The verdict table in plain text, columns aligned."""
-    shown = rows(outcomes)
-    widths = [max(len(row[i]) for row in shown) for i in range(len(_HEADS))]
-    for row in shown:
-        cells = (
-            f"{c:<{w}}" if i < _LEFT else f"{c:>{w}}"
-            for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
-
-
-def rich_table(outcomes: Sequence[Outcome]) -> None:
-    """The verdict table in a terminal."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for i, head in enumerate(_HEADS):
-        shown.add_column(head, justify="left" if i < _LEFT else "right", overflow="fold")
-    colours = {"violated": "red", "holds": "green", "inconclusive": "yellow"}
-    for outcome in outcomes:
-        name, said, promise, *numbers = _row(outcome)
-        bad = "bold red" if outcome.broken else "dim"
-        expected = outcome.promised and outcome.verdict == "violated"
-        colour = "yellow" if expected else colours[outcome.verdict]
-        shown.add_row(Text(name), Text(said, colour), Text(promise, bad), *numbers)
-    Console(highlight=False).print(shown)
-
-
 def notes(outcome: Outcome) -> Iterator[str]:
     """What a reader must know of a result that its row does not say."""
     result, request = outcome.result, outcome.request
@@ -134,8 +106,7 @@ def notes(outcome: Outcome) -> Iterator[str]:
         yield f"not compared: {' and '.join(promised)}, promised of a search {how}"
     if outcome.outside_states is not None:
         yield f"{outcome.outside_states:,} of these states are outside the bounds: checked, not gone on from"
-    never = [name for name, taken in result.actions.items() if not taken and name not in outcome.ruled_out]
-    if never:
+    if never := never_taken(outcome):
         so_far = " before the search stopped" if result.stopped_by else ""
         yield f"never taken{so_far}: {', '.join(never)}"
     if outcome.ruled_out:
@@ -151,44 +122,69 @@ def notes(outcome: Outcome) -> Iterator[str]:
     ]
     if cuts:
         yield f"cut {', '.join(cuts)}"
-    idle = [name for name, met in result.premises.items() if not met]
-    if idle and result.generated_states:
+    if idle := _idle(outcome):
         yield f"had nothing to say in any state: {', '.join(idle)}"
     if result.collision_probability:
         yield f"chance that a collision hid a state {result.collision_probability:.1e}"
 
 
-def verdicts(outcomes: Sequence[Outcome], echo: Echo, *, notes_too: bool = True) -> None:
-    """The verdict table, and the notes under it."""
-    if sys.stdout.isatty():
-        rich_table(outcomes)
-    else:
-        echo("")
-        for line in table(outcomes):
-            echo(line)
-    if notes_too:
-        echo("")
-        for outcome in outcomes:
-            for line in below(outcome):
-                echo(line)
-
-
-def below(outcome: Outcome) -> Iterator[str]:
-    """What stands under the table: promises that were not kept, and the notes."""
-    for line in outcome.broken if outcome.request.as_written else ():
-        yield click.style(f"{outcome.request.scenario.name}: {line}", fg="red")
-    if noted := "; ".join(notes(outcome)):
-        yield f"{outcome.request.scenario.name}: {noted}"
-
-
 def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """The table and what stands under it, in plain text."""
+    seconds = sum(o.result.seconds + o.result.preparation_seconds for o in outcomes)
+    yield from map(click.unstyle, _lines(outcomes, seconds, None, verbose=True))
+    for outcome in outcomes:
+        yield from warnings(outcome)
+
+
+def _lines(
+    outcomes: Sequence[Outcome],
+    seconds: float,
+    width: int | None,
+    *,
+    notes_too: bool = True,
+    verbose: bool = False,
+) -> Iterator[str]:
+    """The table, what is not as promised, the notes, and the last line, with colours."""
     yield ""
-    yield from table(outcomes)
+    yield from verdict_table.table(outcomes, min(width or verdict_table.WIDTH, verdict_table.WIDTH))
     yield ""
     for outcome in outcomes:
-        yield from map(click.unstyle, below(outcome))
-        yield from warnings(outcome)
+        for line in outcome.broken:
+            told = fold(f"{outcome.request.scenario.name}: {line}", "! ", width, "  ")
+            yield from (click.style(part, fg="red") for part in told)
+    if notes_too and (verbose or len(outcomes) == 1):
+        for outcome in outcomes:
+            if len(outcomes) > 1 and any(True for _ in notes(outcome)):
+                yield click.style(outcome.request.scenario.name, bold=True)
+            for note in notes(outcome):
+                yield from fold(note, "  ", width, "    ")
+    elif notes_too:
+        for note in attention(outcomes):
+            yield from fold(note, "", width)
+    yield verdict_table.total(outcomes, seconds)
+
+
+def attention(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """One line on the notes of several scenarios: what may be less than it seems, and in how many of them."""
+    counted = {
+        "a bound cut steps": sum(any(o.result.cut.values()) for o in outcomes),
+        "an action was never taken": sum(any(never_taken(o)) for o in outcomes),
+        "a property had nothing to say": sum(any(_idle(o)) for o in outcomes),
+    }
+    said = [f"{what} in {number}" for what, number in counted.items() if number]
+    if said:
+        yield f"--verbose tells where: {', '.join(said)} of {len(outcomes)} scenarios"
+
+
+def never_taken(outcome: Outcome) -> list[str]:
+    """The actions that were not taken, and could be with these parameters."""
+    return [n for n, taken in outcome.result.actions.items() if not taken and n not in outcome.ruled_out]
+
+
+def _idle(outcome: Outcome) -> list[str]:
+    """The properties whose premise was met in no state."""
+    result = outcome.result
+    return [name for name, met in result.premises.items() if not met] if result.generated_states else []
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:

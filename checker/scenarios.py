@@ -6,6 +6,7 @@ that come with the checker lie beside their protocol; a user's own file is a sce
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -105,6 +106,26 @@ def find(argument: str) -> Scenario:
     if argument.endswith(".toml"):
         return read(Path(argument), argument)
     return read(catalogue.scenario_file(argument), argument)
+
+
+def expanded(arguments: Iterable[str]) -> list[str]:
+    """The names and paths that arguments stand for; a pattern adds what is not there yet, in the order of the list.
+
+    InputError where a pattern stands for none.
+    """
+    found: list[str] = []
+    for argument in arguments:
+        if not _is_pattern(argument):
+            found.append(argument)
+        elif names := fnmatch.filter(catalogue.scenario_files(), argument):
+            found += [name for name in names if name not in found]
+        else:
+            raise InputError(f"no scenario's name is like {argument!r}: `highwater list` names them")
+    return found
+
+
+def _is_pattern(argument: str) -> bool:
+    return any(sign in argument for sign in "*?[") and not Path(argument).exists()
 
 
 def standard() -> list[Scenario]:

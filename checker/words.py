@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from highwater.model.language.messages import MessageKind, Messages
@@ -23,20 +23,21 @@ def at(type: Type, path: str) -> Type:
     return type
 
 
-def say(type: Type, value: Any) -> str:
-    """A plain value of a type, on one line."""
+def say(type: Type, value: Any, *, brief: bool = False) -> str:
+    """A plain value of a type, on one line. ``brief`` leaves the fields of structs out that are none or false."""
     if isinstance(type, Option):
-        return "none" if value is None else say(type.content_type, value)
+        return "none" if value is None else say(type.content_type, value, brief=brief)
     if isinstance(type, Set):
         return "{" + ",".join(map(str, value)) + "}"
     if isinstance(type, MessageKind):
         return "{" + ", ".join(_message(type.message, item) for item in value) + "}"
     if isinstance(type, Array) and isinstance(value, Mapping):
-        return "[" + ", ".join(f"{name} {say(type.element, item)}" for name, item in value.items()) + "]"
+        items = (f"{name} {say(type.element, item, brief=brief)}" for name, item in value.items())
+        return "[" + ", ".join(items) + "]"
     if isinstance(type, (Array, Seq)):
-        return "[" + ", ".join(say(type.element, item) for item in value) + "]"
+        return "[" + ", ".join(say(type.element, item, brief=brief) for item in value) + "]"
     if isinstance(type, Struct):
-        return "(" + fields(type, value) + ")"
+        return "(" + fields(type, value, brief=brief) + ")"
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -46,9 +47,10 @@ def _message(type: Struct, value: Any) -> str:
     return f"{type.name}({fields(type, value)})" if type.fields else type.name
 
 
-def fields(type: Struct, value: Any) -> str:
-    """The fields of a struct's value, on one line."""
-    return ", ".join(f"{name} {say(inner, value[name])}" for name, inner in type.fields.items())
+def fields(type: Struct, value: Any, *, brief: bool = False) -> str:
+    """The fields of a struct's value, on one line; see ``say``."""
+    told = [n for n in type.fields if not (brief and (value[n] is None or value[n] is False))]
+    return ", ".join(f"{name} {say(type.fields[name], value[name], brief=brief)}" for name in told)
 
 
 def settings(parameters: Mapping[str, int]) -> str:
@@ -56,19 +58,39 @@ def settings(parameters: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
-def lines(type: Struct, state: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """A state as pairs (path, text): one for each field, or for each element of a field that is an array."""
+def lines(
+    type: Struct, state: dict[str, Any], only: Collection[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """A state as pairs (path, text): one for each field, or for each element of a field that is an array.
+
+    With ``only``, paths of scalars, what holds none of them is left out: rows, and fields of structs.
+    """
     for name, inner in type.fields.items():
         value = state[name]
         if isinstance(inner, Messages):
-            for kind, own in inner.fields.items():
-                yield f"{name}.{kind}", say(own, value[kind])
+            rows = [(f"{name}.{kind}", own, value[kind]) for kind, own in inner.fields.items()]
         elif isinstance(inner, Array):
-            for i, item in value.items() if isinstance(value, Mapping) else enumerate(value):
-                yield f"{name}[{i}]", _bare(inner.element, item)
+            items = value.items() if isinstance(value, Mapping) else enumerate(value)
+            rows = [(f"{name}[{i}]", inner.element, item) for i, item in items]
         else:
-            yield name, _bare(inner, value)
+            rows = [(name, inner, value)]
+        for path, own, item in rows:
+            if _holds(path, only):
+                yield path, _bare(own, item, path, only)
 
 
-def _bare(type: Type, value: Any) -> str:
-    return fields(type, value) if isinstance(type, Struct) else say(type, value)
+def _holds(path: str, only: Collection[str] | None) -> bool:
+    """Whether one of the scalars lies at a path or below it."""
+    return only is None or any(one == path or one.startswith((f"{path}.", f"{path}[")) for one in only)
+
+
+def _bare(type: Type, value: Any, path: str, only: Collection[str] | None) -> str:
+    if not isinstance(type, Struct):
+        return say(type, value)
+    told = []
+    for name, inner in type.fields.items():
+        below = f"{path}.{name}"
+        if _holds(below, only):
+            text = _bare(inner, value[name], below, only)
+            told.append(f"{name} ({text})" if isinstance(inner, Struct) else f"{name} {text}")
+    return ", ".join(told)

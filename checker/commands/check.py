@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -53,13 +54,15 @@ def check(
 ) -> Status:
     """Explore every reachable state of each SCENARIO and check its properties.
 
-    A SCENARIO is a name from `highwater list`, or the path of a .toml file. Without one the standard
-    scenarios are explored. What a scenario promises is void where an option changes its parameters, rules or
-    properties: then every violation counts. A limit is one for each SCENARIO.
+    A SCENARIO is a name from `highwater list`, a pattern such as 'truncation/*', or the path of a .toml file.
+    Without one the standard scenarios are explored. What a scenario promises is void where an option changes
+    its parameters, rules or properties: then every violation counts. A limit is one for each SCENARIO.
 
     Exit status: 0 as promised, 1 a property is violated or a promise is not kept, 2 bad request,
     3 inconclusive (a limit was reached first), 130 interrupted.
     """
+    started = time.perf_counter()
+    names = tuple(scenarios.expanded(names))
     search = engine.search(len(names))
     output = JsonOutput(json_file)
     if trace_out is not None and len(names) != 1:
@@ -114,7 +117,8 @@ def check(
                     break
     finally:
         if outcomes:
-            report.finish(outcomes, output, quiet=quiet)
+            seconds = time.perf_counter() - started
+            report.finish(outcomes, output, quiet=quiet, verbose=verbose, seconds=seconds)
     return worst(outcome.status for outcome in outcomes)
 
 

@@ -63,7 +63,7 @@ def coverage(
     found, protocols = Coverage(), set[str]()
     options = SearchOptions(workers=workers or 0, limit_states=limit_states)
     try:
-        for name in names:
+        for name in scenarios.expanded(names):
             path = Path(name)
             if path.is_file() and not name.endswith(".toml"):
                 if overrides.parameters or overrides.properties:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from highwater.checker import listing, rulebook
+from highwater.checker import listing, rulebook, terminal
 from highwater.checker.commands.show_number import family_lines, number_lines
 from highwater.checker.listing import Entry
 from highwater.checker.options import json_option
@@ -87,6 +87,18 @@ def _rule(entry: Entry) -> Iterator[str]:
         yield f"  on in: {', '.join(entry['profiles'])}"
 
 
+def _parameter(entry: Entry) -> Iterator[str]:
+    yield click.style(entry["name"], bold=True)
+    yield f"  parameter of {entry['protocol']}, {entry['low']} to {entry['high']}, default {entry['default']}"
+    yield f"  {entry['meaning']}"
+    values: dict[int, list[str]] = {}
+    for name, value in entry["scenarios"].items():
+        values.setdefault(value, []).append(name.rpartition("/")[2])
+    yield from _section(
+        "set in scenarios", ((str(v), ", ".join(names)) for v, names in sorted(values.items()))
+    )
+
+
 def _invariant(entry: Entry) -> Iterator[str]:
     yield from _head(entry, entry["name"], "meaning")
 
@@ -115,6 +127,7 @@ _LINES = {
     "scenario": _scenario,
     "protocol": _protocol,
     "rule": _rule,
+    "parameter": _parameter,
     "invariant": _invariant,
     "liveness": _liveness,
     "action": _action,
@@ -140,10 +153,7 @@ def _sourced(entry: Entry, text: str) -> str:
 
 def _section(title: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
     rows = list(rows)
-    if not rows:
-        return
-    yield ""
-    yield title
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        yield "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+    if rows:
+        yield ""
+        yield title
+        yield from terminal.columns(rows, "  ", terminal.width())

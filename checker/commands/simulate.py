@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from highwater.checker import engines, report, scenarios
@@ -62,6 +64,7 @@ def simulate(
     The same seed makes the same walks. Walks can show that a property is violated, never that it holds:
     without a violation the verdict is inconclusive, and the exit status 0 says that all walks were made.
     """
+    started = time.perf_counter()
     simulation = engines.simulate(engine)
     output = JsonOutput(json_file)
     trace = TraceOutput(trace_out)
@@ -85,5 +88,5 @@ def simulate(
             said = trace.write_walk(request, model, depth, seed)
         if not quiet:
             output.say(said)
-    report.finish([outcome], output, quiet=quiet)
+    report.finish([outcome], output, quiet=quiet, verbose=verbose, seconds=time.perf_counter() - started)
     return outcome.status

@@ -111,7 +111,7 @@ def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any,
         isinstance(before, list)
         and isinstance(after, list)
         and len(before) == len(after)
-        and any(isinstance(i, (dict, list)) for i in before)
+        and any(i is None or isinstance(i, (dict, list)) for i in before)
     ):
         pairs = [(f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(before, after, strict=True))]
     else:

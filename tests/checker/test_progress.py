@@ -36,6 +36,18 @@ def test_the_rate_is_that_of_the_last_seconds(capsys):
     assert capsys.readouterr().err.splitlines()[-1].startswith("x: 17,000 states, 0/s, ")
 
 
+def test_before_the_search_begins_it_says_what_is_done(monkeypatch):
+    said = []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("highwater.checker.progress._FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(Reporter, "_live", lambda _, line, *, begin: said.append((line, begin)))
+    with Reporter("x") as reporter:
+        reporter._preparing.join()
+        reporter(at(0.5, 10))
+    assert said[0] == ("x: tracing and compiling", True)
+    assert said[1][0].startswith("x: 10 states")
+
+
 def test_quiet(capsys):
     Reporter("x", quiet=True)(at(10.0, 1))
     assert capsys.readouterr().err == ""

@@ -1,0 +1,139 @@
+"""The verdict table: no line is too long, no name is broken, what is not as promised stands out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import click
+import pytest
+
+from highwater.checker import report, scenarios, verdict_table
+from highwater.checker.counterexample import Counterexample, Step
+from highwater.checker.request import Overrides, Request
+from highwater.checker.results import Outcome
+from highwater.checker.search import SearchResult
+from highwater.checker.verdict_table import table, total
+
+STATES = 39_619
+
+
+def outcome(name, violated=(), *, states=STATES, depth=22, seconds=0.5, overrides=None, stopped_by=None):
+    request = Request.of(scenarios.find(name), overrides or Overrides())
+    steps = (Step("initial", {}, "initial state", {}, {}),) * 12
+    result = SearchResult(
+        stopped_by=stopped_by,
+        distinct_states=states,
+        depth=depth,
+        seconds=seconds,
+    )
+    examples = tuple(Counterexample(prop, "", "", steps) for prop in violated)
+    return Outcome(request, "native", result, examples)
+
+
+def kept(name):
+    """A scenario that ends as it promises."""
+    promise = scenarios.find(name).promise
+    counts = {"states": promise.distinct_states or STATES, "depth": promise.depth or 22}
+    return replace(outcome(name, sorted(promise.violated), **counts), constant=tuple(promise.constant))
+
+
+def lines(outcomes, width=verdict_table.WIDTH):
+    return [click.unstyle(line) for line in table(outcomes, width)]
+
+
+@pytest.fixture(scope="module")
+def everything():
+    return [kept(name) for name in scenarios.titles()]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_every_scenario_has_one_whole_line(everything, width):
+    shown = lines(everything, width)
+    assert max(map(len, shown)) <= width
+    names = [o.request.scenario.name for o in everything]
+    groups = {name.rpartition("/")[0] for name in names}
+    assert sorted(line.split()[0] for line in shown) == sorted(
+        [*groups, *(name.rpartition("/")[2] for name in names)]
+    )
+    properties = {e.name for o in everything for e in o.examples}
+    words = set(re.findall(r"\w+_\w+", "\n".join(shown))) - {"properties"}
+    assert words <= properties, "a name was broken"
+
+
+def test_what_there_is_room_for_is_said(everything):
+    two = kept("truncation/truncate-to-hwm"), kept("truncation/kip-101")
+    wide, medium, narrow = ("\n".join(lines(two, width)) for width in (100, 86, 79))
+    assert "violated, as promised: strong_isr at depth 12" in wide
+    assert "violated, as promised: strong_isr, weak_isr" in medium
+    assert "violated, as promised: 2 properties" in narrow
+
+
+def test_numbers_give_way_to_the_verdict():
+    one = [kept("replication/defect-truncate-to-hwm")]
+    assert lines(one, 82)[0].split() == ["scenario", "verdict", "states", "depth", "seconds"]
+    assert lines(one, 74)[0].split() == ["scenario", "verdict", "states", "depth"]
+    assert lines(one, 60)[0].split() == ["scenario", "verdict"]
+
+
+def test_groups_are_headed_once_and_a_file_stands_for_itself():
+    several = [kept(n) for n in ("truncation/kip-101", "truncation/kip-320", "zookeeper/before-kip-380")]
+    shown = lines(several)
+    assert [line.split()[0] for line in shown] == [
+        *("truncation", "kip-101", "kip-320"),
+        *("zookeeper", "before-kip-380"),
+    ]
+    assert [("states" in line) for line in shown] == [True, False, False, False, False]
+    mine = lines([kept("docs/examples/register.toml"), kept("truncation/kip-320")])
+    assert [line.split()[0] for line in mine[1:]] == ["docs/examples/register.toml", "truncation/kip-320"]
+
+
+def test_of_a_long_path_the_end_is_given():
+    assert verdict_table._end("docs/examples/register.toml") == "docs/examples/register.toml"
+    long = f"/home/somebody/{'deep/' * 9}protocols/mine/first.toml"
+    assert verdict_table._end(long) == "…/deep/deep/protocols/mine/first.toml"
+    assert verdict_table._end(f"/{'x' * 60}.toml") == f"…/{'x' * 60}.toml"
+
+
+def test_what_must_be_looked_at_is_marked():
+    wrong = outcome("truncation/kip-320", ["weak_isr"])
+    missing = outcome("truncation/kip-101", [], states=59_788)
+    unended = outcome("truncation/kip-279", [], stopped_by="states")
+    shown = lines([kept("truncation/kip-320-first-try"), wrong, missing, unended])
+    assert [line[:2] for line in shown] == ["tr", "  ", "! ", "! ", "! "]
+    assert "violated, not as promised: weak_isr at depth 12" in shown[2]
+    assert "holds, not as promised" in shown[3]
+    assert "inconclusive" in shown[4]
+
+
+def test_the_last_line():
+    good = [kept("truncation/kip-101"), kept("truncation/kip-320")]
+    wrong = outcome("truncation/kip-320", ["weak_isr"])
+    other = outcome("truncation/kip-320", ["weak_isr"], overrides=Overrides(rules={"fenced_fetch": False}))
+    many = outcome("truncation/kip-320", states=3_000_000)
+    unended = outcome("truncation/kip-279", [], stopped_by="states")
+
+    def said(outcomes):
+        return click.unstyle(total(outcomes, 41.04))
+
+    assert said(good) == "2 scenarios as promised: 99,407 states, 41.0 s"
+    assert said([wrong]) == "1 scenario not as promised: 39,619 states (79,238 a second), 41.0 s"
+    assert said([*good, wrong, many]).startswith(
+        "4 scenarios: 2 as promised, 2 not as promised: 3.1 million states"
+    )
+    assert said([other]).startswith("1 scenario violated (changed by options: no promise is asked): ")
+    assert said([unended]).startswith("1 scenario inconclusive: ")
+
+
+def test_notes_of_several_are_one_line_and_of_one_all_of_them():
+    first, second = kept("truncation/kip-101"), kept("truncation/kip-320")
+    first.result.cut["log_size"] = 5
+    first.result.actions |= {"elect": 3, "lose": 0}
+    assert list(report.attention([second])) == []
+    (line,) = report.attention([first, second])
+    assert (
+        line == "--verbose tells where: a bound cut steps in 1, an action was never taken in 1 of 2 scenarios"
+    )
+    alone = list(report.lines([first]))
+    assert "  cut 5 steps at log_size" in alone
+    assert "  never taken: lose" in alone
