@@ -342,6 +342,8 @@ def test_fairness_by_a_tag() -> None:
     assert groups(weak(tagged("io"))) == [[0], [1], [2]]
     assert groups(strong(tagged("io"), by=[])) == [[0, 1], [2]]
     assert groups(weak(either(tagged("slow"), "rest"), by=[])) == [[0, 1, 3]]
+    assert groups(weak(either(tagged("io")))) == [[0, 1, 2]], "one step of any of them"
+    assert groups(weak(tagged("io"), "rest")) == [[0], [1], [2], [3]]
     with pytest.raises(LanguageError, match="no action of tagged has the tag 'oi'; it has io, slow"):
         groups(weak(tagged("oi")))
 
