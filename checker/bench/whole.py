@@ -24,6 +24,8 @@ class Whole:
     memory: int
     """Of the processes that ran at the same time, the sum of what each had at most until then; 0 without /proc."""
     said: str
+    marks: tuple[float | None, ...] = ()
+    """For each text that was looked for in what it says, after how many seconds it was there; None: never."""
 
 
 def run_whole(
@@ -32,8 +34,12 @@ def run_whole(
     status: int = 0,
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    marks: Sequence[str] = (),
 ) -> Whole:
-    """Run a command to its end. RuntimeError with its last lines where it does not end with the status."""
+    """Run a command to its end, and note when it says each of ``marks``.
+
+    RuntimeError with its last lines where it does not end with the status.
+    """
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(
@@ -44,30 +50,50 @@ def run_whole(
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-        memory = _Memory(process.pid)
+        memory = _Memory(process.pid, _Marks(output.fileno(), started, marks))
         _, ended, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(ended)
         most = memory.end()
+        memory.marks.look()
         output.seek(max(0, output.seek(0, os.SEEK_END) - (1 << 16)))
         said = output.read().decode("utf-8", "replace")
     if process.returncode != status:
         last = "\n".join(said.splitlines()[-20:])
         raise RuntimeError(f"{' '.join(map(str, command))} ended with status {process.returncode}:\n{last}")
-    return Whole(wall, usage.ru_utime + usage.ru_stime, most, said)
+    return Whole(wall, usage.ru_utime + usage.ru_stime, most, said, tuple(memory.marks.seen.values()))
+
+
+class _Marks:
+    """Texts that are looked for in a file that grows, and when each was there first."""
+
+    def __init__(self, file: int, started: float, marks: Sequence[str]) -> None:
+        self._file, self._started, self._read = file, started, b""
+        self.seen: dict[str, float | None] = dict.fromkeys(marks)
+
+    def look(self) -> None:
+        """Read what is new."""
+        if all(seconds is not None for seconds in self.seen.values()):
+            return
+        self._read += os.pread(self._file, 1 << 20, len(self._read))
+        for mark, seconds in self.seen.items():
+            if seconds is None and mark.encode() in self._read:
+                self.seen[mark] = time.perf_counter() - self._started
 
 
 class _Memory:
-    """Looks at a process and all below it again and again, on a thread of its own."""
+    """Looks at a process and all below it again and again, on a thread of its own; and at what it says."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, marks: _Marks) -> None:
         self._pid, self._most, self._ended = pid, 0, threading.Event()
+        self.marks = marks
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def _watch(self) -> None:
         while not self._ended.wait(_SAMPLE_SECONDS):
             self._most = max(self._most, sum(map(_peak_of, tree(self._pid))))
+            self.marks.look()
 
     def end(self) -> int:
         """The most that was seen, in bytes."""
