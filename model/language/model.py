@@ -129,6 +129,14 @@ class Model:
             raise LanguageError(NO_STATE, place_of(self.protocol.initially))
         return states
 
+    @property
+    def first_initial(self) -> Scalars:
+        """One of the initial states, which can be many; LanguageError where there is none."""
+        found = self.start.first() if self.start is not None else self.initial[0]
+        if found is None:
+            raise LanguageError(NO_STATE, place_of(self.protocol.initially))
+        return found
+
     def is_initial(self, state: Scalars) -> bool:
         """Whether a state is an initial one."""
         start = self.start
