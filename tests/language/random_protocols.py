@@ -460,9 +460,9 @@ class Expressions:
                         lambda x, y: x - y,
                     ),
                 ]
-            case Option() if isinstance(type.content_type, (Index, Enum)) and self.rng.random() < 0.3:
+            case Option() if isinstance(type.content_type, (Index, Enum)) and self.rng.random() < 0.6:
                 index = type.content_type
-                options += [lambda: self._first(index, depth), lambda: self._least_by(index, depth)]
+                options += [lambda: self._first(index, depth), *[lambda: self._least_by(index, depth)] * 2]
             case Option():
                 options.append(lambda: self.value(type.content_type, depth - 1))
                 inner = options[-1]
