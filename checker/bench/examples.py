@@ -15,7 +15,7 @@ from typing import Any
 
 from highwater.checker.bench import tlc
 from highwater.checker.bench.figures import spread
-from highwater.checker.bench.whole import Whole, run_whole
+from highwater.checker.bench.whole import SAMPLE_SECONDS, Whole, run_whole
 from highwater.checker.code_cache import VARIABLE
 
 HEADING = "## Published specifications, TLC beside us"
@@ -141,7 +141,7 @@ def measure(example: Example, repeat: int) -> Measured:
             begun, ended = run.marks
             if begun is None or ended is None:
                 raise RuntimeError(f"{example.title}: TLC did not say when its search began and ended")
-            found.tlc_rates.append(states / (ended - begun))
+            found.tlc_rates.append(states / max(ended - begun, SAMPLE_SECONDS))
     if len(found.states) != 1:
         raise RuntimeError(f"{example.title}: runs counted different states: {sorted(found.states)}")
     return found

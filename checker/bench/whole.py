@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-_SAMPLE_SECONDS = 0.02
+SAMPLE_SECONDS = 0.02
+"""How often a running command is looked at."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def run_whole(
         wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(ended)
         most = memory.end()
-        memory.marks.look()
+        memory.marks.look(wall)
         output.seek(max(0, output.seek(0, os.SEEK_END) - (1 << 16)))
         said = output.read().decode("utf-8", "replace")
     if process.returncode != status:
@@ -71,14 +72,14 @@ class _Marks:
         self._file, self._started, self._read = file, started, b""
         self.seen: dict[str, float | None] = dict.fromkeys(marks)
 
-    def look(self) -> None:
-        """Read what is new."""
+    def look(self, now: float | None = None) -> None:
+        """Read what is new; ``now`` is the time where it is known, in seconds since the start."""
         if all(seconds is not None for seconds in self.seen.values()):
             return
         self._read += os.pread(self._file, 1 << 20, len(self._read))
         for mark, seconds in self.seen.items():
             if seconds is None and mark.encode() in self._read:
-                self.seen[mark] = time.perf_counter() - self._started
+                self.seen[mark] = time.perf_counter() - self._started if now is None else now
 
 
 class _Memory:
@@ -91,7 +92,7 @@ class _Memory:
         self._thread.start()
 
     def _watch(self) -> None:
-        while not self._ended.wait(_SAMPLE_SECONDS):
+        while not self._ended.wait(SAMPLE_SECONDS):
             self._most = max(self._most, sum(map(_peak_of, tree(self._pid))))
             self.marks.look()
 
@@ -122,4 +123,4 @@ def _peak_of(pid: int) -> int:
     return next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:")), 0)
 
 
-__all__ = ["Whole", "run_whole", "tree"]
+__all__ = ["SAMPLE_SECONDS", "Whole", "run_whole", "tree"]
