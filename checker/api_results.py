@@ -66,7 +66,7 @@ class Violation:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        title = escape(f"{self.name} is violated at depth {self.depth}")
+        title = escape(f"{self.example.called} is violated at depth {self.depth}")
         return f"<details open><summary>{title}</summary><pre>{escape(str(self))}</pre></details>"
 
 

@@ -7,7 +7,7 @@ checked by the reference, whichever engine found it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -44,19 +44,24 @@ class LoopBack:
 
     ``start`` and ``due``, the step from which on the goal is missed, count from 0; where ``start`` is the last step,
     the run stays there. ``kind`` is the property's, ``fairness`` says why the loop is fair, an assumption each.
+    Of a goal that has to last, ``missed`` are steps of the loop, one for each of its alternatives, in whose states that
+    one does not hold.
     """
 
     start: int
     due: int
     kind: str
     fairness: tuple[str, ...]
+    missed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Counterexample:
     """A property, its source and meaning, and the run; the first step is the initial state.
 
-    A run that violates a liveness property has a ``loop``; what it never comes to is what must happen.
+    A run that violates a liveness property has a ``loop``; what it never comes to is what must happen. Where the
+    property has parameters, ``parameters`` are those of which this is a run, and ``others`` the other ones for which
+    it is violated.
     """
 
     name: str
@@ -64,6 +69,13 @@ class Counterexample:
     meaning: str
     steps: tuple[Step, ...]
     loop: LoopBack | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def called(self) -> str:
+        """The property's name, with the parameters of which this is a run."""
+        return f"{self.name}({_said(self.parameters)})" if self.parameters else self.name
 
     @property
     def depth(self) -> int:
@@ -116,12 +128,14 @@ def _follow_loop(
 
     prop = next(p for p in model.liveness if p.name == violation.property)
     try:
-        confirmed = confirm(model, interpreter, prop, states, violation.path, loop_start)
+        case = prop.cases[violation.case]
+        confirmed = confirm(model, interpreter, prop, states, violation.path, loop_start, case)
     except NotViolatedError as wrong:
         raise BrokenRunError(f"the run that violates {prop.name} is none: {wrong}") from None
-    loop = LoopBack(loop_start, confirmed.due, str(prop.kind), confirmed.fairness)
-    found = prop.liveness
-    return Counterexample(found.name, found.source, found.meaning, tuple(steps), loop)
+    loop = LoopBack(loop_start, confirmed.due, str(prop.kind), confirmed.fairness, confirmed.missed)
+    found, others = prop.liveness, tuple(prop.cases[number].parameters for number in violation.others)
+    told = tuple(steps), loop, case.parameters, others
+    return Counterexample(found.name, found.source, found.meaning, *told)
 
 
 def follow_all(model: Model, violations: Iterable[Violation]) -> tuple[Counterexample, ...]:
@@ -147,8 +161,10 @@ def tell(
     """
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
-    title = click.style(f"{example.name}{rule}", fg="red", bold=True)
+    title = click.style(f"{example.called}{rule}", fg="red", bold=True)
     yield f"{title} is violated {_where(example)}."
+    if example.others:
+        yield from fold(f"Also for {'; '.join(map(_said, example.others))}.", "  ", width)
     yield from fold(f"It says: {example.meaning}", "  ", width)
     yield ""
     longest = min(56, max(len(step.sentence) for step in example.steps))
@@ -171,7 +187,7 @@ def tell(
     if example.loop:
         yield from _loop(example, example.loop, full, width)
     yield ""
-    only = None if full else read_by(model, example.name)
+    only = None if full else read_by(model, example)
     what = (
         f"The state that violates {example.name}" if not example.loop else "The state that it comes back to"
     )
@@ -179,10 +195,13 @@ def tell(
     yield from _state(type, example.steps[-1].state, "  ", width, only)
 
 
-def read_by(model: Model, name: str) -> list[str] | None:
-    """The paths of the scalars that a property reads; None where it reads all, or is none of the model's."""
-    nodes = [p.node for p in model.properties if p.name == name]
-    nodes += [node for p in model.liveness if p.name == name for node in (p.premise, p.goal)]
+def read_by(model: Model, example: Counterexample) -> list[str] | None:
+    """The paths of the scalars that a run's property reads; None where it reads all, or is none of the model's."""
+    nodes = [p.node for p in model.properties if p.name == example.name]
+    cases = [case for p in model.liveness if p.name == example.name for case in p.cases]
+    for case in cases:
+        if case.parameters == example.parameters:
+            nodes += [case.premise, *case.goals]
     numbers = {node.value for node in graph.reachable(nodes) if node.op == "input"}
     found = [leaf.path for number, leaf in enumerate(model.leaves) if number in numbers]
     return found if 0 < len(found) < len(model.leaves) else None
@@ -203,7 +222,11 @@ def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None
     stays = loop.start == example.depth - 1
     again = f"and so on from state {loop.start + 1}" if not stays else "and nothing that is fair can be done"
     yield click.style(f"      {again}", bold=True)
-    if loop.due:
+    if loop.missed:
+        where = " and ".join(dict.fromkeys(f"state {step + 1}" for step in loop.missed))
+        several = "none of what has to last does" if len(loop.missed) > 1 else "what has to last does not"
+        yield f"      {several}: see {where}"
+    elif loop.due:
         yield f"      what must happen is due since state {loop.due + 1}"
     if full:
         for line in loop.fairness:
@@ -242,6 +265,11 @@ def _state(
     for path, text in pairs:
         head = f"{indent}{path:{longest}}  "
         yield from fold(text, head, width, " " * len(head))
+
+
+def _said(parameters: Mapping[str, Any]) -> str:
+    """Parameters in words: ``c=c1, r=r2``."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def _count(number: int, noun: str) -> str:

@@ -172,6 +172,7 @@ def _liveness(definition: Definition, liveness: Liveness) -> Entry:
         "source": liveness.source,
         "rule": liveness.rule,
         "says": str(liveness.kind),
+        "parameters": dict(liveness.domains),
         "fair": [str(fairness) for fairness in liveness.fair],
         "meaning": liveness.meaning,
     }

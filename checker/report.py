@@ -73,10 +73,10 @@ def told(model: Model, outcome: Outcome, *, full: bool = False, width: int | Non
         yield click.style(outcome.request.scenario.name, bold=True)
         if key in names:
             rule = f" ({example.source})" if example.source else ""
-            yield f"{example.name}{rule} is violated by the same run as {names[key]}."
+            yield f"{example.called}{rule} is violated by the same run as {names[key]}."
             yield f"  It says: {example.meaning}"
             continue
-        names[key] = example.name
+        names[key] = example.called
         yield from counterexample.tell(model, example, full=full, width=width)
 
 
@@ -205,7 +205,7 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
 def verdict(outcome: Outcome) -> str:
     """The verdict, with the properties that are violated."""
     if outcome.examples:
-        return "violated: " + _join(f"{e.name} at depth {e.depth}" for e in outcome.examples)
+        return "violated: " + _join(f"{e.called} at depth {e.depth}" for e in outcome.examples)
     return outcome.verdict
 
 

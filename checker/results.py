@@ -145,6 +145,8 @@ def _violation(example: Counterexample) -> dict[str, Any]:
     first, *rest = example.steps
     return {
         "property": example.name,
+        **({"parameters": dict(example.parameters)} if example.parameters else {}),
+        **({"others": [dict(other) for other in example.others]} if example.others else {}),
         "rule": example.source,
         "meaning": example.meaning,
         "depth": example.depth,

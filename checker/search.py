@@ -61,13 +61,16 @@ class Violation:
 
     ``depth`` counts states, so it is one more than the number of steps. A run that violates a liveness property has
     ``loop_start``: its last state is the one after so many steps (0: the initial state), and from there it goes round
-    for ever; where that is the last state itself, it stays there.
+    for ever; where that is the last state itself, it stays there. ``case`` is the number of the choice of parameters
+    for which this is the run, ``others`` are those of the other choices for which the property is violated.
     """
 
     property: str
     initial: Scalars
     path: tuple[int, ...]
     loop_start: int | None = None
+    case: int = 0
+    others: tuple[int, ...] = ()
 
     @cached_property
     def depth(self) -> int:

@@ -52,12 +52,9 @@ def constant_properties(model: Model) -> dict[str, str]:
         elif prop.premise is graph.FALSE:
             found[prop.name] = "has a premise that holds in no state"
     for live in model.liveness:
-        if live.premise is graph.FALSE:
-            found[live.name] = "has a premise that holds in no state"
-        elif live.goal.is_const:
-            found[live.name] = (
-                f"has a goal that is {'true' if live.goal is graph.TRUE else 'false'} in every state"
-            )
+        how = [case.is_constant for case in live.cases]
+        if all(how):
+            found[live.name] = how[0]
     return found
 
 

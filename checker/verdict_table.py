@@ -49,7 +49,7 @@ class _Line:
         names = [example.name for example in self.outcome.examples]
         if not names:
             return self.verdict
-        where = ", ".join(f"{e.name} at depth {e.depth}" for e in self.outcome.examples)
+        where = ", ".join(f"{e.called} at depth {e.depth}" for e in self.outcome.examples)
         many = f"{len(names)} properties" if len(names) > 1 else ""
         for text in (where, ", ".join(names), many):
             if text and len(self.verdict) + 2 + len(text) <= room:

@@ -17,7 +17,7 @@ PARTS = {
     "liveness": liveness,
     "proofs": proofs,
 }
-ASKED = ("beyond-memory", "development", "spark-search")
+ASKED = ("beyond-memory", "development", "examples", "spark-search")
 """Parts that take long, install something, or need an extra, and so are measured only where they are asked for."""
 ON_SPARK = "spark-replay"
 

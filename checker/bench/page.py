@@ -9,11 +9,12 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-Written by `make bench`; `python -m highwater.checker.bench --only PART` measures a part. Two parts are measured only
-so: `development`, which installs packages and runs all tests, and `spark-search`, which stands in
-[spark.md](spark.md#measured). Unless its part says otherwise every figure is of a whole process started afresh: its
-wall time, the peak of its own memory, and what its result says of the search. Runs are repeated; given are the median,
-and the least and the most. No test is decided by a figure.
+Written by `make bench`; `python -m highwater.checker.bench --only PART` measures a part. Some parts are measured only
+so: `development`, which installs packages and runs all tests, `examples`, which needs TLC and a checkout of
+tlaplus/Examples, and `spark-search`, which stands in [spark.md](spark.md#measured). Unless its part says otherwise
+every figure is of a whole process started afresh: its wall time, the peak of its own memory, and what its result
+says of the search. Runs are repeated; given are the median, and the least and the most. No test is decided by a
+figure.
 """
 
 

@@ -105,7 +105,8 @@ def _invariant(entry: Entry) -> Iterator[str]:
 
 def _liveness(entry: Entry) -> Iterator[str]:
     yield from _head(entry, entry["name"], "meaning")
-    yield f"  says: {entry['says']}"
+    each = "".join(f", for each {p} of {domain}" for p, domain in entry["parameters"].items())
+    yield f"  says: {entry['says']}{each}"
     yield from _section("fair", ((fairness,) for fairness in entry["fair"]))
 
 

@@ -19,8 +19,9 @@ highwater check replication/live-crash --property brokers_run           # one of
 highwater list --kind liveness                                          # all of them
 ```
 
-[language.md](language.md) says how a property and its fairness are declared. A scenario checks those that its
-`properties` name; without that key a scenario checks its invariants alone.
+[language/liveness.md](language/liveness.md) says how a property and its fairness are declared, also one that has
+to last, and one for each value of an index. A scenario checks those that its `properties` name; without that key
+a scenario checks its invariants alone.
 
 ## Fairness
 
@@ -47,7 +48,9 @@ fence_broker where broker is down` is about the session of a broker that is down
 How it is searched: the explored graph without the states in which the goal holds is cut into strongly connected
 components. A component is fair if each weakly fair group of steps is disabled in one of its states or taken in it,
 and each strongly fair one disabled in all of them or taken. Where only strong fairness fails, the states in which
-the group is enabled are left out and what remains is looked at again (`checker/liveness/components.py`).
+the group is enabled are left out and what remains is looked at again (`checker/liveness/components.py`). A goal that
+has to last is searched for in the whole graph: a component counts if it has a state without the goal, and the loop
+goes through it.
 
 """
 

@@ -61,9 +61,9 @@ class Fingerprints:
             )
             for g in found.groups
         )
-        return _digest(
-            "liveness", str(found.liveness.kind), self.node(found.premise), self.node(found.goal), *groups
-        )
+        cases = [[self.node(c.premise), *map(self.node, c.goals)] for c in found.cases]
+        said = cases[0] if len(cases) == 1 else sorted(_digest("case", *case) for case in cases)
+        return _digest("liveness", str(found.liveness.kind), *said, *groups)
 
     def model(self, model: Model, *options: object) -> str:
         """The fingerprint of a whole model: its scalars, initial states, actions and properties."""

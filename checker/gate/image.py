@@ -26,7 +26,8 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
         roots += [prop.node, prop.premise]
     liveness = getattr(model, "liveness", [])
     for prop in liveness:
-        roots += [prop.premise, prop.goal]
+        for case in _cases(prop):
+            roots += [case.premise, *_goals(case)]
         roots += [group.when for group in prop.groups if getattr(group, "when", None) is not None]
     nodes = graph.reachable(roots)
     numbers = {node.id: i for i, node in enumerate(nodes)}
@@ -73,8 +74,10 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
                 "kind": str(p.liveness.kind),
                 "source": p.liveness.source,
                 "meaning": p.liveness.meaning,
-                "premise": number(p.premise),
-                "goal": number(p.goal),
+                "cases": [
+                    [number(c.premise), [number(g) for g in _goals(c)], dict(getattr(c, "parameters", {}))]
+                    for c in _cases(p)
+                ],
                 "groups": [group_image(g) for g in p.groups],
             }
             for p in liveness
@@ -85,6 +88,15 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
         "symmetry": bool(asked.symmetry),
         "deadlock": bool(asked.deadlock),
     }
+
+
+def _cases(prop: Any) -> Any:
+    """What a liveness property says for each choice of its parameters; older revisions have none, and one case."""
+    return getattr(prop, "cases", [prop])
+
+
+def _goals(case: Any) -> list[Any]:
+    return list(case.goals) if hasattr(case, "goals") else [case.goal]
 
 
 def type_image(type_: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from highwater.model.language import graph, types
 from highwater.model.language.graph import Node
-from highwater.model.language.liveness import FairGroup, Kind, Liveness, TracedLiveness
+from highwater.model.language.liveness import Case, FairGroup, Kind, Liveness, TracedLiveness
 from highwater.model.language.model import Instance, Model, Property, state_inputs
 from highwater.model.language.protocol import Action, Invariant
 from highwater.model.language.tracing import Check, Guard, Write
@@ -84,8 +84,10 @@ class RestoredModel(Model):
         self.liveness = [
             TracedLiveness(
                 Liveness(p["name"], _documented(p["meaning"]), Kind(p["kind"]), p["source"]),
-                nodes[p["premise"]],
-                nodes[p["goal"]],
+                tuple(
+                    Case(nodes[premise], tuple(nodes[goal] for goal in goals), parameters)
+                    for premise, goals, parameters in p["cases"]
+                ),
                 tuple(
                     FairGroup(label, strong, frozenset(own), None if when is None else nodes[when])
                     for label, strong, own, when in p["groups"]

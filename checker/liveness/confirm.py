@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from highwater.model.language.interpreter import Interpreter, compile_nodes
-from highwater.model.language.liveness import FairGroup, Kind, TracedLiveness
+from highwater.model.language.liveness import Case, FairGroup, Kind, TracedLiveness
 from highwater.model.language.model import Model, Scalars
 
 
@@ -16,10 +16,15 @@ class NotViolatedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Confirmed:
-    """From which state on (counted from 0) the goal is missed, and for each fair group why the loop is fair to it."""
+    """From which state on (counted from 0) the goal is missed, and for each fair group why the loop is fair to it.
+
+    Of a goal that has to last ``missed`` has a state of the loop for each of its alternatives, in which that one does
+    not hold; ``due`` is the least of them.
+    """
 
     due: int
     fairness: tuple[str, ...]
+    missed: tuple[int, ...] = ()
 
 
 def confirm(
@@ -29,22 +34,23 @@ def confirm(
     states: Sequence[Scalars],
     path: Sequence[int],
     loop_start: int,
+    case: Case,
 ) -> Confirmed:
-    """Whether a run with a loop violates a property. The last state goes over into the one at ``loop_start``.
+    """Whether a run with a loop violates a property for a choice of its parameters.
+
+    The last state of the run goes over into the one at ``loop_start``.
 
     Raises NotViolatedError, with the reason, where it does not.
     """
     if states[-1] != states[loop_start]:
         raise NotViolatedError("its loop does not close")
-    judge = compile_nodes([prop.premise, prop.goal])
+    judge = compile_nodes([case.premise, *case.goals])
     verdicts = [judge(state) for state in states]
-    missed = len(states)
-    while missed and not verdicts[missed - 1][1]:
-        missed -= 1
-    first = [0] if prop.kind is Kind.EVENTUALLY else range(missed, len(states))
-    due = next((i for i in first if i >= missed and verdicts[i][0]), None)
-    if due is None or missed > loop_start:
-        raise NotViolatedError("the goal is reached, or never asked for")
+    if prop.kind.lasting:
+        missed = _not_lasting(prop.kind, verdicts, loop_start)
+        due = min(missed)
+    else:
+        missed, due = (), _missed(prop.kind, verdicts, loop_start)
     loop, taken = states[loop_start:], path[loop_start:]
     moved = [
         (i, number) for i, (number, a, b) in enumerate(zip(taken, loop, loop[1:], strict=False)) if a != b
@@ -57,7 +63,32 @@ def confirm(
             holds = compile_nodes([group.when])
             counts = [bool(holds(state)[0]) for state in loop]
         reasons.append(_fair(group, counts, possible, moved, loop_start))
-    return Confirmed(due, tuple(reasons))
+    return Confirmed(due, tuple(reasons), missed)
+
+
+def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> int:
+    """From which state on the goal is asked for and never reached."""
+    missed = len(verdicts)
+    while missed and not verdicts[missed - 1][1]:
+        missed -= 1
+    first = [0] if kind.of_start else range(missed, len(verdicts))
+    due = next((i for i in first if i >= missed and verdicts[i][0]), None)
+    if due is None or missed > loop_start:
+        raise NotViolatedError("the goal is reached, or never asked for")
+    return due
+
+
+def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> tuple[int, ...]:
+    """For each alternative of a goal that has to last a state of the loop in which it does not hold."""
+    if not any(premise for premise, *_ in (verdicts[:1] if kind.of_start else verdicts)):
+        raise NotViolatedError("the goal is never asked for")
+    found = []
+    for number in range(1, len(verdicts[0])):
+        failed = next((i for i in range(loop_start, len(verdicts)) if not verdicts[i][number]), None)
+        if failed is None:
+            raise NotViolatedError("from its loop on the goal holds for ever")
+        found.append(failed)
+    return tuple(found)
 
 
 def _possible(interpreter: Interpreter, state: Scalars) -> set[int]:

@@ -23,37 +23,44 @@ class Loop:
     steps: tuple[int, ...]
 
 
-def loops(steps: Steps, components: Sequence[States], tree: Tree, fairness: Fairness) -> Iterator[Loop]:
-    """A loop from some of the states that are nearest to the start."""
+def loops(
+    steps: Steps, components: Sequence[States], tree: Tree, fairness: Fairness, visits: Sequence[Flags] = ()
+) -> Iterator[Loop]:
+    """A loop from some of the states that are nearest to the start, through a state of each of ``visits``."""
     distances = [int(tree.distance[states].min()) for states in components]
     for number in np.argsort(distances, kind="stable")[:_COMPONENTS]:
         states = components[number]
         member = np.zeros(len(tree.distance), dtype=bool)
         member[states] = True
         for entry in states[np.argsort(tree.distance[states], kind="stable")][:_ENTRIES]:
-            yield Loop(int(entry), _Walk(steps, member, fairness, int(entry)).loop())
+            yield Loop(int(entry), _Walk(steps, member, fairness, int(entry), visits).loop())
 
 
 class _Walk:
     """A walk in a fair component that goes on until what it has seen is fair, and comes back.
 
     It goes to the nearest state or step that one of the open groups waits for, again and again; each time one
-    group less is open, and only strong ones can be added, each once.
+    group less is open, and only strong ones can be added, each once. ``visits`` are what it has to pass through.
     """
 
-    def __init__(self, steps: Steps, member: Flags, fairness: Fairness, entry: int) -> None:
+    def __init__(
+        self, steps: Steps, member: Flags, fairness: Fairness, entry: int, visits: Sequence[Flags] = ()
+    ) -> None:
         self.steps, self.member, self.fairness, self.entry = steps, member, fairness, entry
         self.path: list[int] = []
         self.at = entry
         self.always = fairness.enabled[entry].copy()  # what was enabled in all of its states
         self.ever = self.always.copy()
         self.taken: Bits = np.zeros_like(self.always)
+        self.missing = [visit for visit in visits if not visit[entry]]
 
     def loop(self) -> tuple[int, ...]:
         """The steps of the loop."""
         while True:
             weak, strong = self._open()
-            if np.any(weak | strong):
+            if self.missing:
+                self._go(nearest(self.steps, self.at, self._inside, lambda s: self.missing[0][s]))
+            elif np.any(weak | strong):
                 self._serve(weak, strong)
             elif self.at == self.entry and self.path:
                 return tuple(self.path)
@@ -119,6 +126,7 @@ class _Walk:
             self.at = int(self.steps.targets[step])
             self.always &= self.fairness.enabled[self.at]
             self.ever |= self.fairness.enabled[self.at]
+            self.missing = [visit for visit in self.missing if not visit[self.at]]
 
 
 __all__ = ["Loop", "loops"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 
 from highwater.checker.native.evaluation import Evaluation
@@ -10,7 +13,7 @@ from highwater.checker.native.machine import Effort
 from highwater.checker.search import EngineError
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import TRUE
-from highwater.model.language.initial import Family
+from highwater.model.language.initial import Family, Part
 from highwater.model.language.model import NO_STATE, Model
 
 _AT_ONCE, _MOST = 1 << 20, 1 << 27
@@ -28,8 +31,7 @@ def initial_words(model: Model, layout: Layout) -> Words:
     holds = None if start.condition is TRUE else Evaluation(layout, [start.condition], Effort.QUICK)
     found = [np.empty((0, layout.words), dtype=np.uint64)]
     for family in start.families:
-        for first in range(0, family.count, _AT_ONCE):
-            words = _packed(family, layout, np.arange(first, min(first + _AT_ONCE, family.count)))
+        for words in _blocks(family, layout):
             found.append(words if holds is None else words[holds(words)[0]])
             if (count := sum(map(len, found))) > _MOST:
                 raise EngineError(f"there are more than {count:,} initial states, and {_MOST:,} are the most")
@@ -42,19 +44,52 @@ def initial_words(model: Model, layout: Layout) -> Words:
     return np.ascontiguousarray(words)
 
 
-def _packed(family: Family, layout: Layout, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Words:
-    """The states with these numbers, the last part changing fastest."""
-    words = np.tile(layout.pack(family.scalars), (len(numbers), 1))
-    for part in reversed(family.parts):
-        chosen = numbers % len(part.choices)
-        numbers = numbers // len(part.choices)
-        for i in range(len(part.choices[0])):
-            slot = layout.slots[part.start + i]
-            codes = np.array([choice[i] - slot.low for choice in part.choices], dtype=np.uint64)
-            column = words[:, slot.word]
-            column &= np.uint64(~slot.mask & (1 << 64) - 1)
-            column |= codes[chosen] << np.uint64(slot.shift)
-    return words
+def _blocks(family: Family, layout: Layout) -> Iterator[Words]:
+    """The states of a family, the last part changing fastest, so many at once.
+
+    Each part has bits of its own, so a state is what is fixed with one pattern of each part; a block is a product
+    of the patterns of the last parts.
+    """
+    patterns = [_patterns(part, layout) for part in family.parts]
+    fixed = layout.pack(family.scalars) & ~np.bitwise_or.reduce(
+        [_mask(part, layout) for part in family.parts] or [np.zeros(layout.words, dtype=np.uint64)]
+    )
+    last = fixed.reshape(1, -1)
+    while patterns and len(last) * len(patterns[-1]) <= _AT_ONCE:
+        last = _product(patterns.pop(), last)
+    if not patterns:
+        yield last
+        return
+    split = patterns.pop()
+    size = max(1, _AT_ONCE // len(last))
+    for first in itertools.product(*patterns):
+        rest = last | np.bitwise_or.reduce([np.zeros_like(fixed), *first])
+        for start in range(0, len(split), size):
+            yield _product(split[start : start + size], rest)
+
+
+def _product(outer: Words, inner: Words) -> Words:
+    """Each pattern with each of the others, those of the second changing faster."""
+    return (outer[:, None, :] | inner[None, :, :]).reshape(-1, inner.shape[1])
+
+
+def _mask(part: Part, layout: Layout) -> Words:
+    """The bits of a part."""
+    found = np.zeros(layout.words, dtype=np.uint64)
+    for i in range(len(part.choices[0])):
+        slot = layout.slots[part.start + i]
+        found[slot.word] |= np.uint64(slot.mask)
+    return found
+
+
+def _patterns(part: Part, layout: Layout) -> Words:
+    """(choices, words): what a part's values are in its bits."""
+    found = np.zeros((len(part.choices), layout.words), dtype=np.uint64)
+    for i in range(len(part.choices[0])):
+        slot = layout.slots[part.start + i]
+        codes = np.array([choice[i] - slot.low for choice in part.choices], dtype=np.uint64)
+        found[:, slot.word] |= codes << np.uint64(slot.shift)
+    return found
 
 
 __all__ = ["initial_words"]

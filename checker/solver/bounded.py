@@ -13,11 +13,13 @@ import z3
 
 from highwater.checker.search import DEADLOCK, SearchResult
 from highwater.checker.solver.limits import Limits, Stopped
+from highwater.checker.solver.start import listed
 from highwater.checker.solver.steps import steps
 from highwater.checker.solver.terms import Numbers, is_wide
 from highwater.checker.solver.unrolling import Unrolling
+from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Model
+from highwater.model.language.model import NO_STATE, Model
 
 LOGIC = "QF_BV"
 
@@ -85,6 +87,8 @@ def _deepen(
     solver = z3.Solver() if mixed else z3.SolverFor(LOGIC)
     runs = Unrolling(model, steps(model, grouped=grouped), Numbers(integers))
     solver.add(runs.start())
+    if listed(model) is None and not limits.check(solver):
+        raise LanguageError(NO_STATE, place_of(model.protocol.initially))
     left = [p.name for p in model.properties] + [DEADLOCK] * deadlock
     while True:
         before = limits.used

@@ -138,7 +138,7 @@ def _compare(
     solver.add(z3.Or(taken_a != taken_b, z3.And(taken_a, other)))
     if not limits.check(solver):
         return None
-    before = tuple(_least(solver, limits, numbers, state, leaves, first.initial[0]))
+    before = tuple(_least(solver, limits, numbers, state, leaves, first.first_initial))
     scalars = _least(solver, limits, numbers, parameters, chosen.leaves, [x.low for x in chosen.leaves])
     witness = Witness(
         _sentence([(first, a), (second, b)], scalars),
@@ -247,7 +247,7 @@ def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str
 
 def special(model: Model, witness: Witness) -> list[str]:
     """What of a witness's state is not as in the initial one, a line for each place."""
-    changes = Interpreter(model).changes(model.initial[0], witness.before)
+    changes = Interpreter(model).changes(model.first_initial, witness.before)
     return [f"{path}  {_say(model, path, value)}" for path, (_, value) in changes.items()]
 
 

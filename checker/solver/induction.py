@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import z3
 
 from highwater.checker.solver.limits import Limits, Stopped
+from highwater.checker.solver.start import begins, listed
 from highwater.checker.solver.steps import OpenStep, instance_number, steps
 from highwater.checker.solver.terms import Numbers, Translator, is_wide
 from highwater.checker.solver.workers import answers
@@ -178,12 +179,31 @@ class _Question:
 
     def initial(self) -> list[Kept]:
         """Whether the initial states satisfy the invariants."""
-        found = []
+        found, few = [], listed(self.model)
         for prop in self.model.properties:
-            wrong = [s for s in self.model.initial if prop.name in self.interpreter.violated(s)]
-            failure = Failure(None, wrong[0], wrong[0]) if wrong else None
-            found.append(Kept(INITIAL, prop.name, not wrong, failure))
+            if few is None:
+                wrong = self._initial_without(prop)
+            else:
+                wrong = next((s for s in few if prop.name in self.interpreter.violated(s)), None)
+            failure = None if wrong is None else Failure(None, wrong, wrong)
+            found.append(Kept(INITIAL, prop.name, failure is None, failure))
         return found
+
+    def _initial_without(self, prop: Property) -> Scalars | None:
+        """One of many initial states that does not satisfy a property; None where there is none."""
+        state = self.variables[: len(self.model.leaves)]
+        solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
+        solver.add(self.in_types)
+        solver.add(begins(self.model, self.numbers, state))
+        solver.add(z3.Not(self.translate(prop.node)))
+        if not self.limits.check(solver):
+            return None
+        solution = solver.model()
+        pairs = zip(state, self.model.leaves, strict=True)
+        wrong = tuple(self.numbers.value(solution, term, leaf) for term, leaf in pairs)
+        if prop.name not in self.interpreter.violated(wrong) or not self.model.is_initial(wrong):
+            raise AssertionError("the solver's initial state is none, or satisfies the property")
+        return wrong
 
     def by_action(self) -> dict[str, list[OpenStep]]:
         """The steps of each action."""

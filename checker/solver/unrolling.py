@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import z3
 
 from highwater.checker.search import Violation
+from highwater.checker.solver.start import begins, listed
 from highwater.checker.solver.steps import OpenStep, instance_number
 from highwater.checker.solver.terms import Numbers, Term, Translator, bits_of
 from highwater.model.language import graph
@@ -46,7 +47,10 @@ class Unrolling:
 
     def start(self) -> list[Term]:
         """Begin with the initial states; the constraints that say so."""
-        initial = self.model.initial
+        initial = listed(self.model)
+        if initial is None:
+            self._add(state := self._variables())
+            return [begins(self.model, self.numbers, state)]
         if len(initial) == 1:  # plain values, through which the solver's simplifier sees
             literals = [
                 self.numbers.literal(v, leaf) for v, leaf in zip(initial[0], self.model.leaves, strict=True)

@@ -22,12 +22,12 @@ from highwater.model.language.types import (
     BoolType,
     Enum,
     Leaf,
+    NumberType,
     Option,
     Seq,
     Set,
     Struct,
     Type,
-    _Number,
 )
 from highwater.model.language.values import Value
 
@@ -141,7 +141,7 @@ def encoder(type: Type) -> Encoder:
         return _bool
     if isinstance(type, Enum):
         return _enum(type)
-    if isinstance(type, _Number):
+    if isinstance(type, NumberType):
         return _number(type)
     if isinstance(type, Set):
         return _set(type)
@@ -173,7 +173,7 @@ def _enum(type: Enum) -> Encoder:
     return encode
 
 
-def _number(type: _Number) -> Encoder:
+def _number(type: NumberType) -> Encoder:
     low, high = type.low, type.high
 
     def encode(plain: Any, scalars: list[int]) -> None:
@@ -201,7 +201,7 @@ def _set(type: Set) -> Encoder:
 def _option(type: Option) -> Encoder:
     inner = encoder(type.content_type)
     none = [n.value for n in type.none().nodes]
-    flag = len(none) > 1 or not isinstance(type.content_type, _Number)
+    flag = len(none) > 1 or not isinstance(type.content_type, NumberType)
 
     def encode(plain: Any, scalars: list[int]) -> None:
         if plain is None:

@@ -120,11 +120,19 @@ class Start:
                 f"{self.candidates:,} candidates for initial states are too many for this engine, which makes a list "
                 f"of up to {LISTED:,}: the native engine does not"
             )
+        return list(dict.fromkeys(self._each()))
+
+    def first(self) -> Scalars | None:
+        """One of them, the first that is found; None where there is none."""
+        return next(self._each(), None)
+
+    def _each(self) -> Iterator[Scalars]:
+        """The initial states as they come; one that several families have comes several times."""
         every = itertools.chain.from_iterable(family.states() for family in self.families)
-        if self.condition is not TRUE:
-            holds = compile_nodes([self.condition])
-            every = (state for state in every if holds(state)[0])  # type: ignore[assignment]
-        return list(dict.fromkeys(every))
+        if self.condition is TRUE:
+            return every
+        holds = compile_nodes([self.condition])
+        return (state for state in every if holds(state)[0])
 
 
 def start_of(protocol: Protocol, inputs: list[Node]) -> Start:

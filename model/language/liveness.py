@@ -1,33 +1,35 @@
-"""Liveness: what must happen in the end, and which steps are fair enough to make it happen.
-
-Fairness is declared with the property that needs it. What it means of a run without end, each time of the steps that
-one assumption takes together:
-
-* weak: not from some state on enabled for ever and never taken;
-* strong: not enabled again and again, without end, and from some state on never taken.
-
-A step that changes nothing is none, as in TLA+: it is neither taken nor enabled. Staying in a state for ever is a
-run, and a fair one where nothing that is fair is enabled. An action that no assumption names may be left out for
-ever; faults should be such actions.
-"""
+"""Liveness: what must happen in the end, whichever fair run is taken (``highwater.model.language.fairness``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from highwater.model.language import graph, partial
 from highwater.model.language.docstrings import first_paragraph
+from highwater.model.language.domains import parameter_values
 from highwater.model.language.errors import LanguageError, has_parentheses, place_of
+from highwater.model.language.fairness import (
+    FairGroup,
+    Fairness,
+    either,
+    fair_groups,
+    look,
+    strong,
+    tagged,
+    weak,
+)
 from highwater.model.language.graph import Node
 from highwater.model.language.identity import refuse_identity
-from highwater.model.language.tracing import State, returned_condition, tracing
+from highwater.model.language.tracing import returned_condition
 from highwater.model.language.values import as_bool
 
 if TYPE_CHECKING:
-    from highwater.model.language.model import Instance, Model
+    from highwater.model.language.model import Model
 
 
 class Kind(StrEnum):
@@ -39,89 +41,37 @@ class Kind(StrEnum):
     """G (premise -> F goal): where the premise holds, the goal holds then or later."""
     ALWAYS_EVENTUALLY = "always-eventually"
     """G F goal: wherever a run is, it comes to the goal, again and again."""
-
-
-Condition = Callable[..., Any]
-"""A function of protocol, state and parameters (by name) to whether something holds; its name says what."""
-
-
-@dataclass(frozen=True)
-class Fairness:
-    r"""One assumption: steps of ``actions`` are weakly fair, or strongly.
-
-    Of several actions each step is as good as the other. ``by`` names the parameters each choice of which is fair for
-    itself, as TLA's ``\A p: WF(A(p))``; None: all that the actions have in common; empty: any choice will do.
-    ``only`` fixes parameters: steps with another value have no part in it. ``when`` is a function of (protocol, state)
-    and, by name, of the parameters of ``by``: only steps from states where it holds have a part in it, as in TLA's
-    ``WF(P /\ A)``. It is for an action that is a duty in some states and a fault in others.
-    """
-
-    actions: tuple[str, ...]
-    strong: bool = False
-    by: tuple[str, ...] | None = None
-    only: Mapping[str, Any] = field(default_factory=dict)
-    when: Condition | None = None
-
-    def __str__(self) -> str:
-        which = f" of each {', '.join(self.by)}" if self.by else " of any" if self.by == () else ""
-        fixed = "".join(f", {k}={v}" for k, v in self.only.items())
-        return (
-            f"{'strong' if self.strong else 'weak'} {' or '.join(self.actions)}{which}{fixed}{self.condition}"
-        )
+    EVENTUALLY_ALWAYS = "eventually-always"
+    """F G goal: from some state on the goal holds for ever."""
+    LEADS_TO_ALWAYS = "leads-to-always"
+    """G (premise -> F G goal): after the premise, from some state on the goal holds for ever."""
 
     @property
-    def condition(self) -> str:
-        """In words, where its steps count; empty: in every state."""
-        return f" where {self.when.__name__.replace('_', ' ')}" if self.when else ""
+    def of_start(self) -> bool:
+        """Whether the premise, if there is one, is asked of the initial state only."""
+        return self in (Kind.EVENTUALLY, Kind.EVENTUALLY_ALWAYS)
 
-
-class Tag(str):
-    """All actions that have this tag, in the place of an action's name."""
-
-    __slots__ = ()
-
-
-def tagged(tag: str) -> Tag:
-    """All actions that are marked with this tag, ``@action(…, tags=…)``: each fair for itself; in ``either`` as one."""
-    return Tag(tag)
-
-
-def either(*actions: str) -> tuple[str, ...]:
-    """Actions that are fair as one: a step of any of them will do."""
-    return actions
-
-
-def weak(
-    *actions: str | tuple[str, ...],
-    by: Iterable[str] | None = None,
-    when: Condition | None = None,
-    **only: Any,
-) -> tuple[Fairness, ...]:
-    """Weak fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
-    names = [(a,) if isinstance(a, str) else a for a in actions]
-    return tuple(Fairness(n, by=None if by is None else tuple(by), only=only, when=when) for n in names)
-
-
-def strong(
-    *actions: str | tuple[str, ...],
-    by: Iterable[str] | None = None,
-    when: Condition | None = None,
-    **only: Any,
-) -> tuple[Fairness, ...]:
-    """Strong fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
-    return tuple(replace(fairness, strong=True) for fairness in weak(*actions, by=by, when=when, **only))
+    @property
+    def lasting(self) -> bool:
+        """Whether the goal has to hold for ever."""
+        return self in (Kind.EVENTUALLY_ALWAYS, Kind.LEADS_TO_ALWAYS)
 
 
 @dataclass(frozen=True)
 class Liveness:
-    """A property of runs: a function of (protocol, state) to the goal, or to (premise, goal) where it is a leads-to."""
+    """A property of runs: a function of (protocol, state, parameters) to the goal, or to (premise, goal).
+
+    ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: the property is asked
+    for each choice of them. A goal that has to last can be a list: for ever one of them holds, always the same.
+    """
 
     name: str
-    function: Callable[[Any, Any], Any]
+    function: Callable[..., Any]
     kind: Kind
     source: str
     fair: tuple[Fairness, ...] = ()
     rule: str | None = None
+    domains: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def meaning(self) -> str:
@@ -129,58 +79,153 @@ class Liveness:
         return first_paragraph(self.function)
 
 
-Mark = Callable[[Callable[[Any, Any], Any]], Liveness]
+Mark = Callable[[Callable[..., Any]], Liveness]
 
 
-def _marker(kind: Kind, source: str, fair: Sequence[Fairness], rule: str | None) -> Mark:
+def _marker(
+    kind: Kind,
+    source: str,
+    fair: Sequence[Fairness],
+    rule: str | None,
+    name: str | None,
+    domains: Mapping[str, str],
+) -> Mark:
     has_parentheses(kind.replace("-", "_"), source)
 
-    def mark(function: Callable[[Any, Any], Any]) -> Liveness:
+    def mark(function: Callable[..., Any]) -> Liveness:
         refuse_identity(function)
-        return Liveness(function.__name__, function, kind, source, tuple(fair), rule)
+        called = name or function.__name__
+        _check_parameters(called, function, domains)
+        return Liveness(called, function, kind, source, tuple(fair), rule, domains)
 
     return mark
 
 
-def eventually(source: str, /, *, fair: Sequence[Fairness] = (), rule: str | None = None) -> Mark:
-    """Mark a function of (protocol, state) as a goal that every run comes to. It exists where ``rule`` is on."""
-    return _marker(Kind.EVENTUALLY, source, fair, rule)
+def eventually(
+    source: str,
+    /,
+    *,
+    fair: Sequence[Fairness] = (),
+    rule: str | None = None,
+    name: str | None = None,
+    **domains: str,
+) -> Mark:
+    """Mark a function of (protocol, state, parameters) as a goal that every run comes to; or (premise, goal).
+
+    The premise is asked of the initial state. Each parameter of the function has a domain here, as those of an
+    action. The property exists where ``rule`` is on; ``name`` is for one that is made in a loop: without it, it is
+    the function's. LanguageError where a parameter has no domain, or there is no such parameter.
+    """
+    return _marker(Kind.EVENTUALLY, source, fair, rule, name, domains)
 
 
-def leads_to(source: str, /, *, fair: Sequence[Fairness] = (), rule: str | None = None) -> Mark:
-    """Mark a function of (protocol, state) that returns (premise, goal): where the one holds, the other follows."""
-    return _marker(Kind.LEADS_TO, source, fair, rule)
+def leads_to(
+    source: str,
+    /,
+    *,
+    fair: Sequence[Fairness] = (),
+    rule: str | None = None,
+    name: str | None = None,
+    **domains: str,
+) -> Mark:
+    """Mark a function that returns (premise, goal): where the one holds, the other follows. See ``eventually``."""
+    return _marker(Kind.LEADS_TO, source, fair, rule, name, domains)
 
 
-def always_eventually(source: str, /, *, fair: Sequence[Fairness] = (), rule: str | None = None) -> Mark:
-    """Mark a function of (protocol, state) as a goal that every run comes to again and again."""
-    return _marker(Kind.ALWAYS_EVENTUALLY, source, fair, rule)
+def always_eventually(
+    source: str,
+    /,
+    *,
+    fair: Sequence[Fairness] = (),
+    rule: str | None = None,
+    name: str | None = None,
+    **domains: str,
+) -> Mark:
+    """Mark a function as a goal that every run comes to again and again. See ``eventually``."""
+    return _marker(Kind.ALWAYS_EVENTUALLY, source, fair, rule, name, domains)
+
+
+def eventually_always(
+    source: str,
+    /,
+    *,
+    fair: Sequence[Fairness] = (),
+    rule: str | None = None,
+    name: str | None = None,
+    **domains: str,
+) -> Mark:
+    """Mark a function as a goal that holds for ever from some state on; or (premise, goal), see ``eventually``.
+
+    In the place of the goal a list: for ever one of these holds, always the same one.
+    """
+    return _marker(Kind.EVENTUALLY_ALWAYS, source, fair, rule, name, domains)
+
+
+def leads_to_always(
+    source: str,
+    /,
+    *,
+    fair: Sequence[Fairness] = (),
+    rule: str | None = None,
+    name: str | None = None,
+    **domains: str,
+) -> Mark:
+    """Mark a function that returns (premise, goal): after the one, the other holds for ever from some state on.
+
+    Otherwise as ``eventually_always``.
+    """
+    return _marker(Kind.LEADS_TO_ALWAYS, source, fair, rule, name, domains)
+
+
+def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[str, str]) -> None:
+    """LanguageError where the parameters of a property and its domains are not the same."""
+    where = place_of(function)
+    own = list(inspect.signature(function).parameters.values())[2:]
+    for parameter in own:
+        if parameter.name not in domains and parameter.default is parameter.empty:
+            raise LanguageError(
+                f"parameter {parameter.name!r} of liveness property {name} has no domain: "
+                f'write {parameter.name}="…" with the attribute that enumerates it',
+                where,
+            )
+    for wanted in domains:
+        if wanted not in {parameter.name for parameter in own}:
+            raise LanguageError(
+                f"liveness property {name} gives {wanted!r} a domain, and its function has no such parameter",
+                where,
+            )
 
 
 @dataclass(frozen=True)
-class FairGroup:
-    """Steps that one assumption takes together: the numbers of their instances in ``Model.instances``.
+class Case:
+    """A property for one choice of its parameters: what it is about in a state, and what it comes to.
 
-    Only those from states where ``when`` holds; None: from all.
+    From a state where ``premise`` holds (an initial state where the kind is ``of_start``) every fair run comes to a
+    state where one of ``goals`` holds; where the kind is ``lasting``, it comes to a state from which on one of them
+    holds for ever. Only such a property has several.
     """
 
-    label: str
-    strong: bool
-    instances: frozenset[int]
-    when: Node | None = None
+    premise: Node
+    goals: tuple[Node, ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_constant(self) -> str:
+        """In words, how it is the same in every state; empty where it is not."""
+        if self.premise is graph.FALSE:
+            return "has a premise that holds in no state"
+        if all(goal.is_const for goal in self.goals):
+            one = any(goal is graph.TRUE for goal in self.goals)
+            return f"has a goal that is {'true' if one else 'false'} in every state"
+        return ""
 
 
 @dataclass(frozen=True)
 class TracedLiveness:
-    """A liveness property traced: what it is about in a state, its goal, and what is fair.
-
-    From a state where ``premise`` holds (of an ``eventually``: from an initial state; its premise is true) every fair
-    run comes to a state where ``goal`` holds.
-    """
+    """A liveness property traced: what it says for each choice of its parameters, and what is fair."""
 
     liveness: Liveness
-    premise: Node
-    goal: Node
+    cases: tuple[Case, ...]
     groups: tuple[FairGroup, ...]
 
     @property
@@ -197,98 +242,44 @@ class TracedLiveness:
 def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
     """A liveness property on a model. LanguageError where it does more than look, or names what there is not."""
     model.protocol.check_sources([liveness])
-    returned = _look(model, liveness.name, liveness.function)
-    what, where = f"liveness property {liveness.name}", place_of(liveness.function)
-    if liveness.kind is Kind.LEADS_TO:
-        if not isinstance(returned, tuple) or len(returned) != 2:
-            raise LanguageError(f"the leads-to property {liveness.name} returns (premise, goal)", where)
-        premise, goal = (returned_condition(part, what, where).node for part in returned)
-        premise = graph.or_(premise, partial.undefined(as_bool(returned[0]).node))
-    else:
-        premise, goal = graph.TRUE, returned_condition(returned, what, where).node
-    assumed = [each for fairness in liveness.fair for each in _with_tags(model, liveness, fairness)]
-    groups = [group for fairness in assumed for group in _groups(model, liveness, fairness)]
-    return TracedLiveness(liveness, premise, goal, tuple(groups))
-
-
-def _look(model: Model, name: str, function: Callable[..., Any], **parameters: Any) -> Any:
-    """What a function of (protocol, state) says of the inputs; LanguageError where it does more than look."""
-    with tracing(model.protocol.on, enabled=model.enabled) as trace:
-        returned = function(model.protocol, State(model.protocol.state, model.inputs), **parameters)
-    if trace.writes or trace.guards:
+    cases = tuple(_cases(model, liveness))
+    if not cases:
         raise LanguageError(
-            f"liveness property {name} writes or requires something; it only looks", place_of(function)
+            f"the parameters of {liveness.name} have no values: it says nothing", place_of(liveness.function)
         )
-    return returned
+    groups = fair_groups(model, liveness.name, place_of(liveness.function), liveness.fair)
+    return TracedLiveness(liveness, cases, groups)
 
 
-def _with_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fairness]:
-    """The assumption with names in the place of tags; several, where a tag stands alone."""
-    names: list[str] = []
-    for named in fairness.actions:
-        if not isinstance(named, Tag):
-            names.append(named)
-            continue
-        found = [a.name for a in model.protocol.actions() if named in a.tags]
-        if not found:
-            tags = sorted({tag for a in model.protocol.actions() for tag in a.tags})
-            known = f"it has {', '.join(tags)}" if tags else "none has a tag"
-            raise LanguageError(
-                f"{liveness.name}: no action of {model.protocol.name} has the tag {str(named)!r}; {known}",
-                place_of(liveness.function),
-            )
-        names += found
-    if len(fairness.actions) == 1:
-        yield from (replace(fairness, actions=(name,)) for name in names)
+def _cases(model: Model, liveness: Liveness) -> Iterator[Case]:
+    each = [parameter_values(model.protocol, liveness, p) for p in liveness.domains]
+    for choice in itertools.product(*each):
+        symbolic = dict(zip(liveness.domains, (value for value, _ in choice), strict=True))
+        plain = dict(zip(liveness.domains, (value for _, value in choice), strict=True))
+        yield _case(liveness, look(model, liveness.name, liveness.function, **symbolic), plain)
+
+
+def _case(liveness: Liveness, returned: Any, parameters: Mapping[str, Any]) -> Case:
+    name, kind, where = liveness.name, liveness.kind, place_of(liveness.function)
+    what = f"liveness property {name}"
+    if isinstance(returned, tuple):
+        if len(returned) != 2 or kind is Kind.ALWAYS_EVENTUALLY:
+            only = "the goal" if kind is Kind.ALWAYS_EVENTUALLY else "(premise, goal)"
+            raise LanguageError(f"the {kind} property {name} returns {only}", where)
+        asked, returned = returned
+        premise = returned_condition(asked, what, where).node
+        premise = graph.or_(premise, partial.undefined(as_bool(asked).node))
+    elif kind in (Kind.LEADS_TO, Kind.LEADS_TO_ALWAYS):
+        raise LanguageError(f"the {kind} property {name} returns (premise, goal)", where)
     else:
-        yield replace(fairness, actions=tuple(dict.fromkeys(names)))
-
-
-def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterable[FairGroup]:
-    """The instances of an assumption, those together that are fair as one. None where no such step exists."""
-    name, where = liveness.name, place_of(liveness.function)
-    known = {a.name: a for a in model.protocol.actions()}
-    for action in fairness.actions:
-        if action not in known:
-            known_ones = ", ".join(sorted(known)) or "none"
-            raise LanguageError(
-                f"{name} calls {action!r} fair, which is no action of {model.protocol.name}; it has {known_ones}",
-                where,
-            )
-    shared = set.intersection(*(set(model.parameters_of(known[a])) for a in fairness.actions))
-    by = tuple(d for d in known[fairness.actions[0]].domains if d in shared and d not in fairness.only)
-    by = by if fairness.by is None else fairness.by
-    for parameter in (*by, *fairness.only):
-        if parameter not in shared:
-            raise LanguageError(
-                f"{name}: {' and '.join(fairness.actions)} have no parameter {parameter!r} (in common)", where
-            )
-    found: dict[str, set[int]] = {}
-    choices: dict[str, dict[str, Any]] = {}
-    for number, instance in enumerate(model.instances):
-        if instance.action.name in fairness.actions and _fits(instance, fairness.only):
-            chosen = {p: instance.parameters[p] for p in by if p in instance.parameters}
-            choice = ", ".join(f"{p}={value}" for p, value in chosen.items())
-            found.setdefault(choice, set()).add(number)
-            choices[choice] = chosen
-    strength = "strong" if fairness.strong else "weak"
-    for choice, numbers in found.items():
-        label = f"{strength} {' or '.join(fairness.actions)}({choice}){fairness.condition}"
-        when = None
-        if fairness.when is not None:
-            said = _look(model, name, fairness.when, **choices[choice])
-            asked, stated = f"the condition of {label}", place_of(fairness.when)
-            when = returned_condition(said, asked, stated).node
-            if partial.undefined(as_bool(said).node) is not graph.FALSE:
-                raise LanguageError(f"{asked} divides by what can be zero: put the case in a where()", stated)
-        yield FairGroup(label, fairness.strong, frozenset(numbers), when)
-
-
-def _fits(instance: Instance, only: Mapping[str, Any]) -> bool:
-    return all(p in instance.parameters and instance.parameters[p] == value for p, value in only.items())
+        premise = graph.TRUE
+    goals = list(returned) if kind.lasting and isinstance(returned, (list, Iterator)) else [returned]
+    if not goals:
+        raise LanguageError(f"{what} returned no goal at all", where)
+    return Case(premise, tuple(returned_condition(goal, what, where).node for goal in goals), parameters)
 
 
 __all__ = [
-    "FairGroup", "Fairness", "Kind", "Liveness", "TracedLiveness", "always_eventually", "either", "eventually",
-    "leads_to", "strong", "tagged", "trace_liveness", "weak",
+    "Case", "FairGroup", "Fairness", "Kind", "Liveness", "TracedLiveness", "always_eventually", "either", "eventually",
+    "eventually_always", "leads_to", "leads_to_always", "strong", "tagged", "trace_liveness", "weak",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 from highwater.model.language import graph, values
 from highwater.model.language.branches import next_script
+from highwater.model.language.domains import parameter_values
 from highwater.model.language.errors import LanguageError, fail, meant, place_of
 from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars, Start, start_of
@@ -25,7 +26,7 @@ from highwater.model.language.tracing import (
     returned_condition,
     tracing,
 )
-from highwater.model.language.types import Leaf, Type
+from highwater.model.language.types import Leaf
 
 NO_STATE = "initially() holds in none of the states that initial() gives"
 """What is said where there is no initial state."""
@@ -127,6 +128,14 @@ class Model:
         if not states:
             raise LanguageError(NO_STATE, place_of(self.protocol.initially))
         return states
+
+    @property
+    def first_initial(self) -> Scalars:
+        """One of the initial states, which can be many; LanguageError where there is none."""
+        found = self.start.first() if self.start is not None else self.initial[0]
+        if found is None:
+            raise LanguageError(NO_STATE, place_of(self.protocol.initially))
+        return found
 
     def is_initial(self, state: Scalars) -> bool:
         """Whether a state is an initial one."""
@@ -269,39 +278,6 @@ def _input(number: int, leaf: Leaf) -> Node:
     if leaf.low == leaf.high:
         return graph.const(leaf.low, leaf.sort)
     return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
-
-
-def parameter_values(protocol: Protocol, action: Action, parameter: str) -> list[tuple[Any, Any]]:
-    """The values of an action's parameter, each as a symbolic value and as a plain one.
-
-    LanguageError where ``define`` sets nothing that it ranges over.
-    """
-    attribute, where = action.domains[parameter], place_of(action.function)
-    domain = getattr(protocol, attribute, None)
-    if domain is None:
-        raise LanguageError(
-            f"{action.name}: parameter {parameter!r} ranges over {attribute!r}, which define() does not set",
-            where,
-        )
-    try:
-        found = [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
-    except LanguageError as wrong:
-        raise LanguageError(f"{action.name}: parameter {parameter!r}: {wrong.message}", where) from None
-    except TypeError:
-        raise LanguageError(
-            f"{action.name}: parameter {parameter!r} ranges over {attribute!r}, which is neither a type nor a list",
-            where,
-        ) from None
-    return found
-
-
-def _parameter(value: Any) -> tuple[Any, Any]:
-    """A parameter's symbolic value and its plain one."""
-    if isinstance(value, values.Value):
-        type_ = value.type
-        assert type_ is not None
-        return value, type_.decode([n.value for n in value.nodes])
-    return value, value
 
 
 __all__ = [

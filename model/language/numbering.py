@@ -9,7 +9,7 @@ from typing import Any
 from highwater.model.language import graph
 from highwater.model.language.errors import fail
 from highwater.model.language.graph import INT, Node
-from highwater.model.language.types import Array, BoolType, Option, Set, Struct, Type, _Number
+from highwater.model.language.types import Array, BoolType, NumberType, Option, Set, Struct, Type
 
 
 def parts_of(type: Type) -> list[Type] | None:
@@ -24,7 +24,7 @@ def count_of(type: Type) -> int:
     parts = parts_of(type)
     if parts is not None:
         return prod(map(count_of, parts))
-    if isinstance(type, _Number):
+    if isinstance(type, NumberType):
         return type.high - type.low + 1
     if isinstance(type, Option):
         return count_of(type.content_type) + 1
@@ -48,7 +48,7 @@ def number_of(type: Type, nodes: Sequence[Node]) -> Node:
             result = graph.add(graph.mul(result, graph.const(count_of(part), INT)), own)
             start += part.leaf_count
         return result
-    if isinstance(type, _Number):
+    if isinstance(type, NumberType):
         return graph.sub(nodes[0], graph.const(type.low, INT))
     if isinstance(type, Option):
         content = number_of(type.content_type, type.content(nodes).nodes)
@@ -77,7 +77,7 @@ def scalars_at(type: Type, number: int) -> list[int]:
             number, own = divmod(number, count_of(part))
             found = scalars_at(part, own) + found
         return found
-    if isinstance(type, _Number):
+    if isinstance(type, NumberType):
         return [number + type.low]
     if isinstance(type, Option):
         if number == 0:

@@ -187,13 +187,18 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
             )
 
 
-def invariant(source: str, /, *, rule: str | None = None) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
-    """Mark a function of (protocol, state) as an invariant; it exists where ``rule`` is on (None: always)."""
+def invariant(
+    source: str, /, *, rule: str | None = None, name: str | None = None
+) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
+    """Mark a function of (protocol, state) as an invariant; it exists where ``rule`` is on (None: always).
+
+    ``name`` is for one that is made in a loop; without it, it is the function's.
+    """
     has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         refuse_identity(function)
-        return Invariant(function.__name__, function, source, rule)
+        return Invariant(name or function.__name__, function, source, rule)
 
     return mark
 

@@ -29,19 +29,20 @@ class Guard:
 
 @dataclass(frozen=True)
 class Write:
-    """A scalar's next value, and the protocol's line that wrote it."""
+    """A scalar's next value, and the protocol's line that wrote it; ``by`` are all statements that did, in order."""
 
     node: Node
     place: str | None
-    target: Target | None = field(default=None, compare=False)
+    by: tuple[Target, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a statement writes: the positions on the way into the state, and the condition of ``when`` around it."""
+    """What a statement writes: the positions on the way into the state, the ``when`` around it, and its line."""
 
     positions: tuple[Node, ...]
     when: Node
+    place: str | None = None
     adds: bool = False
     """Whether it adds to what is there (a message that is sent), so that several can be of one step."""
 
@@ -345,30 +346,26 @@ class Next:
         in those states.
         """
         trace, where = current("s.next"), place()
-        target = Target(self._at, trace.when, adds)
-        met: dict[int, tuple[Target, str | None]] = {}
+        target = Target(self._at, trace.when, where, adds)
+        met: dict[int, Target] = {}
         for offset, condition in self._hits or ((0, graph.TRUE),):
             condition = graph.and_(trace.when, condition)
             for i in range(self._type.leaf_count if condition is not graph.FALSE else 0):
                 leaf = self._start + offset + i
-                before, earlier = self._old.nodes[leaf], trace.writes.get(leaf)
-                if earlier is not None:
-                    assert earlier.target is not None
-                    before = earlier.node
-                    if not (adds and earlier.target.adds):
-                        met[id(earlier.target)] = earlier.target, earlier.place
-                node = graph.select(condition, new(i, before), before)
-                trace.writes[leaf] = Write(node, where, target)
-        for earlier_target, first in met.values():
-            self._refuse_twice(target, earlier_target, where, first)
+                earlier = trace.writes.get(leaf, Write(self._old.nodes[leaf], where))
+                met |= {id(other): other for other in earlier.by if not (adds and other.adds)}
+                node = graph.select(condition, new(i, earlier.node), earlier.node)
+                trace.writes[leaf] = Write(node, where, (*earlier.by, target))
+        for other in met.values():
+            self._refuse_twice(target, other)
 
-    def _refuse_twice(self, target: Target, earlier: Target, where: str | None, first: str | None) -> None:
+    def _refuse_twice(self, target: Target, earlier: Target) -> None:
         twice = target.meets(earlier)
-        message = f"this step writes a field a second time; the first time at {first}"
+        message = f"this step writes a field a second time; the first time at {earlier.place}"
         if twice in (target.when, earlier.when) and twice is not graph.FALSE:
-            raise LanguageError(message, where)
+            raise LanguageError(message, target.place)
         if twice is not graph.FALSE:
-            current("s.next").checks.append(Check(self._start, twice, None, message, where))
+            current("s.next").checks.append(Check(self._start, twice, None, message, target.place))
 
 
 class Nowhere(Next):

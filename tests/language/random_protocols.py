@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -29,11 +30,14 @@ from highwater.model.language import (
     all_of,
     any_of,
     first,
+    free,
     greatest,
     implies,
     invariant,
     least,
     least_by,
+    one_of,
+    otherwise,
     require,
     size,
     total,
@@ -456,9 +460,9 @@ class Expressions:
                         lambda x, y: x - y,
                     ),
                 ]
-            case Option() if isinstance(type.content_type, (Index, Enum)) and self.rng.random() < 0.3:
+            case Option() if isinstance(type.content_type, (Index, Enum)) and self.rng.random() < 0.6:
                 index = type.content_type
-                options += [lambda: self._first(index, depth), lambda: self._least_by(index, depth)]
+                options += [lambda: self._first(index, depth), *[lambda: self._least_by(index, depth)] * 2]
             case Option():
                 options.append(lambda: self.value(type.content_type, depth - 1))
                 inner = options[-1]
@@ -641,6 +645,10 @@ class Assignment:
         """The way to what it writes."""
         return self.field, *(x if kind == "field" else x.plain(before) for kind, x in self.steps)
 
+    def made(self, before: Mapping[str, Any]) -> list[Assignment]:
+        """Itself, where the step makes it."""
+        return [self] if self.is_made(before) else []
+
     def write(self, s: State) -> None:
         """In the language."""
         if self.condition is None:
@@ -668,6 +676,29 @@ class Assignment:
         target[_there(target, places[-1])] = self.value.plain(before)
 
 
+@dataclass(frozen=True)
+class Chain:
+    """``when … otherwise …``: the first assignment whose condition holds is made; one without any comes last."""
+
+    branches: tuple[Assignment, ...]
+
+    @property
+    def text(self) -> str:
+        """As it would be written."""
+        return " otherwise ".join(a.text for a in self.branches)
+
+    def made(self, before: Mapping[str, Any]) -> list[Assignment]:
+        """The assignment that the step makes, if any."""
+        return [a for a in self.branches if a.is_made(before)][:1]
+
+    def write(self, s: State) -> None:
+        """In the language."""
+        for number, branch in enumerate(self.branches):
+            condition = () if branch.condition is None else (branch.condition.symbolic(s),)
+            with otherwise(*condition) if number else when(*condition):  # type: ignore[call-arg]
+                branch._write(s)
+
+
 def _there(target: Any, place: Any) -> Any:
     if isinstance(target, list) and not 0 <= place < len(target):
         raise Outside
@@ -681,15 +712,17 @@ class Stated:
     protocol: type[Protocol]
     state: Struct
     guards: tuple[Expression, ...]
-    assignments: tuple[Assignment, ...]
+    ways: Mapping[tuple[tuple[str, Any], ...], tuple[Assignment | Chain, ...]]
+    """For what the step chooses itself, by name and value, what it writes."""
     invariant: Expression
-    free: tuple[tuple[Type | None, Expression], ...]
+    functions: tuple[tuple[Type | None, Expression], ...]
 
     def __str__(self) -> str:
         fields = ", ".join(f"{n}: {t!r}" for n, t in self.state.fields.items())
-        lines = [f"require {g.text}" for g in self.guards] + [a.text for a in self.assignments]
+        lines = [f"require {g.text}" for g in self.guards]
+        lines += [f"{dict(way)}: {a.text}" for way, written in self.ways.items() for a in written]
         return "\n".join(
-            [fields, *lines, f"invariant {self.invariant.text}", *(e.text for _, e in self.free)]
+            [fields, *lines, f"invariant {self.invariant.text}", *(e.text for _, e in self.functions)]
         )
 
 
@@ -699,12 +732,10 @@ def a_protocol(rng: Random, depth: int = 3) -> Stated:
     fields["count"] = Int(0, 3)
     make = Expressions(rng, fields)
     guards = tuple(make.condition(depth) for _ in range(rng.choice([0, 0, 1, 2])))
-    written = [name for name in fields if rng.random() < 0.6]
-    written += [name for name in written if rng.random() < 0.3]  # twice, at other places or in other states
-    assignments = tuple(_assignment(make, name, fields[name], depth) for name in written)
+    ways = {way: _written(make, fields, depth) for way in rng.choice(WAYS)}
     holds = make.condition(depth)
-    free: list[tuple[Type | None, Expression]] = [(None, make.number(depth))]
-    free += [(t, make.value(t, depth, whole=True)) for t in make.all_types((Type,))[:3]]
+    functions: list[tuple[Type | None, Expression]] = [(None, make.number(depth))]
+    functions += [(t, make.value(t, depth, whole=True)) for t in make.all_types((Type,))[:3]]
 
     @invariant("random")
     def property(m: Any, s: State) -> Any:
@@ -724,10 +755,49 @@ def a_protocol(rng: Random, depth: int = 3) -> Stated:
         def step(self, s: State) -> None:
             for number, guard in enumerate(guards):
                 require(f"guard {number}", guard.symbolic(s))
-            for assignment in assignments:
+            way: tuple[tuple[str, Any], ...] = ()
+            while way not in ways:
+                name = CHOICES[len(way)]
+                options = dict.fromkeys(w[len(way)][1] for w in ways if w[: len(way)] == way)
+                way += ((name, one_of(name, list(options))),)
+            for assignment in ways[way]:
                 assignment.write(s)
 
-    return Stated(Random, Struct("State", **fields), guards, assignments, holds, tuple(free))
+    return Stated(Random, Struct("State", **fields), guards, ways, holds, tuple(functions))
+
+
+CHOICES = ("which", "then")
+WAYS: list[list[tuple[tuple[str, Any], ...]]] = [
+    [()],
+    [()],
+    [(("which", "a"),), (("which", "b"),)],
+    [(("which", 0), ("then", False)), (("which", 0), ("then", True)), (("which", 1),)],
+]
+"""What a step can choose itself; a second choice that there is after one answer to the first only."""
+
+
+def _written(make: Expressions, fields: Mapping[str, Type], depth: int) -> tuple[Assignment | Chain, ...]:
+    """What a step writes: some fields, some of them twice, at other places or in other states."""
+    written = [name for name in fields if make.rng.random() < 0.6]
+    written += [name for name in written if make.rng.random() < 0.3]
+    return tuple(
+        _chain(make, fields, name, depth)
+        if make.rng.random() < 0.25
+        else _assignment(make, name, fields[name], depth)
+        for name in written
+    )
+
+
+def _chain(make: Expressions, fields: Mapping[str, Type], name: str, depth: int) -> Chain:
+    """The field itself in the first branch, it or others in the next ones; sometimes the last one has no condition."""
+    names = [name, *(make.rng.choice([name, *fields]) for _ in range(make.rng.randint(1, 2)))]
+    branches = [
+        replace(_assignment(make, n, fields[n], depth - 1), condition=make.condition(depth - 1))
+        for n in names
+    ]
+    if make.rng.random() < 0.5:
+        branches[-1] = replace(branches[-1], condition=None)
+    return Chain(tuple(branches))
 
 
 def _assignment(make: Expressions, name: str, type: Type, depth: int) -> Assignment:
@@ -762,15 +832,15 @@ def _is_out(assignment: Assignment, before: Mapping[str, Any]) -> bool:
     return False
 
 
-def expected(stated: Stated, before: Mapping[str, Any]) -> tuple[str, Any]:
-    """What plain Python says of the step: ``refused``, ``cut``, ``error`` or ``leads`` with the state.
+def expected(stated: Stated, before: Mapping[str, Any], way: tuple[tuple[str, Any], ...]) -> tuple[str, Any]:
+    """What plain Python says of a step that chooses this: ``refused``, ``cut``, ``error``, ``leads`` with the state.
 
     ``cut or error``: the place is outside, and the value would have left its type.
     """
     if not all(guard.plain(before) for guard in stated.guards):
         return "refused", None
     after, wrong = copy.deepcopy(dict(before)), set()
-    made = [a for a in stated.assignments if a.is_made(before)]
+    made = [a for item in stated.ways[way] for a in item.made(before)]
     if any(_meet(a.places(before), b.places(before)) for i, a in enumerate(made) for b in made[:i]):
         leaves = any(bound for a in made for bound in left(a.type, a.value.plain(before)))
         return "cut or error" if leaves or any(_is_out(a, before) for a in made) else "error", None
@@ -785,3 +855,113 @@ def expected(stated: Stated, before: Mapping[str, Any]) -> tuple[str, Any]:
     if wrong - {None}:
         return "cut", None
     return ("error", None) if wrong else ("leads", shown(stated.state, after))
+
+
+# --- initial states -------------------------------------------------------------------------------------
+
+MOST_STATES = 500
+
+
+def every(type: Type) -> list[Any]:
+    """All plain values of a type; Overflow where they are many."""
+    match type:
+        case BoolType():
+            found: list[Any] = [False, True]
+        case IntType() | Index():
+            found = list(range(type.low, type.high + 1))
+        case Enum():
+            found = list(type.members)
+        case Set():
+            some = product([False, True], repeat=len(keys(type.index)))
+            found = [frozenset(k for k, i in zip(keys(type.index), s, strict=True) if i) for s in some]
+        case Option():
+            found = [None, *every(type.content_type)]
+        case Array():
+            rows = _few(product(every(type.element), repeat=len(keys(type.index))))
+            found = [
+                dict(zip(keys(type.index), r, strict=True)) if isinstance(type.index, Enum) else list(r)
+                for r in rows
+            ]
+        case Struct():
+            rows = _few(product(*map(every, type.fields.values())))
+            found = [dict(zip(type.fields, row, strict=True)) for row in rows]
+        case Seq():
+            found = [
+                list(r) for n in range(type.maximum + 1) for r in _few(product(every(type.element), repeat=n))
+            ]
+        case _:
+            raise AssertionError(type)
+    return list(_few(iter(found)))
+
+
+def _few(values: Iterator[Any]) -> Iterator[Any]:
+    for number, value in enumerate(values):
+        if number == MOST_STATES:
+            raise Overflow
+        yield value
+
+
+def a_start(rng: Random, type: Type) -> tuple[Any, list[Any]]:
+    """What ``initial`` could give for a value of a type, and all plain values that it stands for."""
+    kind = rng.choice(["free", "free", "some", "one", "inside", "inside", "inside"])
+    if kind == "inside" and isinstance(type, Struct):
+        told = {n: a_start(rng, t) for n, t in type.fields.items() if rng.random() < 0.8}
+        parts = [told[n][1] if n in told else [zero(t)] for n, t in type.fields.items()]
+        rows = [dict(zip(type.fields, row, strict=True)) for row in _few(product(*parts))]
+        return {n: given for n, (given, _) in told.items()}, rows
+    if kind == "inside" and isinstance(type, Array):
+        each_ = [a_start(rng, type.element) for _ in keys(type.index)]
+        rows = list(_few(product(*(values for _, values in each_))))
+        given = [g for g, _ in each_]
+        if isinstance(type.index, Enum):
+            return dict(zip(keys(type.index), given, strict=True)), [
+                dict(zip(keys(type.index), row, strict=True)) for row in rows
+            ]
+        return given, [list(row) for row in rows]
+    if kind == "free":
+        return free, every(type)
+    if kind == "some":
+        values = [a_plain(rng, type) for _ in range(rng.randint(1, 3))]
+        return free(*(shown(type, value) for value in values)), values
+    value = a_plain(rng, type)
+    return shown(type, value), [value]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A protocol that begins in some states, and these as plain values."""
+
+    protocol: type[Protocol]
+    state: Struct
+    states: list[dict[str, Any]]
+    given: list[Any]
+    condition: Expression
+
+
+def a_beginning(rng: Random) -> Begun:
+    """Fields, what ``initial`` gives for them, once or twice, and what ``initially`` says; Overflow: of too many."""
+    fields = {f"f{i}": a_type(rng) for i in range(rng.randint(1, 3))}
+    state = Struct("State", **fields)
+    condition = Expressions(rng, fields).condition(2)
+    if rng.random() < 0.3:
+        condition = Expression("True", lambda s: True, lambda p: True)
+    given, states = [], []
+    for _ in range(rng.randint(1, 2)):
+        told = {n: a_start(rng, t) for n, t in fields.items() if rng.random() < 0.9}
+        parts = [told[n][1] if n in told else [zero(t)] for n, t in fields.items()]
+        states += [dict(zip(fields, row, strict=True)) for row in _few(product(*parts))]
+        given.append({n: g for n, (g, _) in told.items()})
+
+    class Begins(Protocol):
+        name = "begins"
+
+        def define(self) -> Struct:
+            return state
+
+        def initial(self) -> list[dict[str, Any]]:
+            return given
+
+        def initially(self, s: State) -> Any:
+            return condition.symbolic(s)
+
+    return Begun(Begins, state, [s for s in states if condition.plain(s)], given, condition)

@@ -160,8 +160,8 @@ def test_a_premise_that_divides_by_zero_is_held_against_the_protocol() -> None:
     def falls(m: Any, s: State) -> Any:
         return s.n // s.d > 8, s.n == 9
 
-    traced = Model(model(lambda s: None).protocol, [], [falls]).liveness[0]
-    premise, goal = compile_nodes([traced.premise, traced.goal])((7, 0))
+    (traced,) = Model(model(lambda s: None).protocol, [], [falls]).liveness[0].cases
+    premise, goal = compile_nodes([traced.premise, *traced.goals])((7, 0))
     assert (premise, goal) == (True, False)
 
 

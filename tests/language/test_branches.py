@@ -163,6 +163,28 @@ def test_a_guard_that_keeps_two_writes_apart_leaves_nothing_to_check() -> None:
     assert model(apart).instances[0].checks == ()
 
 
+def test_the_third_write_meets_the_first_one() -> None:
+    def three(m: Any, s: State) -> None:
+        with when(s.i == 0):
+            s.next.n = 1
+        with when(s.j == 1):
+            s.next.n = 2
+        with otherwise():
+            s.next.n = 3
+
+    def elements(m: Any, s: State) -> None:
+        both(m, s)
+        s.next.row[2] = 0
+
+    assert after(three, i=1, j=0)["n"] == 3
+    for i, j in ((0, 0), (0, 1)):
+        with pytest.raises(BoundError, match="a second time"):
+            after(three, i=i, j=j)
+    for i, j in ((0, 2), (2, 0)):
+        with pytest.raises(BoundError, match="a second time"):
+            after(elements, i=i, j=j)
+
+
 def test_fields_of_one_element_and_of_two() -> None:
     def body(m: Any, s: State) -> None:
         s.next.pairs[s.i].a = 1
@@ -342,6 +364,8 @@ def test_fairness_by_a_tag() -> None:
     assert groups(weak(tagged("io"))) == [[0], [1], [2]]
     assert groups(strong(tagged("io"), by=[])) == [[0, 1], [2]]
     assert groups(weak(either(tagged("slow"), "rest"), by=[])) == [[0, 1, 3]]
+    assert groups(weak(either(tagged("io")))) == [[0, 1, 2]], "one step of any of them"
+    assert groups(weak(tagged("io"), "rest")) == [[0], [1], [2], [3]]
     with pytest.raises(LanguageError, match="no action of tagged has the tag 'oi'; it has io, slow"):
         groups(weak(tagged("oi")))
 

@@ -65,7 +65,7 @@ def test_in_a_property_of_runs() -> None:
     def full(m: Any, s: State) -> Any:
         return ~enabled("enter")
 
-    goal = compile_nodes([Model(Door(), [], [full]).liveness[0].goal])
+    goal = compile_nodes(Model(Door(), [], [full]).liveness[0].cases[0].goals)
     assert [goal((bits,))[0] for bits in (0, 6, 7)] == [False, False, True]
 
 

@@ -225,6 +225,20 @@ def test_what_is_wrong_is_said(given: Any, condition: Any, message: str) -> None
         search(model(given, condition), SearchOptions())
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 7, 64, 1000])
+def test_blocks_of_any_size_are_the_same_states_in_the_same_order(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(initial, "_AT_ONCE", at_once)
+    for given in GIVEN:
+        found = model(given)
+        assert found.start is not None
+        layout = Layout(found.leaves)
+        for family in found.start.families:
+            words = [row for block in initial._blocks(family, layout) for row in block]
+            assert [layout.unpack(row) for row in words] == list(family.states())
+
+
 def test_what_is_free_is_inside_the_bounds() -> None:
     class Bounded(Protocol):
         name = "bounded"
@@ -263,7 +277,7 @@ def test_too_many_candidates() -> None:
 
 
 def test_a_state_that_is_left_out_is_noticed_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = initial._packed
-    monkeypatch.setattr(initial, "_packed", lambda f, layout, numbers: honest(f, layout, numbers[1:]))
+    honest = initial._blocks
+    monkeypatch.setattr(initial, "_blocks", lambda f, layout: (words[1:] for words in honest(f, layout)))
     with pytest.raises(AssertionError):
         test_free_fields(GIVEN[0])

@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, event, example, given, note, reject, setting
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from highwater.model.language import Enum, LanguageError, Model, Option, SeqValue, graph
+from highwater.model.language import Enum, LanguageError, Model, Option, SeqValue, graph, initial, one_of
 from highwater.model.language.function import Function
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from highwater.model.language.tracing import Next
 from highwater.model.language.values import Value
 from tests.language import random_protocols
-from tests.language.random_protocols import Overflow, a_plain, a_protocol, expected, left, shown
+from tests.language.random_protocols import Overflow, Stated, a_plain, a_protocol, expected, left, shown
 
 EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "60"))
 """How many protocols; thousands when it is asked for by hand."""
@@ -59,33 +59,61 @@ def test_steps_and_invariants(seed: int) -> None:
     for _ in range(4):
         before = a_plain(rng, stated.state)
         state = stated.state.encode(shown(stated.state, before))
-        try:
-            kind, after = expected(stated, before)
-        except Overflow:
-            event("overflow within")
-            continue
-        event(kind)
-        enabled = interpreter.enabled(state)
-        assert bool(enabled) == (kind != "refused")
-        if not enabled:
-            pass
-        elif kind == "cut or error":
-            with suppress(BoundError):
-                assert interpreter.step(state, 0).cut
-        elif kind == "error":
-            with pytest.raises(BoundError):
-                interpreter.step(state, 0)
-        else:
-            step = interpreter.step(state, 0)
-            assert (step.cut is not None) == (kind == "cut")
-            if step.state is not None:
-                assert model.decode(step.state) == after
-                assert step.state == stated.state.encode(after), "not the canonical form"
+        for way in stated.ways:
+            _step(stated, model, interpreter, before, way)
         try:
             holds = stated.invariant.plain(before)
         except Overflow:
             continue
         assert (interpreter.violated(state) == []) == holds
+
+
+def _step(stated: Stated, model: Model, interpreter: Interpreter, before: Any, way: Any) -> None:
+    """The step that chooses this way is what plain Python says of it."""
+    state = stated.state.encode(shown(stated.state, before))
+    try:
+        kind, after = expected(stated, before, way)
+    except Overflow:
+        event("overflow within")
+        return
+    event(kind)
+    own = [n for n, i in enumerate(model.instances) if dict(i.parameters) == dict(way)]
+    assert len(own) <= 1
+    enabled = [n for n in interpreter.enabled(state) if n in own]
+    assert bool(enabled) == (kind != "refused")
+    if not enabled:
+        return
+    if kind == "cut or error":
+        with suppress(BoundError):
+            assert interpreter.step(state, *own).cut
+    elif kind == "error":
+        with pytest.raises(BoundError):
+            interpreter.step(state, *own)
+    else:
+        step = interpreter.step(state, *own)
+        assert (step.cut is not None) == (kind == "cut")
+        if step.state is not None:
+            assert model.decode(step.state) == after
+            assert step.state == stated.state.encode(after), "not the canonical form"
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1 << 60))
+def test_initial_states(seed: int) -> None:
+    try:
+        begun = random_protocols.a_beginning(Random(seed))
+    except Overflow:
+        reject()
+    note(f"{begun.state.fields}, {begun.given}, {begun.condition.text}")
+    start = traced(lambda: Model(begun.protocol(), []).start)
+    wanted = {begun.state.encode(shown(begun.state, s)) for s in begun.states}
+    event("none" if not wanted else "one" if len(wanted) == 1 else "several")
+    found = start.states()
+    assert set(found) == wanted
+    assert len(found) == len(wanted)
+    some = [begun.state.encode(shown(begun.state, a_plain(Random(seed), begun.state))) for _ in range(3)]
+    assert all(map(start.has, wanted))
+    assert [start.has(state) for state in some] == [state in wanted for state in some]
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -99,7 +127,7 @@ def test_functions(seed: int) -> None:
         def __init__(self, fields: dict[str, Any]) -> None:
             self.__dict__.update(fields)
 
-    for type_, expression in stated.free:
+    for type_, expression in stated.functions:
         function = traced(
             lambda e=expression: Function(lambda **s: e.symbolic(Fields(s)), **stated.state.fields)
         )
@@ -137,6 +165,7 @@ def test_no_value_is_outside_the_interval_that_its_node_claims(seed: int) -> Non
 
 # --- the comparison is not blind ------------------------------------------------------------------------
 
+EVERY = initial._every
 PLANTED: dict[str, tuple[Any, str, Any]] = {
     "tail": (SeqValue, "tail", property(lambda q: q.truncate(q.length - 1))),
     "drop": (SeqValue, "drop", lambda q, i: q.truncate(q.length - 1)),
@@ -155,6 +184,19 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "an element of an array over an enumeration": (Enum, "_number", lambda e, plain: 0),
     "the condition of a write": (random_protocols, "when", lambda condition: nullcontext()),
     "two writes that meet": (Next, "_refuse_twice", lambda *_: None),
+    "what comes otherwise": (
+        random_protocols,
+        "otherwise",
+        lambda *condition: random_protocols.when(*condition) if condition else nullcontext(),
+    ),
+    "a choice": (random_protocols, "one_of", lambda name, options: one_of(name, options[:1])),
+    "a free part": (initial, "_every", lambda type: EVERY(type)[:2]),
+    "a condition on initial states": (initial, "_condition", lambda protocol, inputs: graph.TRUE),
+    "whether a state is an initial one": (
+        initial.Start,
+        "has",
+        lambda start, state: state in {s for family in start.families for s in family.states()},
+    ),
 }
 
 
@@ -168,7 +210,7 @@ def noticed(monkeypatch: pytest.MonkeyPatch, seeds: int) -> bool:
         monkeypatch.setattr(sys.modules[__name__], word, lambda _: None)
     monkeypatch.setattr(sys.modules[__name__], "reject", skip)
     for seed in range(seeds):
-        for test in (test_functions, test_steps_and_invariants):
+        for test in (test_functions, test_steps_and_invariants, test_initial_states):
             try:
                 test.hypothesis.inner_test(seed=seed)  # type: ignore[attr-defined]
             except UnsatisfiedAssumption:

@@ -17,14 +17,27 @@ CUT = -1
 
 
 @dataclass(frozen=True)
+class Said:
+    """What a property says for one choice of its parameter; a goal that lasts can have an alternative."""
+
+    premise: frozenset[int]
+    goal: frozenset[int]
+    or_goal: frozenset[int] | None = None
+
+    @property
+    def goals(self) -> list[frozenset[int]]:
+        """The alternatives."""
+        return [self.goal] if self.or_goal is None else [self.goal, self.or_goal]
+
+
+@dataclass(frozen=True)
 class Graph:
     """``moves[action][choice][state]`` is the state after a step, CUT beyond the bound, None where there is none."""
 
     states: int
     moves: tuple[tuple[tuple[int | None, ...], ...], ...]
     kind: Kind
-    premise: frozenset[int]
-    goal: frozenset[int]
+    cases: tuple[Said, ...]
     fair: tuple[Fairness, ...]
 
 
@@ -63,14 +76,12 @@ def graphs(draw: st.DrawFn, largest: int = 6) -> Graph:
         st.sampled_from([{}, {}, {"choice": 1}]),
         st.one_of(st.none(), st.builds(Within, most, st.sampled_from([None, 0, 1]))),
     ).filter(lambda f: not (f.only and f.by == ("choice",)))
-    return Graph(
-        states,
-        moves,
-        draw(st.sampled_from(Kind)),
-        draw(some),
-        draw(some),
-        tuple(draw(st.lists(fairness, max_size=4))),
-    )
+    kind = draw(st.sampled_from(Kind))
+    premise = st.one_of(some, st.just(frozenset(range(states)))) if kind.of_start else some
+    goal = most if kind.lasting else some
+    said = st.builds(Said, premise, goal, st.one_of(st.none(), goal) if kind.lasting else st.none())
+    cases = draw(st.lists(said, min_size=1, max_size=3))
+    return Graph(states, moves, kind, tuple(cases), tuple(draw(st.lists(fairness, max_size=4))))
 
 
 def model_of(graph: Graph) -> Model:
@@ -98,6 +109,7 @@ def model_of(graph: Graph) -> Model:
 
         def define(self) -> Struct:
             self.choices = range(2)
+            self.cases = range(len(graph.cases))
             self.place = Int(0, graph.states - 1, bound="edge")
             return Struct("State", at=self.place)
 
@@ -110,14 +122,21 @@ def model_of(graph: Graph) -> Model:
                 Action(f"move{i}", act(table), {"choice": "choices"}) for i, table in enumerate(graph.moves)
             ]
 
-    def what(m: Protocol, s: State) -> Any:
-        goal = one_of(s, graph.goal)
-        return (one_of(s, graph.premise), goal) if graph.kind is Kind.LEADS_TO else goal
+    def what(m: Protocol, s: State, case: int) -> Any:
+        said = graph.cases[case]
+        goals = [one_of(s, goal) for goal in said.goals]
+        goal: Any = goals if len(goals) > 1 else goals[0]
+        return goal if graph.kind is Kind.ALWAYS_EVENTUALLY else (one_of(s, said.premise), goal)
 
-    return Model(Moves(), (), [Liveness("live", what, graph.kind, "T", graph.fair)])
+    return Model(Moves(), (), [Liveness("live", what, graph.kind, "T", graph.fair, None, {"case": "cases"})])
 
 
-def is_violated(graph: Graph) -> bool:
+def violated_cases(graph: Graph) -> set[int]:
+    """The choices of the property's parameter for which it is violated."""
+    return {number for number, said in enumerate(graph.cases) if is_violated(graph, said)}
+
+
+def is_violated(graph: Graph, said: Said) -> bool:
     """Whether some fair run misses the goal: every set of states that a run can stay in is looked at.
 
     A run stays in a set of states that reach each other, from some time on; of the steps within it the more it takes,
@@ -130,15 +149,19 @@ def is_violated(graph: Graph) -> bool:
             whole.add_edges_from((i, t) for i, t in enumerate(targets) if t is not None and t != CUT)
     reachable = nx.descendants(whole, 0) | {0}
     asks = {
-        Kind.EVENTUALLY: {0},
+        Kind.EVENTUALLY: {0} & said.premise,
+        Kind.EVENTUALLY_ALWAYS: {0} & said.premise,
         Kind.ALWAYS_EVENTUALLY: reachable,
-        Kind.LEADS_TO: reachable & graph.premise,
+        Kind.LEADS_TO: reachable & said.premise,
+        Kind.LEADS_TO_ALWAYS: reachable & said.premise,
     }[graph.kind]
-    missing = whole.subgraph(reachable - graph.goal)
-    open_ = set().union(*({s} | nx.descendants(missing, s) for s in asks - graph.goal), set())
+    forbidden = frozenset() if graph.kind.lasting else said.goal
+    missing = whole.subgraph(reachable - forbidden)
+    open_ = set().union(*({s} | nx.descendants(missing, s) for s in asks - forbidden), set())
     for size in range(1, len(open_) + 1):
         for chosen in itertools.combinations(sorted(open_), size):
-            if nx.is_strongly_connected(missing.subgraph(chosen)) and _is_fair(graph, set(chosen)):
+            stays = nx.is_strongly_connected(missing.subgraph(chosen)) and _is_fair(graph, set(chosen))
+            if stays and all(set(chosen) - goal for goal in said.goals):
                 return True
     return False
 
@@ -159,4 +182,4 @@ def _is_fair(graph: Graph, states: set[int]) -> bool:
     return True
 
 
-__all__ = ["CUT", "Graph", "graphs", "is_violated", "model_of"]
+__all__ = ["CUT", "Graph", "Said", "graphs", "is_violated", "model_of", "violated_cases"]

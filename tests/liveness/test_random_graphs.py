@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import Phase, example, given, settings
 
 from highwater.checker import engines
-from highwater.checker.counterexample import follow_all
+from highwater.checker.counterexample import BrokenRunError, follow_all
 from highwater.checker.explored import Explored
-from highwater.checker.liveness import violating_run
+from highwater.checker.liveness import search, violating_run
+from highwater.checker.liveness.fairness import Fairness as Fair
 from highwater.checker.search import SearchOptions
 from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import compile_nodes
 from highwater.model.language.liveness import Fairness, Kind
-from tests.liveness.graphs import Graph, graphs, is_violated, model_of
+from tests.liveness.graphs import Graph, Said, graphs, model_of, violated_cases
 from tests.slow import slow
 
 
@@ -36,9 +37,36 @@ STRAYS = Graph(
     states=4,
     moves=(((1, 0, None, None), NONE), ((None, None, 3, None), NONE), ((None, 2, 0, None), NONE)),
     kind=Kind.ALWAYS_EVENTUALLY,
-    premise=frozenset(),
-    goal=frozenset({3}),
+    cases=(Said(frozenset(), frozenset({3})),),
     fair=(Fairness(("move0",)), Fairness(("move1",), strong=True)),
+)
+
+
+DETOUR = Graph(
+    # 0 ⇄ 1 ⇄ 2: a short loop between 0 and 1 keeps the goal; one that goes on to 2 does not.
+    states=3,
+    moves=(((1, 0, None), (None, 2, 1)),),
+    kind=Kind.EVENTUALLY_ALWAYS,
+    cases=(Said(frozenset({0}), frozenset({0, 1})),),
+    fair=(Fairness(("move0",)),),
+)
+
+
+LATER = Graph(
+    # The premise holds in 1 only, and is asked of 0.
+    states=2,
+    moves=(((1, None), (None, None)),),
+    kind=Kind.EVENTUALLY,
+    cases=(Said(frozenset({1}), frozenset()),),
+    fair=(),
+)
+EITHER = Graph(
+    # 0 ⇄ 1: what holds in 0 only does not last, the alternative does.
+    states=2,
+    moves=(((1, 0), (None, None)),),
+    kind=Kind.EVENTUALLY_ALWAYS,
+    cases=(Said(frozenset({0}), frozenset({0}), frozenset({0, 1})),),
+    fair=(),
 )
 
 
@@ -46,15 +74,20 @@ def check(graph: Graph) -> None:
     model = model_of(graph)
     explored = Plain(**vars(engines.explore("interpreter")(model, SearchOptions(), None)))
     found = violating_run(explored, model.liveness[0]).violation
-    assert (found is not None) == is_violated(graph)
+    assert (set() if found is None else {found.case, *found.others}) == violated_cases(graph)
     if found is not None:
         (told,) = follow_all(model, [found])  # raises where the run is none, or is not fair
         assert told.loop is not None
         assert told.steps[-1].state == told.steps[told.loop.start].state
+        assert told.parameters == {"case": found.case}
+        assert told.others == tuple({"case": other} for other in found.others)
 
 
 @settings(max_examples=80, deadline=None)
 @example(STRAYS)
+@example(DETOUR)
+@example(LATER)
+@example(EITHER)
 @given(graphs())
 def test_a_run_is_found_where_there_is_one_and_it_is_real(graph: Graph):
     check(graph)
@@ -72,7 +105,60 @@ def test_a_run_is_found_where_there_is_one_on_many_more_graphs(graph: Graph):
 def test_the_native_graph_gives_the_same_verdict(graph: Graph):
     model = model_of(graph)
     explored = engines.explore("native")(model, SearchOptions(workers=1), None)
-    assert (violating_run(explored, model.liveness[0]).violation is not None) == is_violated(graph)
+    found = violating_run(explored, model.liveness[0]).violation
+    assert (set() if found is None else {found.case, *found.others}) == violated_cases(graph)
+
+
+PLANTED: dict[str, tuple[object, str, object]] = {
+    "a loop that does not go where a lasting goal fails": (
+        search,
+        "loops",
+        lambda steps, found, tree, fairness, visits: LOOPS(steps, found, tree, fairness),
+    ),
+    "a run that stays where the goal holds": (
+        search,
+        "shortest_loop",
+        lambda steps, tree, fairness, visits: SHORTEST(steps, tree, fairness),
+    ),
+    "premises of later states": (Kind, "of_start", property(lambda kind: False)),
+    "a goal that need not last": (
+        search,
+        "_open",
+        lambda explored, kind, premise, goals: OPEN(explored, ONCE.get(kind, kind), premise, goals),
+    ),
+    "alternatives that are one goal": (
+        search,
+        "_open",
+        lambda explored, kind, premise, goals: OPEN(explored, kind, premise, goals[:1]),
+    ),
+    "fairness that is not looked at": (search, "Fairness", lambda groups, *rest: Fair((), *rest)),
+}
+ONCE = {Kind.EVENTUALLY_ALWAYS: Kind.EVENTUALLY, Kind.LEADS_TO_ALWAYS: Kind.LEADS_TO}
+LOOPS, SHORTEST, OPEN = search.loops, search.shortest_loop, search._open
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(*PLANTED[name])
+    with pytest.raises((AssertionError, BrokenRunError)):
+        check_many()
+
+
+@settings(
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+    phases=[Phase.explicit, Phase.generate],
+)
+@example(STRAYS)
+@example(DETOUR)
+@example(LATER)
+@example(EITHER)
+@given(graphs())
+def check_many(graph: Graph) -> None:
+    check(graph)
 
 
 @pytest.mark.parametrize(("by", "groups"), [(None, 2), (("choice",), 2), ((), 1)])

@@ -1,23 +1,21 @@
 """The alternating bit: a value is sent again until its bit comes back, over channels that lose messages."""
 
-from dataclasses import replace
-
 from highwater.language import *
 
 FAIR = weak("send_again", "acknowledge") + strong("receive", "hear")
 
 
-def arrives(d):
-    """The property of one value."""
-    mark = leads_to("SentLeadsToRcvd", fair=FAIR)
-    return replace(mark(lambda m, s: ((s.sent == d) & (s.bit != s.ack), s.rcvd == d)), name=f"{d}_arrives")
+@leads_to("SentLeadsToRcvd", fair=FAIR, d="data")
+def arrives(m, s, d):
+    """What is sent arrives."""
+    return (s.sent == d) & (s.bit != s.ack), s.rcvd == d
 
 
 class AlternatingBit(Protocol):
     """Bits are numbers; a queue longer than `queue` is not looked at."""
 
     parameters = {"queue": Parameter(2, 1, 4, "messages in a channel")}
-    liveness = (arrives("d1"), arrives("d2"))
+    liveness = (arrives,)
 
     def define(self):
         """The channels, the sender's bits, the receiver's, the last value of each."""

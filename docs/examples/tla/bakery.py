@@ -46,24 +46,46 @@ def one_at_a_time(m, s):
     return total(s.pc[i] == "cs" for i in m.proc) <= 1
 
 
+FAIR = weak(either("e1", "e2", "e2_done", "e3", "e4", "w1", "w1_done", "w2", "cs", "exit"), by=["i"])
+STEADY = FAIR + weak("e1", "e3", "e4", "exit", done=True)
+
+
+def enters(name, fair):
+    """Both properties, where this is fair."""
+
+    @leads_to("DeadlockFree", fair=fair, name=f"somebody_enters{name}")
+    def somebody(m, s):
+        """Where somebody wants to enter, somebody does."""
+        return any_of(s.pc[i] == "e1" for i in m.proc), any_of(s.pc[i] == "cs" for i in m.proc)
+
+    @leads_to("StarvationFree", fair=fair, name=f"everybody_enters{name}", i="proc")
+    def everybody(m, s, i):
+        """Who wants to enter does."""
+        return s.pc[i] == "e1", s.pc[i] == "cs"
+
+    return somebody, everybody
+
+
 class Bakery(Protocol):
     """A number that is being written may be read as anything."""
 
-    parameters = {"processes": Parameter(2, 2, 3, "processes"), "most": Parameter(2, 1, 4, "largest number")}
-    invariants = (inductive, one_at_a_time)
+    parameters = {
+        "processes": Parameter(2, 2, 3, "processes"),
+        "most": Parameter(2, 1, 4, "largest number"),
+        "anywhere": Parameter(1, 0, 1, "whether it begins wherever the invariant holds"),
+    }
+    invariants, liveness = (inductive, one_at_a_time), (*enters("", STEADY), *enters("_who_wavers", FAIR))
 
     def define(self):
         """The variables of the processes, and where each of them is."""
-        self.proc, self.number = Index("process", self.p.processes), Int(0, self.p.most)
-        self.pc = Enum("Label", "ncs e1 e2 e3 e4 w1 w2 cs exit")
-        fields = dict(num=self.number, flag=Bool, unchecked=Set(self.proc), max=self.number, nxt=self.proc)
-        return Struct(
-            "State", pc=Array(self.proc, self.pc), **{n: Array(self.proc, t) for n, t in fields.items()}
-        )
+        self.proc, self.number = Index("process", self.p.processes), Int(0, self.p.most, bound="most")
+        label, number = Enum("Label", "ncs e1 e2 e3 e4 w1 w2 cs exit"), self.number
+        fields = dict(pc=label, num=number, flag=Bool, unchecked=Set(self.proc), max=number, nxt=self.proc)
+        return Struct("State", **{name: Array(self.proc, type) for name, type in fields.items()})
 
     def initial(self):
-        """Any state."""
-        return [dict.fromkeys(("num", "flag", "unchecked", "max", "nxt", "pc"), free)]
+        """Any state, or all zero."""
+        return [dict.fromkeys(self.state.fields if self.p.anywhere else (), free)]
 
     def initially(self, s):
         """In which the invariant holds."""
@@ -108,10 +130,11 @@ class Bakery(Protocol):
     def e3(self, s, i):
         """It takes a number, which wavers."""
         require("here", s.pc[i] == "e3")
-        s.next.num[i] = k = one_of("k", self.number)
         if one_of("done", [False, True]):
-            require("a greater one", k > s.max[i])
+            s.next.num[i] = s.max[i] + one_of("more", range(1, self.p.most + 2))
             s.next.pc[i] = "e4"
+        else:
+            s.next.num[i] = one_of("k", self.number)
 
     @action(i="proc")
     def e4(self, s, i):

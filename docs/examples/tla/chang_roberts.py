@@ -14,7 +14,7 @@ def the_least_initiator_wins(m, s):
     return all_of(implies(s.state[n] == "won", right(n)) for n in m.node)
 
 
-@leads_to("Liveness", fair=weak(either("start", "forward"), by=["n"]))
+@eventually("Liveness", fair=weak(either("start", "forward"), by=["n"]))
 def somebody_wins(m, s):
     """Where there is a candidate, one is elected."""
     return any_of(s.state[n] == "cand" for n in m.node), any_of(s.state[n] == "won" for n in m.node)

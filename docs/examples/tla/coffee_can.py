@@ -11,13 +11,13 @@ def one_bean_is_left(m, s):
     return enabled("done")
 
 
-@leads_to("TerminationHypothesis", fair=FAIR)
+@eventually("TerminationHypothesis", fair=FAIR)
 def even_white_ends_black(m, s):
     """An even number of white beans: the last one is black."""
     return s.white % 2 == 0, (s.black == 1) & (s.white == 0)
 
 
-@leads_to("TerminationHypothesis", fair=FAIR)
+@eventually("TerminationHypothesis", fair=FAIR)
 def odd_white_ends_white(m, s):
     """An odd one: it is white."""
     return s.white % 2 == 1, (s.black == 0) & (s.white == 1)

@@ -1,17 +1,8 @@
 """Readers and writers take turns: who wants to read or write waits in one queue."""
 
-from dataclasses import replace
-
 from highwater.language import *
 
-ACTORS = range(3)
 FAIR = weak("wait", "serve") + weak("stop", by=[])
-
-
-def again(name, goal):
-    """A property of each actor."""
-    mark = always_eventually("Liveness", fair=FAIR)
-    return [replace(mark(lambda m, s, a=a: goal(s, a)), name=f"{a}_{name}") for a in ACTORS]
 
 
 @invariant("Safety")
@@ -20,22 +11,42 @@ def nobody_reads_what_is_written(m, s):
     return (s.readers.is_empty | s.writers.is_empty) & (size(s.writers) <= 1)
 
 
+@always_eventually("Liveness", fair=FAIR, a="actor")
+def reads(m, s, a):
+    """Everybody reads again and again."""
+    return s.readers.has(a)
+
+
+@always_eventually("Liveness", fair=FAIR, a="actor")
+def writes(m, s, a):
+    """Everybody writes again and again."""
+    return s.writers.has(a)
+
+
+@always_eventually("Liveness", fair=FAIR, a="actor")
+def stops_reading(m, s, a):
+    """Nobody reads for ever."""
+    return ~s.readers.has(a)
+
+
+@always_eventually("Liveness", fair=FAIR, a="actor")
+def stops_writing(m, s, a):
+    """Nobody writes for ever."""
+    return ~s.writers.has(a)
+
+
 class ReadersWriters(Protocol):
     """An actor waits once to read and once to write, at most."""
 
+    parameters = {"actors": Parameter(3, 1, 5, "actors")}
     invariants = (nobody_reads_what_is_written,)
-    liveness = (
-        *again("reads", lambda s, a: s.readers.has(a)),
-        *again("writes", lambda s, a: s.writers.has(a)),
-        *again("reads_no_more", lambda s, a: ~s.readers.has(a)),
-        *again("writes_no_more", lambda s, a: ~s.writers.has(a)),
-    )
+    liveness = (reads, writes, stops_reading, stops_writing)
 
     def define(self):
         """Who reads, who writes, who waits for what."""
-        self.actor, self.kind = Index("actor", len(ACTORS)), Enum("Kind", "read write")
+        self.actor, self.kind = Index("actor", self.p.actors), Enum("Kind", "read write")
         self.entry = Struct("Entry", kind=self.kind, who=self.actor)
-        waiting = Seq(self.entry, 2 * len(ACTORS))
+        waiting = Seq(self.entry, 2 * self.p.actors)
         return Struct("State", readers=Set(self.actor), writers=Set(self.actor), waiting=waiting)
 
     @action(kind="kind", who="actor")

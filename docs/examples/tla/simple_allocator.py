@@ -1,7 +1,5 @@
 """An allocator of resources: clients ask for sets of them, get some at a time, and give them back."""
 
-from dataclasses import replace
-
 from highwater.language import *
 
 FAIR = weak("give_all_back") + strong("allocate", by=["c"])
@@ -14,20 +12,22 @@ def a_resource_has_one_holder(m, s):
     return all_of((s.alloc[a] & s.alloc[b]).is_empty for a, b in pairs)
 
 
-def of_client(c):
-    """The properties of one client."""
-    marks = {
-        f"{c}_returns": leads_to("ClientsWillReturn", fair=FAIR),
-        f"{c}_is_satisfied": always_eventually("InfOftenSatisfied", fair=FAIR),
-        **{f"{c}_obtains_{r}": leads_to("ClientsWillObtain", fair=FAIR) for r in ("r1", "r2")},
-    }
-    goals = [
-        lambda m, s: (s.unsat[c].is_empty, s.alloc[c].is_empty),
-        lambda m, s: s.unsat[c].is_empty,
-        lambda m, s: (s.unsat[c].has("r1"), s.alloc[c].has("r1")),
-        lambda m, s: (s.unsat[c].has("r2"), s.alloc[c].has("r2")),
-    ]
-    return [replace(mark(goal), name=name) for (name, mark), goal in zip(marks.items(), goals, strict=True)]
+@leads_to("ClientsWillReturn", fair=FAIR, c="client")
+def clients_return(m, s, c):
+    """Who has got all gives all back."""
+    return s.unsat[c].is_empty, s.alloc[c].is_empty
+
+
+@leads_to("ClientsWillObtain", fair=FAIR, c="client", r="resource")
+def clients_obtain(m, s, c, r):
+    """Who waits for a resource gets it."""
+    return s.unsat[c].has(r), s.alloc[c].has(r)
+
+
+@always_eventually("InfOftenSatisfied", fair=FAIR, c="client")
+def clients_are_satisfied(m, s, c):
+    """Nobody waits for ever."""
+    return s.unsat[c].is_empty
 
 
 class SimpleAllocator(Protocol):
@@ -35,11 +35,12 @@ class SimpleAllocator(Protocol):
 
     symmetric = ("c", "r")
     invariants = (a_resource_has_one_holder,)
-    liveness = tuple(p for c in ("c1", "c2", "c3") for p in of_client(c))
+    liveness = (clients_return, clients_obtain, clients_are_satisfied)
 
     def define(self):
         """What each client waits for, and what it holds."""
-        self.client, self.resources = Enum("c", 3), Set(Enum("r", 2))
+        self.client, self.resource = Enum("c", 3), Enum("r", 2)
+        self.resources = Set(self.resource)
         held = Array(self.client, self.resources)
         return Struct("State", unsat=held, alloc=held)
 

@@ -6,7 +6,7 @@ from highwater.language import *
 class TwoPhase(Protocol):
     """Messages are never taken away: one that was sent can be received again."""
 
-    parameters = {"managers": Parameter(3, 1, 6, "resource managers")}
+    parameters = {"managers": Parameter(3, 1, 9, "resource managers")}
     symmetric = ("r",)
 
     def define(self):

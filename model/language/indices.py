@@ -1,0 +1,70 @@
+"""Words about the values of an index: which one, which of them, how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from highwater.model.language import graph
+from highwater.model.language.combining import where
+from highwater.model.language.composites import OptionValue, SeqValue, SetValue
+from highwater.model.language.errors import fail
+from highwater.model.language.graph import BITS, INT
+from highwater.model.language.scalars import Number, Truth, as_bool
+
+if TYPE_CHECKING:
+    from highwater.model.language.types import Enum, Index, Set
+
+
+def size(value: SetValue | SeqValue) -> Number:
+    """The number of members of a set, or of elements of a sequence."""
+    if isinstance(value, SeqValue):
+        return value.length
+    if not isinstance(value, SetValue):
+        raise fail(f"size() counts a Set or a Seq, not {value!r}")
+    return Number(None, (graph.count(value.node),))
+
+
+def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
+    """The first value of an index, or the first member, for which the condition holds, if there is one."""
+    return least_by(index, lambda i: 0, among=condition)
+
+
+def least_by(
+    index: Index | Enum,
+    key: Callable[[Any], Number | int],
+    *,
+    among: Callable[[Any], Truth | bool] | None = None,
+) -> OptionValue:
+    """The value of an index whose key is the least, the first of several such; of those ``among`` which it is sought.
+
+    None where the condition holds for no value.
+    """
+    from highwater.model.language.types import Option
+
+    option = Option(index)
+    found, least_key = option.none(), Number(None, (graph.const(0, INT),))
+    for i in index:
+        own = key(i)
+        own = own if isinstance(own, Number) else Number(None, (graph.const(own, INT),))
+        better = found.is_none | (own < least_key)
+        if among is not None:
+            better &= as_bool(among(i))
+        found, least_key = (
+            where(better, option.some(i), found),
+            where(better, Number(None, own.nodes), least_key),
+        )
+    return found
+
+
+def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
+    """The set of those indices for which ``condition(i)`` holds."""
+    nodes = graph.const(0, BITS)
+    empty = nodes
+    for i in index:
+        bit = graph.singleton(i.nodes[0], index.size)
+        nodes = graph.union(nodes, graph.select(as_bool(condition(i)).node, bit, empty))
+    return SetValue(within, (nodes,))
+
+
+__all__ = ["first", "least_by", "members", "size"]

@@ -1,0 +1,235 @@
+"""Types of one scalar: bools, whole numbers, indices, members of an enumeration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from highwater.model.language import graph, values
+from highwater.model.language.errors import NoSuchAttribute, fail, meant, place
+from highwater.model.language.graph import BOOL, INT, Node
+from highwater.model.language.layouts import Leaf, Type, is_widened
+
+
+@dataclass(frozen=True)
+class BoolType(Type):
+    """A truth value."""
+
+    def __str__(self) -> str:
+        return "Bool"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, BOOL, 0, 1)]
+
+    def wrap(self, nodes: Sequence[Node]) -> values.Truth:  # noqa: D102
+        return values.Truth(self, tuple(nodes))
+
+    def lift(self, plain: object) -> values.Truth:  # noqa: D102
+        return self.wrap(values.as_bool(plain).nodes)
+
+    def decode(self, scalars: Sequence[int]) -> bool:  # noqa: D102
+        return bool(scalars[0])
+
+    def zero(self) -> values.Truth:  # noqa: D102
+        return self.lift(False)
+
+    def constants(self) -> Iterator[values.Truth]:  # noqa: D102
+        return (self.lift(v) for v in (False, True))
+
+
+class NumberType(Type):
+    """Types with one int scalar. ``low`` and ``high`` are inclusive."""
+
+    low: int
+    high: int
+    is_counted = True
+
+    def goes_with(self, other: Type | None) -> bool:  # noqa: D102
+        return not isinstance(other, Enum)
+
+    def wrap(self, nodes: Sequence[Node]) -> values.Number:  # noqa: D102
+        return values.Number(self, tuple(nodes))
+
+    def zero(self) -> values.Number:  # noqa: D102
+        return self.wrap([graph.const(min(max(0, self.low), self.high), INT)])
+
+    def constants(self) -> Iterator[values.Number]:  # noqa: D102
+        return (self.wrap([graph.const(v, INT)]) for v in range(self.low, self.high + 1))
+
+    def lift(self, plain: object) -> values.Number:  # noqa: D102
+        if isinstance(plain, values.Number):
+            if plain.type is not self and not values.of_one_kind(self, plain.type):
+                raise self._wrong(plain)
+            return self.wrap(plain.nodes)
+        number = self._number(plain)
+        if number is None:
+            raise self._wrong(plain)
+        if not self.low <= number <= self.high:
+            raise fail(f"{plain!r} is not a value of {self}")
+        return self.wrap([graph.const(number, INT)])
+
+    def _number(self, plain: object) -> int | None:
+        return plain if isinstance(plain, int) and not isinstance(plain, bool) else None
+
+    def decode(self, scalars: Sequence[int]) -> Any:  # noqa: D102
+        return scalars[0]
+
+
+@dataclass(frozen=True)
+class IntType(NumberType):
+    """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the scenario's bound that cuts there."""
+
+    low: int
+    high: int
+    bound: str | None = None
+    limit: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        for number in (self.low, self.high):
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise fail(f"the limits of an Int are whole numbers, not {number!r}")
+        if self.low > self.high:
+            raise fail(f"{self} has no value")
+        if self.bound and is_widened():
+            object.__setattr__(self, "limit", self.high)
+            object.__setattr__(self, "high", self.high + 1)
+
+    def __str__(self) -> str:
+        return f"Int({self.low}..{self.high})"
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, INT, self.low, self.high, self.bound, self.limit)]
+
+
+@dataclass(frozen=True)
+class Index(NumberType):
+    """A finite set of interchangeable-looking things (brokers, partitions): ``0 .. size-1``.
+
+    Iterating gives its values as constants, known while tracing. ``name`` is how texts call one.
+    """
+
+    name: str
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise fail(f"Index {self.name!r} needs at least one value")
+
+    @property
+    def low(self) -> int:  # type: ignore[override]
+        """Always 0."""
+        return 0
+
+    @property
+    def high(self) -> int:  # type: ignore[override]
+        """The last index."""
+        return self.size - 1
+
+    def goes_with(self, other: Type | None) -> bool:
+        """An index goes with numbers, and with values of an index of the same name (which may be a part of it)."""
+        return not isinstance(other, (Enum, Index)) or self.name == other.name
+
+    def __str__(self) -> str:
+        return f"Index({self.name}, {self.size})"
+
+    def __iter__(self) -> Iterator[values.Number]:
+        return self.constants()
+
+    def key(self, i: int) -> int:
+        """What an element over this index is called in a path."""
+        return i
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, INT, 0, self.size - 1)]
+
+
+@dataclass(frozen=True)
+class Enum(NumberType):
+    """An enumeration; its members are attributes (``Error.NONE``) and plain values are their names.
+
+    A number in the place of the members makes so many, called after it: ``Enum("p", 3)`` has p1, p2 and p3. Iterating
+    gives the members as constants. An Array or a Set can be over one.
+    """
+
+    name: str
+    members: tuple[str, ...]
+    is_counted = False
+
+    def goes_with(self, other: Type | None) -> bool:
+        """Members stand beside members of the same enumeration only."""
+        return self == other
+
+    def __init__(self, name: str, members: Sequence[str] | str | int) -> None:
+        if isinstance(members, int):
+            members = [f"{name}{i}" for i in range(1, members + 1)]
+        names = tuple(members.split()) if isinstance(members, str) else tuple(members)
+        taken = {*dir(Enum), *Enum.__dataclass_fields__}
+        for member in names:
+            if not isinstance(member, str):
+                raise fail(f"the members of Enum {name} are names, not {member!r}")
+            if member in taken or member.startswith("_"):
+                raise fail(
+                    f"{member!r} cannot be a member of Enum {name}: every Enum has an attribute of this name"
+                )
+        if not names or len(set(names)) < len(names):
+            raise fail(f"Enum {name} needs members with different names, not {' '.join(names) or 'none'}")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "members", names)
+
+    @property
+    def low(self) -> int:  # type: ignore[override]
+        """Always 0."""
+        return 0
+
+    @property
+    def high(self) -> int:  # type: ignore[override]
+        """The last member's number."""
+        return len(self.members) - 1
+
+    @property
+    def size(self) -> int:
+        """How many members there are."""
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[values.Number]:
+        return self.constants()
+
+    def __str__(self) -> str:
+        return f"Enum({self.name})"
+
+    def __getattr__(self, name: str) -> values.Number:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self.members:
+            hint = meant(name, self.members) or f"; it has {', '.join(self.members)}"
+            raise NoSuchAttribute(f"Enum {self.name} has no member {name!r}{hint}", place())
+        return self.lift(name)
+
+    def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
+        return [Leaf(path, INT, 0, self.high)]
+
+    def key(self, i: int) -> str:
+        """What an element over this enumeration is called in a path, and as a key of a plain value."""
+        return self.members[i]
+
+    def _number(self, plain: object) -> int | None:
+        return self.members.index(plain) if isinstance(plain, str) and plain in self.members else None
+
+    def decode(self, scalars: Sequence[int]) -> str:  # noqa: D102
+        return self.members[scalars[0]]
+
+
+def is_index(given: object, what: str) -> None:
+    """LanguageError where this is neither an Index nor an Enum; ``what`` needs one."""
+    if not isinstance(given, (Index, Enum)):
+        raise fail(f"{what} needs an Index or an Enum, not {given!r}")
+
+
+Bool = BoolType()
+
+
+Int = IntType
+
+
+__all__ = ["Bool", "BoolType", "Enum", "Index", "Int", "IntType", "NumberType", "is_index"]

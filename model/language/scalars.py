@@ -1,0 +1,399 @@
+"""Symbolic values of one scalar: what is common to all values, conditions and numbers.
+
+A value is a type and a flat tuple of scalar nodes. Operators build new nodes; nothing is ever changed
+in place. A value that is known while tracing behaves like a plain one (``if``, ``int(...)``); one that
+is not raises a LanguageError that says what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+
+from highwater.model.language import graph, partial
+from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
+from highwater.model.language.graph import BOOL, INT, Node
+
+if TYPE_CHECKING:
+    from highwater.model.language.composites import OptionValue
+    from highwater.model.language.types import Type
+
+
+class Value:
+    """Base of all symbolic values: a type (None for the result of arithmetic) and its scalar nodes."""
+
+    __slots__ = ("nodes", "type")
+    nodes: tuple[Node, ...]
+    type: Type | None
+    _is_option: ClassVar[bool] = False
+
+    def __init__(self, type: Type | None, nodes: tuple[Node, ...]) -> None:
+        object.__setattr__(self, "type", type)
+        object.__setattr__(self, "nodes", nodes)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Values never change."""
+        raise fail(f"values never change: write s.next.….{name} = …, or use .replace({name}=…)")
+
+    def __eq__(self, other: object) -> Truth:  # type: ignore[override]
+        """Equality as a symbolic bool; a plain Python value is lifted to this value's type."""
+        other_nodes = lift_like(self, other).nodes
+        return Truth(
+            None, (graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True)),)
+        )
+
+    def __ne__(self, other: object) -> Truth:  # type: ignore[override]
+        """Inequality as a symbolic bool."""
+        return ~(self == other)
+
+    def in_(self, *values: object) -> Truth:
+        """Whether this equals one of these."""
+        return Truth(None, (graph.any_((self == value).node for value in values),))
+
+    def __hash__(self) -> int:
+        """As the plain value's, where that is known while tracing: dicts and sets look up by it."""
+        try:
+            return hash(self._known("be looked up in a dict or a set: write any_of(x == i for i in …)"))
+        except LanguageError as wrong:
+            raise NotHashable(wrong.message, wrong.place) from None
+
+    def __bool__(self) -> bool:
+        """Only a bool known while tracing has a truth value."""
+        raise fail(f"a {self.describe()} has no truth value; compare it first")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Values cannot be iterated over: loop over the index type, which is known while tracing."""
+        raise fail(
+            f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership"
+        )
+
+    def __contains__(self, item: object) -> bool:
+        """Python turns ``in`` into a plain bool, so it cannot be symbolic."""
+        raise fail(f"'in' cannot ask a {self.describe()}; write .has(x)")
+
+    def __str__(self) -> str:
+        """The plain value, where it is known while tracing."""
+        return str(self._known("become text: name guards by what is known, such as the action's parameters"))
+
+    def __format__(self, spec: str) -> str:
+        """The plain value, where it is known while tracing."""
+        return format(
+            self._known("become text: name guards by what is known, such as the action's parameters"), spec
+        )
+
+    def __repr__(self) -> str:
+        """For error messages and debuggers: what it is, and its value where that is known."""
+        known = all(n.is_const for n in self.nodes) and self.nodes
+        return f"<{self.describe()} {self._plain()!r}>" if known else f"<{self.describe()}>"
+
+    def _plain(self) -> Any:
+        """The plain value, of a value that is known while tracing."""
+        if not all(n.is_const for n in self.nodes):
+            raise fail(f"a {self.describe()} is not known while tracing")
+        scalars = [n.value for n in self.nodes]
+        if self.type is not None:
+            return self.type.decode(scalars)
+        return bool(scalars[0]) if self.nodes[0].sort == BOOL else scalars[0]
+
+    def _known(self, cannot: str) -> Any:
+        if not all(n.is_const for n in self.nodes):
+            raise fail(f"a {self.describe()} is not known while tracing, so it cannot {cannot}")
+        plain = self._plain()
+        return repr(plain) if isinstance(plain, (list, dict)) else plain
+
+    def _operator(self, symbol: str, other: object, *, first: bool = True) -> Any:
+        """What is said where an operator has no meaning for this value; ``first``: it stands before the operator."""
+        raise fail(f"{symbol} has no meaning for a {self.describe()}{self._instead(symbol, other)}")
+
+    def _instead(self, symbol: str, other: object) -> str:
+        """What to write in the place of an operator."""
+        return ""
+
+    def describe(self) -> str:
+        """What this value is, for error messages."""
+        return f"symbolic {self.type}" if self.type else "symbolic value"
+
+
+OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod()", "pow": "**",
+    "matmul": "@", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
+}  # fmt: skip
+"""Python's operators of two operands: the name of the method without its underscores, and how it is written."""
+
+
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+UNARY = {"neg": "unary -", "pos": "unary +", "abs": "abs()", "invert": "~"}
+
+
+def _refuse() -> None:
+    """Give Value all that Python may ask of it as errors with the protocol's line; subclasses have what has a meaning.
+
+    They are set here, and not written in the class, so that a type checker still finds them missing.
+    """
+
+    def binary(symbol: str) -> Callable[[Value, object], Any]:
+        return lambda self, other: self._operator(symbol, other)
+
+    def reflected(symbol: str) -> Callable[[Value, object], Any]:
+        return lambda self, other: self._operator(symbol, other, first=False)
+
+    def unary(symbol: str) -> Callable[[Value], Any]:
+        return lambda self: self._operator(symbol, None)
+
+    for name, symbol in OPERATORS.items():
+        setattr(Value, f"__{name}__", binary(symbol))
+        setattr(Value, f"__r{name}__", reflected(symbol))
+    for name, symbol in COMPARISONS.items():
+        setattr(Value, f"__{name}__", binary(symbol))
+    for name, symbol in UNARY.items():
+        setattr(Value, f"__{name}__", unary(symbol))
+
+    def attribute(self: Value, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = [n for n in dir(self) if not n.startswith("_") and n not in ("nodes", "type", "describe")]
+        hint = meant(name, known) or (f"; it has {', '.join(known)}" if known else "")
+        if is_option(self):
+            hint = "; under .is_some take its .value first"
+        raise NoSuchAttribute(f"a {self.describe()} has no {name!r}{hint}", place())
+
+    def element(self: Value, index: object) -> Any:
+        raise fail(f"a {self.describe()} has no elements to index")
+
+    def assignment(self: Value, index: object, value: object) -> None:
+        raise fail("values never change: write s.next.…[i] = …, or use .set(i, …) of an Array")
+
+    def length(self: Value) -> int:
+        raise fail(f"len() cannot count a {self.describe()}; write size(x)")
+
+    for name, method in (
+        ("getattr", attribute),
+        ("getitem", element),
+        ("setitem", assignment),
+        ("len", length),
+    ):
+        setattr(Value, f"__{name}__", method)
+
+
+_refuse()
+
+
+_PRECEDENCE = "; & and | bind tighter than comparisons: put each comparison in parentheses"
+
+
+class Truth(Value):
+    """A truth value: ``&``, ``|``, ``~`` and comparisons; ``if`` only where it is known while tracing."""
+
+    __slots__ = ()
+
+    @property
+    def node(self) -> Node:
+        """The scalar node."""
+        return self.nodes[0]
+
+    def __bool__(self) -> bool:
+        """The plain truth value, where it is known while tracing."""
+        if self.node.is_const:
+            return bool(self.node.value)
+        raise fail(
+            "a symbolic value cannot decide an 'if', 'and', 'or', 'not' or chained comparison; "
+            "write where(condition, a, b), or combine with &, |, ~ (for min and max: least, greatest)"
+        )
+
+    def __and__(self, other: Truth | bool) -> Truth:
+        """Conjunction."""
+        return Truth(None, (graph.and_(self.node, _operand("&", other).node),))
+
+    def __or__(self, other: Truth | bool) -> Truth:
+        """Disjunction."""
+        return Truth(None, (graph.or_(self.node, _operand("|", other).node),))
+
+    def __invert__(self) -> Truth:
+        """Negation."""
+        return Truth(None, (graph.not_(self.node),))
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def __xor__(self, other: Truth | bool) -> Truth:
+        """Whether just one of the two holds."""
+        return self != _operand("^", other)
+
+    __rxor__ = __xor__
+
+    def _instead(self, symbol: str, other: object) -> str:
+        return ": write where(condition, a, b), or total(conditions) to count those that hold"
+
+    def describe(self) -> str:
+        """What this value is."""
+        return "symbolic bool"
+
+
+class Number(Value):
+    """A whole number, an index or a member of an enumeration."""
+
+    __slots__ = ()
+
+    @property
+    def node(self) -> Node:
+        """The scalar node."""
+        return self.nodes[0]
+
+    def _other(self, other: object) -> Node:
+        return lift_like(self, other).nodes[0]
+
+    def _term(self, symbol: str, other: object) -> Node:
+        """The other operand of a sum; a member of an enumeration is no number."""
+        if self.type is not None and not self.type.is_counted:
+            raise fail(f"{symbol} has no meaning for a {self.describe()}: its values are names, not numbers")
+        return self._other(other)
+
+    def __add__(self, other: Number | int) -> Number:
+        """Sum; its interval is the sum of the intervals, no wrap-around."""
+        return Number(None, (graph.add(self.node, self._term("+", other)),))
+
+    def __sub__(self, other: Number | int) -> Number:
+        """Difference."""
+        return Number(None, (graph.sub(self.node, self._term("-", other)),))
+
+    def __rsub__(self, other: int) -> Number:
+        """Difference."""
+        return Number(None, (graph.sub(self._term("-", other), self.node),))
+
+    def __neg__(self) -> Number:
+        """The number with the other sign."""
+        return 0 - self
+
+    def __mul__(self, other: Number | int) -> Number:
+        """Product; its interval is that of the products, no wrap-around."""
+        return Number(None, (graph.mul(self.node, self._term("*", other)),))
+
+    def __floordiv__(self, other: Number | int) -> Number:
+        """Quotient, rounded down. Dividing by zero is an error of the step; a property that does it does not hold."""
+        return _divided("//", self.node, self._term("//", other))
+
+    def __rfloordiv__(self, other: int) -> Number:
+        """Quotient, rounded down."""
+        return _divided("//", self._term("//", other), self.node)
+
+    def __mod__(self, other: Number | int) -> Number:
+        """What is left by ``//``: it has the divisor's sign. By zero it is an error, as ``//`` is."""
+        return _divided("%", self.node, self._term("%", other))
+
+    def __rmod__(self, other: int) -> Number:
+        """What is left by ``//``."""
+        return _divided("%", self._term("%", other), self.node)
+
+    def _instead(self, symbol: str, other: object) -> str:
+        if symbol in "&|^~":
+            return _PRECEDENCE
+        return ": write // for the quotient rounded down, and % for the rest" if symbol in "/divmod()" else ""
+
+    def __lt__(self, other: Number | int) -> Truth:
+        """Less than."""
+        return Truth(None, (graph.lt(self.node, self._other(other)),))
+
+    def __le__(self, other: Number | int) -> Truth:
+        """Less or equal."""
+        return Truth(None, (graph.le(self.node, self._other(other)),))
+
+    def __gt__(self, other: Number | int) -> Truth:
+        """Greater than."""
+        return Truth(None, (graph.lt(self._other(other), self.node),))
+
+    def __ge__(self, other: Number | int) -> Truth:
+        """Greater or equal."""
+        return Truth(None, (graph.le(self._other(other), self.node),))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __index__(self) -> int:
+        """The plain number, where it is known while tracing."""
+        if self.node.is_const:
+            return self.node.value
+        raise fail(
+            f"a {self.describe()} is not known while tracing; compare it, or index an Array or Seq with it"
+        )
+
+    __int__ = __index__
+
+
+def _divided(symbol: str, number: Node, by: Node) -> Number:
+    node = (graph.floordiv if symbol == "//" else graph.mod)(number, by)
+    return Number(None, (partial.note(node, place()),))
+
+
+def as_bool(value: object) -> Truth:
+    """A symbolic bool from a symbolic or plain one."""
+    if isinstance(value, Truth):
+        return value
+    if isinstance(value, bool):
+        return Truth(None, (graph.truth(value),))
+    raise fail(f"expected a bool, not {value!r}")
+
+
+def _operand(symbol: str, value: object) -> Truth:
+    """The other operand of an operator on truth values."""
+    if isinstance(value, (Truth, bool)):
+        return as_bool(value)
+    raise fail(f"{symbol} combines conditions, not {value!r}{_PRECEDENCE}")
+
+
+def is_option(value: object) -> TypeGuard[OptionValue]:
+    """Whether this is a value of an Option."""
+    return isinstance(value, Value) and value._is_option
+
+
+def lift_like(like: Value, other: object) -> Value:
+    """A value beside ``like``: values stay, plain Python ones are lifted to its type.
+
+    LanguageError where the two do not go together: values of different types, members of different enumerations,
+    values of different indices.
+    """
+    if isinstance(other, Value):
+        if isinstance(like, Number) and isinstance(other, Number):
+            if like.type is not other.type and not of_one_kind(like.type, other.type):
+                raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
+            return other
+        if is_option(like):
+            return like.type.lift(other)
+        if is_option(other):
+            raise fail("an Option is compared with .is_(x), or its .value is taken under .is_some")
+        if type(like) is not type(other) or (not isinstance(like, Truth) and like.type != other.type):
+            raise fail(f"a {like.describe()} and a {other.describe()} do not go together")
+        return other
+    if like.type is not None:
+        if (
+            isinstance(like, Number)
+            and like.type.is_counted
+            and isinstance(other, int)
+            and not isinstance(other, bool)
+        ):
+            return Number(None, (graph.const(other, INT),))
+        return like.type.lift(other)
+    if isinstance(like, Truth):
+        return as_bool(other)
+    if isinstance(other, int) and not isinstance(other, bool):
+        return Number(None, (graph.const(other, INT),))
+    raise fail(f"expected a number, not {other!r}")
+
+
+def of_one_kind(a: Type | None, b: Type | None) -> bool:
+    """Whether numbers of these types can be compared: a member of an enumeration only with one of the same."""
+    return (a is None or a.goes_with(b)) and (b is None or b.goes_with(a))
+
+
+__all__ = [
+    "COMPARISONS",
+    "OPERATORS",
+    "UNARY",
+    "Number",
+    "Truth",
+    "Value",
+    "as_bool",
+    "is_option",
+    "lift_like",
+    "of_one_kind",
+]
