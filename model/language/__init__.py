@@ -33,6 +33,7 @@ from highwater.model.language.protocol import (
     action,
     invariant,
 )
+from highwater.model.language.refinement import refines
 from highwater.model.language.rulebook import Rulebook
 from highwater.model.language.tracing import State, enabled, implies, require, under
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
@@ -63,6 +64,6 @@ __all__ = [
     "OptionValue", "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue",
     "State", "Struct", "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool",
     "cases", "either", "enabled", "eventually", "first", "free", "greatest", "implies", "invariant", "leads_to",
-    "least", "least_by", "one_of", "otherwise", "require", "size", "spend", "strong", "tagged", "total", "under",
+    "least", "least_by", "one_of", "otherwise", "refines", "require", "size", "spend", "strong", "tagged", "total", "under",
     "weak", "when", "where",
 ]  # fmt: skip
