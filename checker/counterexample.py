@@ -17,6 +17,7 @@ from highwater.checker import words
 from highwater.checker.search import DEADLOCK, Violation
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars
+from highwater.model.language.step_properties import StepProperty
 
 DEADLOCK_MEANING = "In every state some step can be taken."
 
@@ -54,7 +55,8 @@ class LoopBack:
 class Counterexample:
     """A property, its source and meaning, and the run; the first step is the initial state.
 
-    A run that violates a liveness property has a ``loop``; what it never comes to is what must happen.
+    A run that violates a liveness property has a ``loop``; what it never comes to is what must happen. With ``of_step``
+    it is a property of steps, and the last step violates it.
     """
 
     name: str
@@ -62,10 +64,11 @@ class Counterexample:
     meaning: str
     steps: tuple[Step, ...]
     loop: LoopBack | None = None
+    of_step: bool = False
 
     @property
     def depth(self) -> int:
-        """The violating state's level; initial states have level 1."""
+        """The violating state's level, or that of the state after the violating step; initial states have level 1."""
         return len(self.steps)
 
 
@@ -96,9 +99,13 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
         if any(True for _ in interpreter.steps(state)):
             raise BrokenRunError("the run ends in a state that is no deadlock")
         return Counterexample(DEADLOCK, "", DEADLOCK_MEANING, tuple(steps))
+    found = model.stated(violation.property)
+    if isinstance(found, StepProperty):
+        if len(states) < 2 or found.name not in interpreter.broken(*states[-2:]):
+            raise BrokenRunError(f"the last step of the run does not violate {found.name}")
+        return Counterexample(found.name, found.source, found.meaning, tuple(steps), of_step=True)
     if violation.property not in interpreter.violated(state):
         raise BrokenRunError(f"the run ends in a state that does not violate {violation.property}")
-    found = model.property(violation.property).invariant
     return Counterexample(found.name, found.source, found.meaning, tuple(steps))
 
 
@@ -128,7 +135,7 @@ def follow_all(model: Model, violations: Iterable[Violation]) -> tuple[Counterex
     if not violations:
         return ()
     interpreter = Interpreter(model)
-    names = [p.name for p in model.properties] + [p.name for p in model.liveness]
+    names = model.safety + [p.name for p in model.liveness]
     order = {name: i for i, name in enumerate(names)}
     violations.sort(key=lambda v: (v.depth, order.get(v.property, len(order))))
     return tuple(follow(model, interpreter, violation) for violation in violations)
@@ -169,6 +176,10 @@ def tell(
     if example.loop:
         yield from _loop(example, example.loop, full, width)
     yield ""
+    if example.of_step:
+        yield f"The step that violates {example.name}, before → after:"
+        yield from _both_states(type, example.steps[-2].state, example.steps[-1].state, "  ", width)
+        return
     yield (
         f"The state that violates {example.name}:" if not example.loop else "The state that it comes back to:"
     )
@@ -176,6 +187,8 @@ def tell(
 
 
 def _where(example: Counterexample) -> str:
+    if example.of_step:
+        return f"by the step from depth {example.depth - 1} to depth {example.depth}"
     if example.loop is None:
         return f"at depth {example.depth}, after {_count(example.depth - 1, 'step')}"
     round_ = example.depth - 1 - example.loop.start
@@ -229,6 +242,17 @@ def _state(type: Any, state: Any, indent: str, width: int | None) -> Iterator[st
     for path, text in pairs:
         head = f"{indent}{path:{longest}}  "
         yield from _fold(text, head, width, " " * len(head))
+
+
+def _both_states(type: Any, before: Any, after: Any, indent: str, width: int | None) -> Iterator[str]:
+    """Two states beside each other: what is the same in both is said once."""
+    old, new = dict(words.lines(type, before)), dict(words.lines(type, after))
+    paths = list(dict.fromkeys((*old, *new)))
+    longest = max((len(path) for path in paths), default=0)
+    for path in paths:
+        one, two = old.get(path, "–"), new.get(path, "–")
+        head = f"{indent}{path:{longest}}  "
+        yield from _fold(one if one == two else f"{one} → {two}", head, width, " " * len(head))
 
 
 def _fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:

@@ -18,6 +18,9 @@ from highwater.checker.search import SearchResult
 from highwater.checker.status import Status
 from highwater.checker.vacuity import Vacuous
 
+STEP = "step"
+"""The kind of a property of steps, in JSON."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -154,6 +157,7 @@ def _violation(example: Counterexample) -> dict[str, Any]:
         ],
         "state": dict(example.steps[-1].state),
         **({} if example.loop is None else {"kind": example.loop.kind, "loop_start": example.loop.start}),
+        **({"kind": STEP, "before": dict(example.steps[-2].state)} if example.of_step else {}),
     }
 
 

@@ -58,7 +58,7 @@ def simulate(
     result = SimulationResult(
         cut=dict.fromkeys(model.bounds, 0),
         actions=dict.fromkeys((a.name for a in model.actions), 0),
-        premises=dict.fromkeys((p.name for p in model.properties), 0),
+        premises=dict.fromkeys(model.safety, 0),
         preparation_seconds=time.perf_counter() - started,
         seed=options.seed,
     )
@@ -103,13 +103,14 @@ class _Walk:
         """Walk on until the depth, a dead end, or a violation."""
         state = initial = self.dice.choice(self.model.initial)
         path: list[int] = []
+        broken: list[str] = []
         while True:
             seen = len(path) + 1
             self.result.generated_states += 1
             self.result.depth = max(self.result.depth, seen)
             for prop, met in zip(self.model.properties, self.interpreter.premises(state), strict=True):
                 self.result.premises[prop.name] += met
-            if self._note(self.interpreter.violated(state), initial, path) or seen >= depth:
+            if self._note(self.interpreter.violated(state) + broken, initial, path) or seen >= depth:
                 return
             steps = list(self.interpreter.steps(state))
             if deadlock and not steps:
@@ -124,9 +125,17 @@ class _Walk:
             ]
             if not ways:
                 return
+            before = state
             number, state, name = self.dice.choice(ways)
             path.append(number)
             self.result.actions[name] += 1
+            broken = self._judge_step(before, number, state)
+
+    def _judge_step(self, before: Scalars, number: int, after: Scalars) -> list[str]:
+        met = self.interpreter.step_premises(before, number, after)
+        for prop, said in zip(self.model.step_properties, met, strict=True):
+            self.result.premises[prop.name] += said
+        return self.interpreter.broken(before, after)
 
     def _note(self, names: list[str], initial: Scalars, path: list[int]) -> bool:
         self.result.violations += [Violation(name, initial, tuple(path)) for name in names]

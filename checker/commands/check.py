@@ -138,7 +138,7 @@ def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], No
         if live and not (request.invariants or request.deadlock or named):
             say(f"{request.scenario.name}: left out on Spark, as it asks for liveness only ({live})")
             continue
-        asked = request.invariants_only("liveness needs the graph on one machine; use --engine native")
+        asked = request.safety_only("liveness needs the graph on one machine; use --engine native")
         if live:
             say(f"{request.scenario.name}: on Spark its invariants only; not asked: {live}")
         yield asked

@@ -1,7 +1,8 @@
 """The kernels of a model: machine code for its steps and its properties, as LLVM text.
 
 ``@successors`` writes one candidate for each step that a state can take; ``@judge`` tells which properties
-a state violates. Both read the graph; nothing about a protocol is known here but its model.
+a state violates, and ``@judge_step`` which a step does. All read the graph; nothing about a protocol is known here but
+its model.
 
 A candidate is a row of i64: its fingerprint, its predecessor (index of the state in its level, times
 2**24, plus the number of the instance), and the words of the state.
@@ -88,7 +89,8 @@ class Kernels:
 
     def text(self) -> str:
         """The text of all kernels."""
-        return "\n".join([self._fingerprint(), self._slot(), self._successors(), self._judge()])
+        of_steps = [self._judge_step()] if self.model.step_properties else []
+        return "\n".join([self._fingerprint(), self._slot(), self._successors(), self._judge(), *of_steps])
 
     def _fingerprint(self) -> str:
         """``@fingerprint(words)``: that of a state."""
@@ -221,4 +223,37 @@ class Kernels:
             f.bump(f.at("%premises", number), f.op(f"zext i1 {premise} to i64"))
             bad = f.op(f"zext i1 {f.op(f'xor i1 {holds}, true')} to i64")
             mask = f.op(f"or i64 {mask}, {f.op(f'shl i64 {bad}, {number}')}")
+        return f.end(f"i64 {mask}")
+
+    def _judge_step(self) -> str:
+        """``@judge_step(before, after, asked, premises)``: a bit for each property of steps that is violated.
+
+        Only those with a bit in ``asked`` are looked at; their premises that hold are counted, behind those of
+        ``@judge``. A step that changes nothing violates none.
+        """
+        f = Function("i64 @judge_step(ptr %before, ptr %after, i64 %asked, ptr %premises)")
+        old, new = self._load(f, "%before"), self._load(f, "%after")
+        same = "true"
+        for a, b in zip(old, new, strict=True):
+            same = f.op(f"and i1 {same}, {f.op(f'icmp eq i64 {a}, {b}')}")
+        f.branch(same, "unchanged", "changed")
+        f.start("unchanged")
+        f.do("ret i64 0")
+        f.start("changed")
+        scope = Scope(f, self.layout.twice(), [*old, *new])
+        scope.know(self.model.unchanged, "false")
+        mask, first = "0", len(self.model.properties)
+        for number, prop in enumerate(self.model.step_properties):
+            asked, skip = f.fresh("asked"), f.fresh("skip")
+            wanted = f.op(f"and i64 %asked, {signed(1 << number)}")
+            before, here = mask, f.block
+            f.branch(f.op(f"icmp ne i64 {wanted}, 0"), asked, skip)
+            f.start(asked)
+            holds, premise = scope.child().values([prop.node, prop.premise])
+            f.bump(f.at("%premises", first + number), f.op(f"zext i1 {premise} to i64"))
+            bad = f.op(f"select i1 {holds}, i64 0, i64 {wanted}")
+            found, there = f.op(f"or i64 {before}, {bad}"), f.block
+            f.jump(skip)
+            f.start(skip)
+            mask = f.op(f"phi i64 [ {before}, %{here} ], [ {found}, %{there} ]")
         return f.end(f"i64 {mask}")

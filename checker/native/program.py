@@ -47,7 +47,7 @@ class Compiled:
         self.instances = len(model.instances)
         if self.instances >= 1 << PREDECESSOR_BITS:
             raise EngineError(f"{self.instances} action instances are more than a search can number")
-        if len(model.properties) > 64:
+        if max(len(model.properties), len(model.step_properties)) > 64:
             raise EngineError("at most 64 properties can be checked in one run")
         refuse_wide_numbers(model)
         self.text = self.kernels(model, self.layout).text()
@@ -56,7 +56,8 @@ class Compiled:
                 refuse_asymmetry(model)
             self.text += canonical(model, self.layout)
         fingerprint = "canonical" if symmetry else "fingerprint"
-        self.text += self.runtime(self.layout.words, self.instances, fingerprint).text()
+        of_steps = bool(model.step_properties)
+        self.text += self.runtime(self.layout.words, self.instances, fingerprint, of_steps=of_steps).text()
         # The ones before stay: somebody may hold a function of theirs.
         self._machines: list[Machine] = []
         self._beside: Beside | None = None
@@ -120,6 +121,8 @@ class Program(Compiled):
         self.walk = machine.function("walk", 1)
         self._judge = machine.function("judge", 2, result=True)
         self._successors = machine.function("successors", 7, result=True)
+        if self.model.step_properties:
+            self._judge_step = machine.function("judge_step", 4, result=True)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
         """The steps of one state: the instance's number and the state it leads to, cut ones left out.
@@ -147,9 +150,19 @@ class Program(Compiled):
 
     def violated(self, state: Scalars) -> list[str]:
         """The names of the properties that one state violates."""
-        premises = np.zeros(max(1, len(self.model.properties)), dtype=np.int64)
+        premises = np.zeros(max(1, len(self.model.safety)), dtype=np.int64)
         bits = self._judge(self.layout.pack(state).ctypes.data, premises.ctypes.data)
         return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
+
+    def broken(self, before: Scalars, after: Scalars) -> list[str]:
+        """The names of the properties of steps that a step from one state to the other violates."""
+        properties = self.model.step_properties
+        if not properties:
+            return []
+        premises = np.zeros(len(self.model.safety), dtype=np.int64)
+        old, new = self.layout.pack(before), self.layout.pack(after)
+        bits = self._judge_step(old.ctypes.data, new.ctypes.data, -1, premises.ctypes.data)
+        return [p.name for i, p in enumerate(properties) if bits >> i & 1]
 
     def check_error(self, worker: Worker) -> None:
         """BoundError where a worker's last call met a step that leaves a type without a declared bound."""
@@ -167,7 +180,7 @@ class Program(Compiled):
         ):
             actions[instance.action.name] += taken
         cut = dict(zip(model.bounds, np.sum([w.cuts for w in workers], axis=0).tolist(), strict=False))
-        names = [p.name for p in model.properties]
+        names = model.safety
         premises = dict(zip(names, np.sum([w.premises for w in workers], axis=0).tolist(), strict=False))
         return actions, cut, premises
 
@@ -188,6 +201,7 @@ def refuse_wide_numbers(model: Model) -> None:
             for i in model.instances
         },
         **{f"property {p.name}": [p.node, p.premise] for p in model.properties},
+        **{f"property {p.name}": [p.node, p.premise] for p in model.step_properties},
     }
     if not _wide(node for nodes in roots.values() for node in nodes):
         return

@@ -42,6 +42,10 @@ CONTEXT = {
             "walk_length",  # the steps it took
             "walk_path",  # their instances
             "judging",  # 1 to judge the states that are kept
+            "asked",  # for each instance: bits of the properties of steps that are asked of its steps
+            "known_steps",  # bits of the properties of steps whose violation was recorded
+            "broken_steps",  # pairs: predecessor as in a candidate, bits
+            "broken_count",
         )
     )
 }
@@ -57,9 +61,10 @@ class Runtime:
     places = CONTEXT
     """The places of a context's fields."""
 
-    def __init__(self, words: int, instances: int, canonical: str) -> None:
+    def __init__(self, words: int, instances: int, canonical: str, *, of_steps: bool = False) -> None:
         self.words, self.instances, self.canonical = words, instances, canonical
         self.width = WORDS + words
+        self.of_steps = of_steps
 
     def text(self) -> str:
         """The text of all functions."""
@@ -68,6 +73,7 @@ class Runtime:
                 self._insert(),
                 self._emit(),
                 self._look_up(),
+                *self._judging_steps(),
                 self._expand(),
                 self._admit(),
                 self._grow(),
@@ -205,6 +211,53 @@ class Runtime:
         f.jump(loop)
         f.start(done)
 
+    def _judging_steps(self) -> list[str]:
+        """What judges steps; nothing where the model has no property of steps."""
+        return [self._judge_steps()] if self.of_steps else []
+
+    def _judge_steps(self) -> str:
+        """``@judge_steps(context, state, begin, end)``: judge the steps from a state to the candidates there.
+
+        Of each property of steps the first one that violates it is recorded.
+        """
+        f = Function("internal void @judge_steps(ptr %context, ptr %state, ptr %begin, ptr %end)")
+        known_field, number_field = self._field(f, "known_steps"), self._field(f, "broken_count")
+        f.jump("loop")
+        f.start("loop")
+        f.do("%candidate = phi ptr [ %begin, %entry ], [ %following, %next ]")
+        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
+        f.start("body")
+        broken = self._judge_one(f, "%state", "%candidate")
+        known = f.load(known_field)
+        news = f.op(f"and i64 {broken}, {f.op(f'xor i64 {known}, -1')}")
+        f.branch(f.op(f"icmp ne i64 {news}, 0"), "record", "next")
+        f.start("record")
+        f.store(f.op(f"or i64 {known}, {news}"), known_field)
+        number = f.load(number_field)
+        record = f.at(self._pointer(f, "broken_steps"), f.op(f"mul i64 {number}, 2"))
+        f.store(f.load(f.at("%candidate", PREDECESSOR)), record)
+        f.store(news, f.at(record, 1))
+        f.store(f.op(f"add i64 {number}, 1"), number_field)
+        f.jump("next")
+        f.start("next")
+        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
+        f.jump("loop")
+        f.start("finished")
+        return f.end()
+
+    def _judge_one(self, f: Function, state: str, candidate: str) -> str:
+        """The bits of the properties of steps that the step from a state to a candidate violates."""
+        instance = f.op(f"and i64 {f.load(f.at(candidate, PREDECESSOR))}, {(1 << PREDECESSOR_BITS) - 1}")
+        asked = f.load(f.at(self._pointer(f, "asked"), instance))
+        begin, ask, done = f.block, f.fresh("ask"), f.fresh("told")
+        f.branch(f.op(f"icmp ne i64 {asked}, 0"), ask, done)
+        f.start(ask)
+        after, premises = f.at(candidate, WORDS), self._pointer(f, "premises")
+        broken = f.op(f"call i64 @judge_step(ptr {state}, ptr {after}, i64 {asked}, ptr {premises})")
+        f.jump(done)
+        f.start(done)
+        return f.op(f"phi i64 [ 0, %{begin} ], [ {broken}, %{ask} ]")
+
     def _expand(self) -> str:
         """``@expand(context)``: expand states from start on, until the end or until the output is full."""
         f = Function("void @expand(ptr %context)")
@@ -239,6 +292,8 @@ class Runtime:
             f.store("%index", self._field(f, "error_state"))
             f.do("ret void")
             f.start(f.fresh("unreachable"))
+        if self.of_steps:
+            f.do(f"call void @judge_steps(ptr %context, ptr {state}, ptr %free, ptr {after})")
         self._fingerprints(f, "%free", after, table, capacity)
         # Look up a batch when it is full.
         f.branch(f.op(f"icmp ult ptr {after}, {batch_end}"), "kept", "flush")
@@ -366,11 +421,16 @@ class Runtime:
         seed = self._number(f, "seed")
         f.jump("judge")
         f.start("judge")
-        f.do("%length = phi i64 [ 0, %entry ], [ %length_next, %step ]")
-        f.do(f"%random = phi i64 [ {seed}, %entry ], [ %random_next, %step ]")
+        last = "take" if self.of_steps else "step"
+        f.do(f"%length = phi i64 [ 0, %entry ], [ %length_next, %{last} ]")
+        f.do(f"%random = phi i64 [ {seed}, %entry ], [ %random_next, %{last} ]")
+        if self.of_steps:
+            f.do(f"%broken = phi i64 [ 0, %entry ], [ %broken_next, %{last} ]")
+            f.store("%broken", self._field(f, "known_steps"))
         f.store("%length", self._field(f, "walk_length"))
         bad = f.op(f"call i64 @judge(ptr {state}, ptr {premises})")
-        f.branch(f.op(f"icmp ne i64 {bad}, 0"), "violated", "fine")
+        both = f.op(f"or i64 {bad}, %broken") if self.of_steps else bad
+        f.branch(f.op(f"icmp ne i64 {both}, 0"), "violated", "fine")
         f.start("violated")
         f.store("%length", violations)
         f.store(bad, f.at(violations, 1))
@@ -402,6 +462,10 @@ class Runtime:
         value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 31')}")
         chosen = f.op(f"call i64 @slot(i64 {value}, i64 {count})")
         candidate = f.at(buffer, f.op(f"mul i64 {chosen}, {self.width}"))
+        if self.of_steps:
+            f.do(f"%broken_next = or i64 {self._judge_one(f, state, candidate)}, 0")
+            f.jump("take")
+            f.start("take")
         for word in range(self.words):
             f.store(f.load(f.at(candidate, WORDS + word)), f.at(state, word))
         f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(path, "%length"))

@@ -2,5 +2,8 @@
 
 from highwater.invariants.replication.cluster import INVARIANTS
 from highwater.invariants.replication.liveness import LIVENESS
+from highwater.invariants.replication.promise import keeps_the_promise
 
-__all__ = ["INVARIANTS", "LIVENESS"]
+STEP_PROPERTIES = (keeps_the_promise,)
+
+__all__ = ["INVARIANTS", "LIVENESS", "STEP_PROPERTIES"]

@@ -158,7 +158,7 @@ HELPERS: dict[str, tuple[Invariant, ...]] = {
 }
 """Protocol to the helper invariants that are proved together with its own."""
 
-STEPS: dict[str, tuple[StepProperty, ...]] = {
+HELPER_STEPS: dict[str, tuple[StepProperty, ...]] = {
     Controller.name: (
         leader_epoch_never_falls,
         leader_change_ends_the_leader_epoch,

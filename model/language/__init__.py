@@ -35,6 +35,7 @@ from highwater.model.language.protocol import (
 )
 from highwater.model.language.refinement import refines
 from highwater.model.language.rulebook import Rulebook
+from highwater.model.language.step_properties import StepProperty, step_property
 from highwater.model.language.tracing import State, enabled, implies, require, under
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
 from highwater.model.language.values import (
@@ -60,10 +61,10 @@ from highwater.model.language.values import (
 
 __all__ = [
     "Action", "Array", "ArrayValue", "Bool", "Budgets", "Checks", "Drawing", "Enum", "Index", "Int", "Invariant",
-    "Lane", "LanguageError", "Liveness", "Message", "Messages", "Model", "Number", "Only", "Option",
-    "OptionValue", "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue",
-    "State", "Struct", "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool",
+    "Lane", "LanguageError", "Liveness", "Message", "Messages", "Model", "Number", "Only", "Option", "OptionValue",
+    "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue", "State",
+    "StepProperty", "Struct", "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool",
     "cases", "either", "enabled", "eventually", "first", "free", "greatest", "implies", "invariant", "leads_to",
-    "least", "least_by", "one_of", "otherwise", "refines", "require", "size", "spend", "strong", "tagged", "total", "under",
-    "weak", "when", "where",
+    "least", "least_by", "one_of", "otherwise", "refines", "require", "size", "spend", "step_property", "strong",
+    "tagged", "total", "under", "weak", "when", "where",
 ]  # fmt: skip

@@ -1,0 +1,280 @@
+"""Engine against engine on properties of steps, those that hold and those that are violated; and each seen to fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from highwater.checker import counterexample, native, reference, simulation
+from highwater.checker.native import kernels, worker
+from highwater.checker.native.program import Program
+from highwater.checker.native.search import Run
+from highwater.checker.search import EngineError, SearchOptions, SearchResult
+from highwater.checker.simulation import SimulationOptions
+from highwater.checker.solver import bounded
+from highwater.checker.solver.unrolling import Unrolling
+from highwater.model.language import (
+    Int,
+    Model,
+    Protocol,
+    State,
+    Struct,
+    action,
+    require,
+    step_property,
+    where,
+)
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.step_properties import on_step
+from tests.native.on_disk import on_disk, small_batches
+from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
+
+COUNTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
+ONE = SearchOptions(workers=1)
+ALL = replace(ONE, all_states=True)
+
+
+def depths(found: SearchResult) -> dict[str, int]:
+    return {v.property: v.depth for v in found.violations}
+
+
+def differences(found: SearchResult, expected: SearchResult) -> list[str]:
+    """What two engines say otherwise."""
+    told = [part for part in COUNTS if getattr(found, part) != getattr(expected, part)]
+    return told + ["violations"] * (depths(found) != depths(expected))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return ledger()
+
+
+@pytest.fixture(scope="module")
+def expected(model: Model) -> SearchResult:
+    return reference.search(model, ALL)
+
+
+def test_the_reference_finds_shortest_runs(model: Model, expected: SearchResult) -> None:
+    assert depths(expected) == DEPTHS
+    examples = counterexample.follow_all(model, expected.violations)
+    assert [e.name for e in examples] == ["values_never_fall", "term_never_falls", "one_value_at_a_time"]
+    assert all(e.of_step for e in examples)
+    assert expected.premises["nothing_to_say"] == 0
+    assert 0 < expected.premises["leaders_have_terms"] < expected.premises["something_happens"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_native_search_agrees(model: Model, expected: SearchResult, workers: int) -> None:
+    found = native.search(model, replace(ALL, workers=workers))
+    assert differences(found, expected) == []
+    counterexample.follow_all(model, found.violations)
+
+
+def test_the_search_on_disk_agrees(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    found = on_disk(model, slots=1 << 9, workers=1, all_states=True)
+    assert found.spilled_bytes > 0
+    assert differences(found, expected) == []
+    counterexample.follow_all(model, found.violations)
+
+
+def test_z3_finds_the_same_depths(model: Model) -> None:
+    some = ledger("values_never_fall", "leaders_have_terms", "something_happens", nodes=2)
+    found = bounded.check(some, 7)
+    assert depths(found) == depths(reference.search(some, ALL)) == {"values_never_fall": 6}
+    counterexample.follow_all(some, found.violations)
+
+
+@pytest.mark.parametrize("simulate", [native.simulate, simulation.simulate])
+def test_walks_end_with_the_step_that_violates(simulate: Any) -> None:
+    for name in DEPTHS:
+        model = ledger(name)
+        found = simulate(model, SimulationOptions(walks=20_000, depth=60, workers=1, seed=1))
+        assert [v.property for v in found.violations] == [name]
+        counterexample.follow_all(model, found.violations)
+    holds = simulate(
+        ledger("something_happens", "leaders_have_terms"), SimulationOptions(walks=50, workers=1)
+    )
+    assert not holds.violations
+    assert holds.premises["leaders_have_terms"] > 0
+
+
+def test_all_end_early_when_nothing_is_left_to_decide() -> None:
+    model = Model(Ledger(), step_properties=[values_never_fall, one_value_at_a_time])
+    for search in (reference.search, native.search):
+        assert search(model, ONE).stopped_by == "violation"
+        first = search(model, replace(ONE, stop_at_first=True))
+        assert depths(first) == {"values_never_fall": 6}
+
+
+def test_both_judges_agree_step_by_step(model: Model) -> None:
+    """The compiled judge, the interpreter, and what the expression says of an instance over the state before."""
+    program, interpreter = Program(model), Interpreter(model)
+    seen, told = list(model.initial), set()
+    for state in seen:
+        for number, after in program.steps(state):
+            broken = interpreter.broken(state, after)
+            assert program.broken(state, after) == broken
+            told |= {(name, number) for name in broken}
+            if after not in seen:
+                seen.append(after)
+    assert {name for name, _ in told} == set(DEPTHS)
+    for prop in model.step_properties:  # what is not asked is never violated
+        assert {number for name, number in told if name == prop.name} <= prop.asked
+        for number in set(range(len(model.instances))) - prop.asked:
+            assert on_step(model, prop.node, number).is_const
+
+
+# --- steps to states that are known ------------------------------------------------------------------------
+
+
+@step_property("test")
+def never_down(m: Any, before: State, after: State) -> Any:
+    """The number never falls."""
+    return before.n <= after.n
+
+
+@step_property("test")
+def never_still(m: Any, before: State, after: State) -> Any:
+    """The number changes in every step that changes anything."""
+    return before.n != after.n
+
+
+class Wheel(Protocol):
+    """A number that goes round: the only step down leads to the initial state; and one that changes nothing."""
+
+    name = "wheel"
+    step_properties = (never_down, never_still)
+
+    def define(self) -> Struct:
+        return Struct("State", n=Int(0, 3), other=Int(0, 1))
+
+    @action()
+    def up(self, s: State) -> None:
+        require("below", s.n < 3)
+        s.next.n = s.n + 1
+
+    @action()
+    def round(self, s: State) -> None:
+        require("at the top", s.n == 3)
+        s.next.n = 0
+
+    @action()
+    def stay(self, s: State) -> None:
+        s.next.n = where(s.n == 3, 3, s.n)
+
+
+def wheel() -> Model:
+    return Model(Wheel(), step_properties=Wheel.step_properties)
+
+
+def test_a_step_to_a_state_that_was_visited_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = wheel()
+    small_batches(monkeypatch)
+    for found in (
+        reference.search(model, ONE),
+        native.search(model, ONE),
+        native.search(model, replace(ONE, workers=2)),
+        on_disk(model, slots=1 << 9, workers=1),
+        bounded.check(model, 6),
+    ):
+        assert depths(found) == {"never_down": 5}
+        assert found.violations[0].path == (0, 0, 0, 1)
+        assert [s.action for s in counterexample.follow_all(model, found.violations)[0].steps][-1] == "round"
+
+
+def test_a_step_that_changes_nothing_is_none() -> None:
+    """``stay`` would violate ``never_still``; its instance is asked, as it writes what is read."""
+    model = wheel()
+    assert 2 in model.step_properties[1].asked
+    found = reference.search(model, ALL)
+    assert "never_still" not in depths(found)
+    assert found.premises["never_still"] == 4  # the steps that change something
+    assert differences(native.search(model, ALL), found) == []
+
+
+# --- each engine seen to fail -------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_takes_the_state_before_for_both(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = kernels.Scope
+
+    def blind(f: Any, layout: Any, words: list[str], parent: Any = None) -> Any:
+        half = len(words) // 2
+        return honest(f, layout, words[:half] * 2 if len(words) == 2 * half > 1 else words, parent)
+
+    words = Program(model).layout.words
+    assert words == 1
+    monkeypatch.setattr(kernels, "Scope", blind)
+    assert "violations" in differences(native.search(model, ALL), expected)
+
+
+def test_a_worker_that_asks_too_few_instances(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = worker.Buffers.__init__
+
+    def forgetful(self: Any, *arguments: Any, **more: Any) -> None:
+        honest(self, *arguments, **more)
+        self.asked[-1] = 0
+
+    monkeypatch.setattr(worker.Buffers, "__init__", forgetful)
+    assert set(differences(native.search(model, ALL), expected)) == {"violations", "premises"}
+
+
+def test_a_kernel_that_asks_steps_that_change_nothing(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = kernels.Kernels._judge_step
+
+    def strict(self: Any) -> str:
+        text = honest(self)
+        assert "label %unchanged, label %changed" in text
+        return text.replace("label %unchanged, label %changed", "label %changed, label %changed")
+
+    monkeypatch.setattr(kernels.Kernels, "_judge_step", strict)
+    found = native.search(model, ALL)
+    assert "something_happens" in depths(found)
+    assert differences(found, expected)
+
+
+def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is taken again by the interpreter: what is none is an error, not an answer."""
+    honest = Run._note_steps
+
+    def careless(self: Run, number: int) -> None:
+        honest(self, number)
+        self.broken = {name: (level, index, 0) for name, (level, index, _) in self.broken.items()}
+
+    monkeypatch.setattr(Run, "_note_steps", careless)
+    found = native.search(model, ALL)
+    for violation in found.violations:
+        with pytest.raises(counterexample.BrokenRunError, match=r"not enabled|does not violate"):
+            counterexample.follow_all(model, [violation])
+
+
+def test_an_interpreter_that_turns_the_states_round(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Interpreter.broken
+    monkeypatch.setattr(Interpreter, "broken", lambda self, before, after: honest(self, after, before))
+    assert "violations" in differences(reference.search(model, ALL), native.search(model, ALL))
+
+
+def test_a_solver_that_is_not_asked_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = ledger("values_never_fall", nodes=2)
+    monkeypatch.setattr(Unrolling, "step_holds", lambda self, depth: {})
+    assert depths(bounded.check(some, 6)) != depths(reference.search(some, ALL))
+
+
+def test_at_most_64_can_be_asked() -> None:
+    many = [replace(never_down, name=f"never_down_{i}") for i in range(65)]
+    assert len(native.search(Model(Wheel(), step_properties=many[:64]), ALL).violations) == 64
+    with pytest.raises(EngineError, match="at most 64"):
+        native.search(Model(Wheel(), step_properties=many), ONE)
