@@ -10,7 +10,7 @@ A candidate is a row of i64: its fingerprint, its predecessor (index of the stat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from highwater.checker.native.ir import Function, Scope, signed
@@ -225,18 +225,27 @@ class Kernels:
             mask = f.op(f"or i64 {mask}, {f.op(f'shl i64 {bad}, {number}')}")
         return f.end(f"i64 {mask}")
 
+    def _touched(self, f: Function, changes: list[str], leaves: Collection[int] | None) -> str:
+        """Whether one of these scalars is another one after the step (None: any), by the words' bits that differ."""
+        masks = [0] * len(changes)
+        for slot in self.layout.slots if leaves is None else [self.layout.slots[leaf] for leaf in leaves]:
+            masks[slot.word] |= slot.mask
+        found = "0"
+        for change, mask in zip(changes, masks, strict=True):
+            if mask:
+                found = f.op(f"or i64 {found}, {f.op(f'and i64 {change}, {signed(mask)}')}")
+        return f.op(f"icmp ne i64 {found}, 0")
+
     def _judge_step(self) -> str:
         """``@judge_step(before, after, asked, premises)``: a bit for each property of steps that is violated.
 
         Only those with a bit in ``asked`` are looked at; their premises that hold are counted, behind those of
-        ``@judge``. A step that changes nothing violates none.
+        ``@judge``. A step that changes nothing violates none, nor does one that changes nothing of what it reads.
         """
         f = Function("i64 @judge_step(ptr %before, ptr %after, i64 %asked, ptr %premises)")
         old, new = self._load(f, "%before"), self._load(f, "%after")
-        same = "true"
-        for a, b in zip(old, new, strict=True):
-            same = f.op(f"and i1 {same}, {f.op(f'icmp eq i64 {a}, {b}')}")
-        f.branch(same, "unchanged", "changed")
+        changes = [f.op(f"xor i64 {a}, {b}") for a, b in zip(old, new, strict=True)]
+        f.branch(self._touched(f, changes, None), "changed", "unchanged")
         f.start("unchanged")
         f.do("ret i64 0")
         f.start("changed")
@@ -247,7 +256,8 @@ class Kernels:
             asked, skip = f.fresh("asked"), f.fresh("skip")
             wanted = f.op(f"and i64 %asked, {signed(1 << number)}")
             before, here = mask, f.block
-            f.branch(f.op(f"icmp ne i64 {wanted}, 0"), asked, skip)
+            touched = self._touched(f, changes, prop.reads)
+            f.branch(f.op(f"and i1 {f.op(f'icmp ne i64 {wanted}, 0')}, {touched}"), asked, skip)
             f.start(asked)
             holds, premise = scope.child().values([prop.node, prop.premise])
             f.bump(f.at("%premises", first + number), f.op(f"zext i1 {premise} to i64"))

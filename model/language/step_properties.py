@@ -56,13 +56,15 @@ class TracedStepProperty:
     Both are over the scalars of the state before the step and, numbered behind these, of the one after it
     (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds and ``premise`` does not.
     ``asked`` are the numbers of the instances in ``Model.instances`` whose steps can violate it: the others write
-    nothing that it reads. Premises are counted for these steps only.
+    nothing that it reads. Premises are counted for these steps only. ``reads`` are the scalars of which a step has to
+    change one to violate it, or to meet its premise; None where it is no property of changes alone.
     """
 
     stated: StepProperty
     node: Node
     premise: Node
     asked: frozenset[int]
+    reads: frozenset[int] | None = None
 
     @property
     def name(self) -> str:
@@ -89,12 +91,15 @@ def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) ->
     """A condition on two states as a property of steps: asked of those that change something."""
     still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
     at_rest, said_at_rest = substituted([node, premise], still)
-    asked = _asked(model, inputs_of([node, premise]), at_rest)
+    first = len(model.leaves)
+    read = frozenset(number - first for number in inputs_of([node, premise]) if number >= first)
+    of_changes_alone = at_rest is graph.TRUE and said_at_rest is graph.FALSE
+    asked = _asked(model, read, at_rest)
     if at_rest is not graph.TRUE:
         node = graph.or_(node, model.unchanged)
     if said_at_rest is not graph.FALSE:
         premise = graph.and_(premise, graph.not_(model.unchanged))
-    return TracedStepProperty(stated, node, premise, asked)
+    return TracedStepProperty(stated, node, premise, asked, read if of_changes_alone else None)
 
 
 def on_step(model: Model, node: Node, number: int) -> Node:
@@ -106,10 +111,9 @@ def on_step(model: Model, node: Node, number: int) -> Node:
 
 def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]:
     """The instances that write what is read of the state after, or any, where a property is not one of changes."""
-    first = len(model.leaves)
 
     def matters(writes: Iterable[int]) -> bool:
-        return any(at_rest is not graph.TRUE or first + leaf in read for leaf in writes)
+        return any(at_rest is not graph.TRUE or leaf in read for leaf in writes)
 
     return frozenset(number for number, instance in enumerate(model.instances) if matters(instance.writes))
 
