@@ -256,8 +256,10 @@ class Kernels:
             asked, skip = f.fresh("asked"), f.fresh("skip")
             wanted = f.op(f"and i64 %asked, {signed(1 << number)}")
             before, here = mask, f.block
-            touched = self._touched(f, changes, prop.reads)
-            f.branch(f.op(f"and i1 {f.op(f'icmp ne i64 {wanted}, 0')}, {touched}"), asked, skip)
+            ask = f.op(f"icmp ne i64 {wanted}, 0")
+            if prop.reads is not None:
+                ask = f.op(f"and i1 {ask}, {self._touched(f, changes, prop.reads)}")
+            f.branch(ask, asked, skip)
             f.start(asked)
             holds, premise = scope.child().values([prop.node, prop.premise])
             f.bump(f.at("%premises", first + number), f.op(f"zext i1 {premise} to i64"))

@@ -235,13 +235,25 @@ def test_a_kernel_that_asks_steps_that_change_nothing(
 
     def strict(self: Any) -> str:
         text = honest(self)
-        assert "label %unchanged, label %changed" in text
-        return text.replace("label %unchanged, label %changed", "label %changed, label %changed")
+        assert "label %changed, label %unchanged" in text
+        return text.replace("label %changed, label %unchanged", "label %changed, label %changed")
 
     monkeypatch.setattr(kernels.Kernels, "_judge_step", strict)
     found = native.search(model, ALL)
     assert "something_happens" in depths(found)
     assert differences(found, expected)
+
+
+def test_a_kernel_that_overlooks_what_changes(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = kernels.Kernels._touched
+
+    def careless(self: Any, f: Any, changes: list[str], leaves: Any) -> str:
+        return honest(self, f, changes, leaves and ())
+
+    monkeypatch.setattr(kernels.Kernels, "_touched", careless)
+    assert set(differences(native.search(model, ALL), expected)) == {"premises"}
 
 
 def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
