@@ -14,9 +14,11 @@ from typing import Any
 import click
 
 from highwater.checker import words
+from highwater.checker.refined import Abstract, AbstractRun, Near
 from highwater.checker.search import DEADLOCK, Violation
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars
+from highwater.model.language.refinement import Refinement
 from highwater.model.language.step_properties import StepProperty
 
 DEADLOCK_MEANING = "In every state some step can be taken."
@@ -56,7 +58,8 @@ class Counterexample:
     """A property, its source and meaning, and the run; the first step is the initial state.
 
     A run that violates a liveness property has a ``loop``; what it never comes to is what must happen. With ``of_step``
-    it is a property of steps, and the last step violates it.
+    it is a property of steps, and the last step violates it; ``abstract`` is the same run as the abstract protocol of a
+    refinement sees it, its last step none of that protocol's.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Counterexample:
     steps: tuple[Step, ...]
     loop: LoopBack | None = None
     of_step: bool = False
+    abstract: AbstractRun | None = None
 
     @property
     def depth(self) -> int:
@@ -103,10 +107,25 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
     if isinstance(found, StepProperty):
         if len(states) < 2 or found.name not in interpreter.broken(*states[-2:]):
             raise BrokenRunError(f"the last step of the run does not violate {found.name}")
-        return Counterexample(found.name, found.source, found.meaning, tuple(steps), of_step=True)
+        run = _as_abstract(model, found, states)
+        return Counterexample(
+            found.name, found.source, found.meaning, tuple(steps), of_step=True, abstract=run
+        )
     if violation.property not in interpreter.violated(state):
         raise BrokenRunError(f"the run ends in a state that does not violate {violation.property}")
     return Counterexample(found.name, found.source, found.meaning, tuple(steps))
+
+
+def _as_abstract(model: Model, found: StepProperty, states: list[Scalars]) -> AbstractRun | None:
+    """The run as the abstract protocol of a refinement sees it; BrokenRunError where that takes its last step."""
+    if not isinstance(found, Refinement):
+        return None
+    run = Abstract(found.of(model.protocol)).run(states)
+    if run.steps[-1].allowed:
+        raise BrokenRunError(
+            f"the last step of the run is one of {run.name}: it does not violate {found.name}"
+        )
+    return run
 
 
 def _follow_loop(
@@ -162,7 +181,7 @@ def tell(
             yield click.style("      and then for ever:", bold=True)
         head = f"{number:4}  {step.sentence}"
         if number > 1:
-            told = "; ".join(_changes(type, step)) or "changes nothing"
+            told = "; ".join(_changes(type, step.changes)) or "changes nothing"
             colour = "cyan" if step.changes else "yellow"
             if width is not None and max(len(head), longest + 6) + 2 + len(told) > width:
                 yield head
@@ -171,11 +190,15 @@ def tell(
                 yield f"{head:{longest + 6}}  {click.style(told, fg=colour)}"
         else:
             yield head
+        if example.abstract and number > 1:
+            yield from _abstract_step(example.abstract, number - 2, width)
         if full:
             yield from _state(type, step.state, " " * 10, width)
     if example.loop:
         yield from _loop(example, example.loop, full, width)
     yield ""
+    if example.abstract:
+        yield from _no_abstract_step(example.abstract, width)
     if example.of_step:
         yield f"The step that violates {example.name}, before → after:"
         yield from _both_states(type, example.steps[-2].state, example.steps[-1].state, "  ", width)
@@ -220,10 +243,10 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _changes(type: Any, step: Step) -> Iterator[str]:
+def _changes(type: Any, changes: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
     """What changed, fields of one struct together: ``quorum: leader none → 0, leader_epoch none → 0``."""
     groups: dict[str, list[str]] = {}
-    for path, (before, after) in step.changes.items():
+    for path, (before, after) in changes.items():
         place, _, name = path.rpartition(".")
         inner = words.at(type, path)
         groups.setdefault(place, []).append(f"{name} {words.say(inner, before)} → {words.say(inner, after)}")
@@ -253,6 +276,47 @@ def _both_states(type: Any, before: Any, after: Any, indent: str, width: int | N
         one, two = old.get(path, "–"), new.get(path, "–")
         head = f"{indent}{path:{longest}}  "
         yield from _fold(one if one == two else f"{one} → {two}", head, width, " " * len(head))
+
+
+def _abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
+    """What a step is to the abstract protocol; nothing where it changes nothing there."""
+    step = run.steps[number]
+    if step.changes or step.leaves:
+        told = (
+            f"{step.sentence}: " if step.allowed else click.style("none of its steps: ", fg="red", bold=True)
+        )
+        changes = "; ".join(_changes(run.type, step.changes)) or ", ".join(step.leaves)
+        yield from _fold(f"{told}{changes}", f"        = {run.name}: ", width, " " * 12)
+
+
+def _no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
+    """Both states of the last step as the abstract protocol sees them, and which of its actions come near."""
+    step = run.steps[-1]
+    before = run.steps[-2].state if len(run.steps) > 1 else run.initial
+    if step.leaves:
+        yield f"No action of {run.name} does this, whose types have no such state: {', '.join(step.leaves)}."
+        yield ""
+        return
+    yield f"No action of {run.name} does this, before → after:"
+    yield from _both_states(run.type, before, step.state, "  ", width)
+    yield ""
+    for near in step.near:
+        yield from _fold(_nearly(run, near), "  nearest: ", width, " " * 11)
+    yield ""
+
+
+def _nearly(run: AbstractRun, near: Near) -> str:
+    """An action that comes near, the guards that refuse it, and what it would do otherwise than the step."""
+    told = [f"{near.sentence} ({near.action})"]
+    if near.refused_by:
+        told.append(f"refused by {', '.join(repr(name) for name in near.refused_by)}")
+    if near.differs:
+        others = []
+        for path, (would, does) in near.differs.items():
+            inner = words.at(run.type, path)
+            others.append(f"{path} {words.say(inner, would)} in place of {words.say(inner, does)}")
+        told.append(f"it would leave {', '.join(others)}")
+    return "; ".join(told)
 
 
 def _fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from highwater.model.language.model import Instance, Scalars
 from highwater.model.language.refinement import Implementation
 
 MOST = 3
-"""So many abstract actions are told that come near a step."""
+"""So many abstract actions are told at most that come near a step."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class _Attempt:
         values = iter(compile_nodes(roots)(before))
         self.instance = instance
         self.refused = [g.name for g in guards if not next(values)]
-        self.refused += [c.message for c in checks if next(values)]
+        met = [c.message for c in checks if next(values)]
+        self.refused = self.refused or list(dict.fromkeys(met))
         after = list(before)
         for leaf in writes:
             after[leaf] = int(next(values))
@@ -108,7 +109,7 @@ class Abstract:
         return AbstractStep(None, {}, "", changes, state, False, self._near(attempts, before, after))
 
     def _near(self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars) -> tuple[Near, ...]:
-        """What comes nearest, each action once: does most of it, is refused least, does least besides."""
+        """What does as much of the step as any, each action once: first what is refused least, and does least besides."""
         changed = self._changed(before, after)
         best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}
         for attempt in attempts:
@@ -118,7 +119,8 @@ class Abstract:
             if does & changed and (name not in best or rank < best[name][0]):
                 best[name] = rank, attempt
         ranked = sorted(best.values(), key=lambda found: found[0])
-        return tuple(self._told(attempt, after) for _, attempt in ranked[:MOST])
+        nearest = [attempt for rank, attempt in ranked if rank[0] == ranked[0][0][0]]
+        return tuple(self._told(attempt, after) for attempt in nearest[:MOST])
 
     def _told(self, attempt: _Attempt, after: Scalars) -> Near:
         instance, model = attempt.instance, self.model

@@ -88,8 +88,8 @@ class Promise(Protocol):
     @action("P1", says="more is lost than may be")
     def lose(self, s: State) -> None:
         """Committed records can go, acknowledged ones among them. From here on nothing is promised of the log."""
-        if one_of("by", ["data loss", "an unclean election"]) == "data loss":
-            require("min ISR brokers lose data", s.lost == self.p.min_isr - 1)
+        if one_of("by", ["another data loss", "an unclean election"]) == "another data loss":
+            require("min ISR - 1 brokers have lost data", s.lost == self.p.min_isr - 1)
         else:
             require("leaders may be elected uncleanly", bool(self.p.unclean))
         s.next.log, s.next.shown, s.next.lost, s.next.void = [], [[]] * self.p.brokers, 0, True
