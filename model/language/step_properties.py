@@ -97,11 +97,37 @@ def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) ->
     return TracedStepProperty(stated, node, premise, asked)
 
 
-def on_step(model: Model, node: Node, number: int) -> Node:
-    """What an expression over both states says of the steps of an instance, over the state before alone."""
-    first, writes = len(model.leaves), model.instances[number].writes
-    after = {first + i: writes[i].node if i in writes else old for i, old in enumerate(model.inputs)}
-    return substituted([node], after)[0]
+@dataclass(frozen=True)
+class Judged:
+    """What a property of steps (by its number) says of the steps of one instance, over the state before alone."""
+
+    number: int
+    node: Node
+    premise: Node
+
+
+def judged(model: Model) -> list[tuple[Judged, ...]]:
+    """For each instance what the properties of steps say of its steps; those left out hold, and say nothing."""
+    first, properties = len(model.leaves), model.step_properties
+    whole = [node for p in properties for node in (p.node, p.premise)]
+    alike: dict[tuple[int, ...], list[Node]] = {}
+    found: list[tuple[Judged, ...]] = []
+    for number, instance in enumerate(model.instances):
+        asked = [i for i, p in enumerate(properties) if number in p.asked]
+        if not asked:
+            found.append(())
+            continue
+        written = tuple(instance.writes)
+        if written not in alike:  # what is not written stays, and most of a property is about that
+            same = {first + i: old for i, old in enumerate(model.inputs) if i not in instance.writes}
+            alike[written] = substituted(whole, same)
+        left = [node for i in asked for node in alike[written][2 * i : 2 * i + 2]]
+        nodes = substituted(left, {first + i: write.node for i, write in instance.writes.items()})
+        pairs = zip(asked, nodes[::2], nodes[1::2], strict=True)
+        found.append(
+            tuple(Judged(*one) for one in pairs if one[1] is not graph.TRUE or one[2] is not graph.FALSE)
+        )
+    return found
 
 
 def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]:
@@ -117,8 +143,8 @@ def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]
 __all__ = [
     "StepProperty",
     "TracedStepProperty",
+    "judged",
     "of_changes",
-    "on_step",
     "step_property",
     "trace_step_property",
 ]
