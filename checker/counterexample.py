@@ -75,6 +75,20 @@ class Counterexample:
         """The violating state's level, or that of the state after the violating step; initial states have level 1."""
         return len(self.steps)
 
+    @property
+    def where(self) -> str:
+        """Where in the run the property is violated, in words. Steps have the numbers of the lines that tell them."""
+        depth = self.depth
+        if self.of_step:
+            return f"by step {depth}, which leads from depth {depth - 1} to depth {depth}"
+        if self.loop is None:
+            return f"at depth {depth}, after {_count(depth - 1, 'step')}"
+        round_ = depth - 1 - self.loop.start
+        after = _count(self.loop.start, "step")
+        if round_:
+            return f"after {after} by a loop of {_count(round_, 'step')}"
+        return f"after {after}: it ends there"
+
 
 def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Counterexample:
     """Take a run again with the interpreter; BrokenRunError where it is not a run to a violation."""
@@ -172,7 +186,7 @@ def tell(
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
     title = click.style(f"{example.name}{rule}", fg="red", bold=True)
-    yield f"{title} is violated {_where(example)}."
+    yield f"{title} is violated {example.where}."
     yield from _fold(f"It says: {example.meaning}", "  ", width)
     yield ""
     longest = min(56, max(len(step.sentence) for step in example.steps))
@@ -207,18 +221,6 @@ def tell(
         f"The state that violates {example.name}:" if not example.loop else "The state that it comes back to:"
     )
     yield from _state(type, example.steps[-1].state, "  ", width)
-
-
-def _where(example: Counterexample) -> str:
-    if example.of_step:
-        return f"by the step from depth {example.depth - 1} to depth {example.depth}"
-    if example.loop is None:
-        return f"at depth {example.depth}, after {_count(example.depth - 1, 'step')}"
-    round_ = example.depth - 1 - example.loop.start
-    after = _count(example.loop.start, "step")
-    return (
-        f"after {after} by a loop of {_count(round_, 'step')}" if round_ else f"after {after}: it ends there"
-    )
 
 
 def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None) -> Iterator[str]:

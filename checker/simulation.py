@@ -34,7 +34,8 @@ class SimulationResult(SearchResult):
     """What the walks found. ``generated_states`` counts every state visited, ``distinct_states`` nothing.
 
     ``walks`` is how many were begun, ``depth`` the states of the longest one, ``seed`` what reproduces them.
-    A violation's run is the walk that came to it first, not a shortest run.
+    A violation's run is the walk that came to it first, not a shortest run. Premises of properties of steps are counted
+    for all steps that can be taken where the walks are.
     """
 
     walks: int = 0
@@ -118,6 +119,8 @@ class _Walk:
             for step in steps:
                 if step.state is None and step.cut is not None:
                     self.result.cut[step.cut] += 1
+                elif step.state is not None:
+                    self._note_premises(state, self.numbers[id(step.instance)], step.state)
             ways: list[tuple[int, Scalars, str]] = [
                 (self.numbers[id(step.instance)], step.state, step.instance.action.name)
                 for step in steps
@@ -129,13 +132,12 @@ class _Walk:
             number, state, name = self.dice.choice(ways)
             path.append(number)
             self.result.actions[name] += 1
-            broken = self._judge_step(before, number, state)
+            broken = self.interpreter.broken(before, state)
 
-    def _judge_step(self, before: Scalars, number: int, after: Scalars) -> list[str]:
+    def _note_premises(self, before: Scalars, number: int, after: Scalars) -> None:
         met = self.interpreter.step_premises(before, number, after)
         for prop, said in zip(self.model.step_properties, met, strict=True):
             self.result.premises[prop.name] += said
-        return self.interpreter.broken(before, after)
 
     def _note(self, names: list[str], initial: Scalars, path: list[int]) -> bool:
         self.result.violations += [Violation(name, initial, tuple(path)) for name in names]

@@ -19,7 +19,6 @@ from highwater.checker.search import SearchOptions
 from highwater.model.language import graph
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.rulebook import Rulebook
-from highwater.model.language.step_properties import on_step
 from highwater.traces.runs.carrying import Carrier
 from highwater.traces.runs.format import read_run
 from highwater.traces.runs.protocols import model_for
@@ -62,9 +61,9 @@ class Coverage:
         step_nodes = [i.leads_on for i in model.instances]
         premises = [p.premise for p in model.properties]
         of_steps = [
-            (prop.name, graph.and_(model.instances[i].leads_on, on_step(model, prop.premise, i)))
-            for prop in model.step_properties
-            for i in sorted(prop.asked)
+            (model.step_properties[j.number].name, graph.and_(instance.leads_on, j.premise))
+            for instance, own in zip(model.instances, model.judged, strict=True)
+            for j in own
         ]
         premises += [node for _, node in of_steps]
         names = [p.name for p in model.properties] + [name for name, _ in of_steps]

@@ -70,7 +70,7 @@ class _LinkProgram(Program):
         """Buffers for one thread of the search; properties are not looked at."""
         worker = super().worker(want_deadlock)
         make_room_for_cuts(worker, self.model)
-        worker.look_at_nothing()
+        worker["judging"] = 0
         return worker
 
 

@@ -122,10 +122,6 @@ class Scope:
         self._constants: dict[int, str] = {} if parent is None else parent._constants
         self._end = len(self._order)
 
-    def know(self, node: Node, name: str) -> None:
-        """Take a node's value as it is, which is at hand in every block: nothing is computed for it."""
-        self._names[node.id] = name
-
     def child(self) -> Scope:
         """A scope for a block that only some ways pass through."""
         self._return()

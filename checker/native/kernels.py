@@ -1,16 +1,17 @@
 """The kernels of a model: machine code for its steps and its properties, as LLVM text.
 
-``@successors`` writes one candidate for each step that a state can take; ``@judge`` tells which properties
-a state violates, and ``@judge_step`` which a step does. All read the graph; nothing about a protocol is known here but
-its model.
+``@successors`` writes one candidate for each step that a state can take, and which properties of steps it violates;
+``@judge`` tells which properties a state violates. Both read the graph; nothing about a protocol is known here but its
+model.
 
 A candidate is a row of i64: its fingerprint, its predecessor (index of the state in its level, times
-2**24, plus the number of the instance), and the words of the state.
+2**24, plus the number of the instance), and the words of the state. Until it is fingerprinted, a candidate of a model
+with properties of steps has a bit for each of them that the step violates in that place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from highwater.checker.native.ir import Function, Scope, signed
@@ -89,8 +90,7 @@ class Kernels:
 
     def text(self) -> str:
         """The text of all kernels."""
-        of_steps = [self._judge_step()] if self.model.step_properties else []
-        return "\n".join([self._fingerprint(), self._slot(), self._successors(), self._judge(), *of_steps])
+        return "\n".join([self._fingerprint(), self._slot(), self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
         """``@fingerprint(words)``: that of a state."""
@@ -108,14 +108,16 @@ class Kernels:
         return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
 
     def _successors(self) -> str:
-        """``@successors(state, index, out, counts, cuts, error)``: the end of the candidates written at ``out``.
+        """``@successors(state, index, out, counts, cuts, error, …)``: the end of the candidates written at ``out``.
 
         ``counts`` has a counter for each instance, ``cuts`` one for each bound; ``error`` takes
         1 + instance * 2**16 + check where a step leaves a type without a declared bound;
-        ``enabled`` becomes 1 where the guards of a step hold, be it cut or not.
+        ``enabled`` becomes 1 where the guards of a step hold, be it cut or not. ``premises`` has a counter for each
+        property, those of steps last: the steps that it has something to say of.
         """
         f = Function(
-            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled)"
+            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
+            "ptr %premises)"
         )
         words = self._load(f, "%state")
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
@@ -157,6 +159,8 @@ class Kernels:
         self._checks(f, scope, number, instance, done, arrivals, output.start)
         predecessor = f.op(f"or i64 {output.base}, {number}")
         self._write(f, scope, instance, output.words, output.start, predecessor)
+        if self.model.step_properties:
+            f.store(self._judged(f, scope, number), f.at(output.start, FINGERPRINT))
         f.bump(f.at("%counts", number))
         after = f.op(f"getelementptr inbounds i64, ptr {output.start}, i64 {self.candidate_width}")
         arrivals.append((after, f.block))
@@ -186,6 +190,16 @@ class Kernels:
             arrivals.append((out, f.block))
             f.jump(skip)
             f.start(fine)
+
+    def _judged(self, f: Function, scope: Scope, number: int) -> str:
+        """Code for which properties of steps the step of an instance violates; counts the premises that hold."""
+        first, mask = len(self.model.properties), "0"
+        for judged in self.model.judged[number]:
+            holds, premise = scope.values([judged.node, judged.premise])
+            f.bump(f.at("%premises", first + judged.number), f.op(f"zext i1 {premise} to i64"))
+            bad = f.op(f"select i1 {holds}, i64 0, i64 {signed(1 << judged.number)}")
+            mask = f.op(f"or i64 {mask}, {bad}")
+        return mask
 
     def _cut(self, f: Function, number: int, bound: str) -> None:
         """Code for where an instance is cut."""
@@ -223,49 +237,4 @@ class Kernels:
             f.bump(f.at("%premises", number), f.op(f"zext i1 {premise} to i64"))
             bad = f.op(f"zext i1 {f.op(f'xor i1 {holds}, true')} to i64")
             mask = f.op(f"or i64 {mask}, {f.op(f'shl i64 {bad}, {number}')}")
-        return f.end(f"i64 {mask}")
-
-    def _touched(self, f: Function, changes: list[str], leaves: Collection[int] | None) -> str:
-        """Whether one of these scalars is another one after the step (None: any), by the words' bits that differ."""
-        masks = [0] * len(changes)
-        for slot in self.layout.slots if leaves is None else [self.layout.slots[leaf] for leaf in leaves]:
-            masks[slot.word] |= slot.mask
-        found = "0"
-        for change, mask in zip(changes, masks, strict=True):
-            if mask:
-                found = f.op(f"or i64 {found}, {f.op(f'and i64 {change}, {signed(mask)}')}")
-        return f.op(f"icmp ne i64 {found}, 0")
-
-    def _judge_step(self) -> str:
-        """``@judge_step(before, after, asked, premises)``: a bit for each property of steps that is violated.
-
-        Only those with a bit in ``asked`` are looked at; their premises that hold are counted, behind those of
-        ``@judge``. A step that changes nothing violates none, nor does one that changes nothing of what it reads.
-        """
-        f = Function("i64 @judge_step(ptr %before, ptr %after, i64 %asked, ptr %premises)")
-        old, new = self._load(f, "%before"), self._load(f, "%after")
-        changes = [f.op(f"xor i64 {a}, {b}") for a, b in zip(old, new, strict=True)]
-        f.branch(self._touched(f, changes, None), "changed", "unchanged")
-        f.start("unchanged")
-        f.do("ret i64 0")
-        f.start("changed")
-        scope = Scope(f, self.layout.twice(), [*old, *new])
-        scope.know(self.model.unchanged, "false")
-        mask, first = "0", len(self.model.properties)
-        for number, prop in enumerate(self.model.step_properties):
-            asked, skip = f.fresh("asked"), f.fresh("skip")
-            wanted = f.op(f"and i64 %asked, {signed(1 << number)}")
-            before, here = mask, f.block
-            ask = f.op(f"icmp ne i64 {wanted}, 0")
-            if prop.reads is not None:
-                ask = f.op(f"and i1 {ask}, {self._touched(f, changes, prop.reads)}")
-            f.branch(ask, asked, skip)
-            f.start(asked)
-            holds, premise = scope.child().values([prop.node, prop.premise])
-            f.bump(f.at("%premises", first + number), f.op(f"zext i1 {premise} to i64"))
-            bad = f.op(f"select i1 {holds}, i64 0, i64 {wanted}")
-            found, there = f.op(f"or i64 {before}, {bad}"), f.block
-            f.jump(skip)
-            f.start(skip)
-            mask = f.op(f"phi i64 [ {before}, %{here} ], [ {found}, %{there} ]")
         return f.end(f"i64 {mask}")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,13 +48,6 @@ class Layout:
             used[word] += leaf.bits
         self.words = max(1, len(used))
         self.bits = sum(used)
-
-    def twice(self) -> Layout:
-        """The places of the scalars of two states, one behind the other: those before a step and after it."""
-        both = copy(self)
-        both.slots = self.slots + [replace(slot, word=slot.word + self.words) for slot in self.slots]
-        both.words, both.bits = 2 * self.words, 2 * self.bits
-        return both
 
     def pack(self, state: Sequence[int]) -> Words:
         """The words of a state."""

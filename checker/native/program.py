@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from highwater.checker.native.beside import Beside
-from highwater.checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
-from highwater.checker.native.layout import Layout
+from highwater.checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
+from highwater.checker.native.layout import Layout, Words
 from highwater.checker.native.machine import Effort, Machine
 from highwater.checker.native.runtime import CONTEXT, Runtime
 from highwater.checker.native.symmetry import canonical, refuse_asymmetry
@@ -120,49 +120,45 @@ class Program(Compiled):
         super().bind(machine)
         self.walk = machine.function("walk", 1)
         self._judge = machine.function("judge", 2, result=True)
-        self._successors = machine.function("successors", 7, result=True)
-        if self.model.step_properties:
-            self._judge_step = machine.function("judge_step", 4, result=True)
+        self._successors = machine.function("successors", 8, result=True)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
         """The steps of one state: the instance's number and the state it leads to, cut ones left out.
 
         For tests and tools; a search expands many states in one call. Raises BoundError as a search does.
         """
+        return [(number, self.layout.unpack(row[WORDS:])) for number, row in self._rows(state)]
+
+    def broken(self, state: Scalars) -> list[tuple[int, list[str]]]:
+        """The properties of steps that the steps of one state violate, step by step, as ``steps`` has them."""
+        names = [p.name for p in self.model.step_properties]
+        found = [(number, int(row[FINGERPRINT]) if names else 0) for number, row in self._rows(state)]
+        return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
+
+    def _rows(self, state: Scalars) -> Iterator[tuple[int, Words]]:
+        """The candidates of one state, each with the number of its instance."""
         worker, words, enabled = self.worker(), self.layout.pack(state), np.zeros(1, dtype=np.uint64)
         width = WORDS + self.layout.words
         out = np.zeros((self.instances + 1, width), dtype=np.uint64)
-        error = worker.address + 8 * CONTEXT["error"]
         end = self._successors(
             words.ctypes.data,
             0,
             out.ctypes.data,
             worker.counts.ctypes.data,
             worker.cuts.ctypes.data,
-            error,
+            worker.address + 8 * CONTEXT["error"],
             enabled.ctypes.data,
+            worker.premises.ctypes.data,
         )
         self.check_error(worker)
-        rows = out[: (end - out.ctypes.data) // (8 * width)]
-        return [
-            (int(r[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), self.layout.unpack(r[WORDS:])) for r in rows
-        ]
+        for row in out[: (end - out.ctypes.data) // (8 * width)]:
+            yield int(row[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), row
 
     def violated(self, state: Scalars) -> list[str]:
         """The names of the properties that one state violates."""
         premises = np.zeros(max(1, len(self.model.safety)), dtype=np.int64)
         bits = self._judge(self.layout.pack(state).ctypes.data, premises.ctypes.data)
         return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
-
-    def broken(self, before: Scalars, after: Scalars) -> list[str]:
-        """The names of the properties of steps that a step from one state to the other violates."""
-        properties = self.model.step_properties
-        if not properties:
-            return []
-        premises = np.zeros(len(self.model.safety), dtype=np.int64)
-        old, new = self.layout.pack(before), self.layout.pack(after)
-        bits = self._judge_step(old.ctypes.data, new.ctypes.data, -1, premises.ctypes.data)
-        return [p.name for i, p in enumerate(properties) if bits >> i & 1]
 
     def check_error(self, worker: Worker) -> None:
         """BoundError where a worker's last call met a step that leaves a type without a declared bound."""
@@ -201,7 +197,11 @@ def refuse_wide_numbers(model: Model) -> None:
             for i in model.instances
         },
         **{f"property {p.name}": [p.node, p.premise] for p in model.properties},
-        **{f"property {p.name}": [p.node, p.premise] for p in model.step_properties},
+        **{
+            f"property {model.step_properties[j.number].name}": [j.node, j.premise]
+            for own in model.judged
+            for j in own
+        },
     }
     if not _wide(node for nodes in roots.values() for node in nodes):
         return

@@ -42,7 +42,6 @@ CONTEXT = {
             "walk_length",  # the steps it took
             "walk_path",  # their instances
             "judging",  # 1 to judge the states that are kept
-            "asked",  # for each instance: bits of the properties of steps that are asked of its steps
             "known_steps",  # bits of the properties of steps whose violation was recorded
             "broken_steps",  # pairs: predecessor as in a candidate, bits
             "broken_count",
@@ -73,7 +72,7 @@ class Runtime:
                 self._insert(),
                 self._emit(),
                 self._look_up(),
-                *self._judging_steps(),
+                *self._noting_steps(),
                 self._expand(),
                 self._admit(),
                 self._grow(),
@@ -211,23 +210,25 @@ class Runtime:
         f.jump(loop)
         f.start(done)
 
-    def _judging_steps(self) -> list[str]:
-        """What judges steps; nothing where the model has no property of steps."""
-        return [self._judge_steps()] if self.of_steps else []
+    def _noting_steps(self) -> list[str]:
+        """What notes violations by steps; nothing where the model has no property of steps."""
+        return [self._note_steps()] if self.of_steps else []
 
-    def _judge_steps(self) -> str:
-        """``@judge_steps(context, state, begin, end)``: judge the steps from a state to the candidates there.
+    def _note_steps(self) -> str:
+        """``@note_steps(context, begin, end)``: of each property of steps the first candidate that violates it is kept.
 
-        Of each property of steps the first one that violates it is recorded.
+        What is kept is the candidate's predecessor. Candidates must not be fingerprinted yet.
         """
-        f = Function("internal void @judge_steps(ptr %context, ptr %state, ptr %begin, ptr %end)")
+        f = Function("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
         known_field, number_field = self._field(f, "known_steps"), self._field(f, "broken_count")
         f.jump("loop")
         f.start("loop")
         f.do("%candidate = phi ptr [ %begin, %entry ], [ %following, %next ]")
         f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
         f.start("body")
-        broken = self._judge_one(f, "%state", "%candidate")
+        broken = f.load(f.at("%candidate", FINGERPRINT))
+        f.branch(f.op(f"icmp eq i64 {broken}, 0"), "next", "violated")
+        f.start("violated")
         known = f.load(known_field)
         news = f.op(f"and i64 {broken}, {f.op(f'xor i64 {known}, -1')}")
         f.branch(f.op(f"icmp ne i64 {news}, 0"), "record", "next")
@@ -244,19 +245,6 @@ class Runtime:
         f.jump("loop")
         f.start("finished")
         return f.end()
-
-    def _judge_one(self, f: Function, state: str, candidate: str) -> str:
-        """The bits of the properties of steps that the step from a state to a candidate violates."""
-        instance = f.op(f"and i64 {f.load(f.at(candidate, PREDECESSOR))}, {(1 << PREDECESSOR_BITS) - 1}")
-        asked = f.load(f.at(self._pointer(f, "asked"), instance))
-        begin, ask, done = f.block, f.fresh("ask"), f.fresh("told")
-        f.branch(f.op(f"icmp ne i64 {asked}, 0"), ask, done)
-        f.start(ask)
-        after, premises = f.at(candidate, WORDS), self._pointer(f, "premises")
-        broken = f.op(f"call i64 @judge_step(ptr {state}, ptr {after}, i64 {asked}, ptr {premises})")
-        f.jump(done)
-        f.start(done)
-        return f.op(f"phi i64 [ 0, %{begin} ], [ {broken}, %{ask} ]")
 
     def _expand(self) -> str:
         """``@expand(context)``: expand states from start on, until the end or until the output is full."""
@@ -280,7 +268,7 @@ class Runtime:
         number = f.op(f"add i64 {base}, %index")
         after = f.op(
             f"call ptr @successors(ptr {state}, i64 {number}, ptr %free, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled})"
+            f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
         )
         stuck = f.op(f"and i1 {f.op(f'icmp eq i64 {f.load(enabled)}, 0')}, {f.op(f'icmp ne i64 {want}, 0')}")
         with f.when(stuck):
@@ -293,7 +281,7 @@ class Runtime:
             f.do("ret void")
             f.start(f.fresh("unreachable"))
         if self.of_steps:
-            f.do(f"call void @judge_steps(ptr %context, ptr {state}, ptr %free, ptr {after})")
+            f.do(f"call void @note_steps(ptr %context, ptr %free, ptr {after})")
         self._fingerprints(f, "%free", after, table, capacity)
         # Look up a batch when it is full.
         f.branch(f.op(f"icmp ult ptr {after}, {batch_end}"), "kept", "flush")
@@ -421,11 +409,10 @@ class Runtime:
         seed = self._number(f, "seed")
         f.jump("judge")
         f.start("judge")
-        last = "take" if self.of_steps else "step"
-        f.do(f"%length = phi i64 [ 0, %entry ], [ %length_next, %{last} ]")
-        f.do(f"%random = phi i64 [ {seed}, %entry ], [ %random_next, %{last} ]")
+        f.do("%length = phi i64 [ 0, %entry ], [ %length_next, %step ]")
+        f.do(f"%random = phi i64 [ {seed}, %entry ], [ %random_next, %step ]")
         if self.of_steps:
-            f.do(f"%broken = phi i64 [ 0, %entry ], [ %broken_next, %{last} ]")
+            f.do("%broken = phi i64 [ 0, %entry ], [ %broken_next, %step ]")
             f.store("%broken", self._field(f, "known_steps"))
         f.store("%length", self._field(f, "walk_length"))
         bad = f.op(f"call i64 @judge(ptr {state}, ptr {premises})")
@@ -441,7 +428,7 @@ class Runtime:
         f.start("expand")
         end = f.op(
             f"call ptr @successors(ptr {state}, i64 0, ptr {buffer}, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled})"
+            f"ptr {enabled}, ptr {premises})"
         )
         f.branch(f.op(f"icmp ne i64 {f.load(error)}, 0"), "finished", "choose")
         f.start("choose")
@@ -463,9 +450,7 @@ class Runtime:
         chosen = f.op(f"call i64 @slot(i64 {value}, i64 {count})")
         candidate = f.at(buffer, f.op(f"mul i64 {chosen}, {self.width}"))
         if self.of_steps:
-            f.do(f"%broken_next = or i64 {self._judge_one(f, state, candidate)}, 0")
-            f.jump("take")
-            f.start("take")
+            f.do(f"%broken_next = or i64 {f.load(f.at(candidate, FINGERPRINT))}, 0")
         for word in range(self.words):
             f.store(f.load(f.at(candidate, WORDS + word)), f.at(state, word))
         f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(path, "%length"))

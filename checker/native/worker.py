@@ -42,9 +42,6 @@ class Buffers:
         self.premises = np.zeros(properties, dtype=np.int64)
         self.violations = np.zeros((properties, 2), dtype=np.uint64)
         self.broken_steps = np.zeros((properties, 2), dtype=np.uint64)
-        self.asked = np.zeros(max(1, instances), dtype=np.uint64)
-        for number, prop in enumerate(model.step_properties):
-            self.asked[sorted(prop.asked)] |= np.uint64(1 << number)
         self._places = places
         self.context = np.zeros(len(places), dtype=np.int64)
         self.address = self.context.ctypes.data
@@ -54,7 +51,6 @@ class Buffers:
             ("cuts", self.cuts),
             ("premises", self.premises),
             ("violations", self.violations),
-            ("asked", self.asked),
             ("broken_steps", self.broken_steps),
         ):
             self[name] = array.ctypes.data
@@ -62,11 +58,6 @@ class Buffers:
         self["want_deadlock"] = int(want_deadlock)
         self["deadlock"] = -1
         self["judging"] = int(judging)
-
-    def look_at_nothing(self) -> None:
-        """From now on judge neither states nor steps."""
-        self["judging"] = 0
-        self.asked[:] = 0
 
     def broken(self) -> list[tuple[int, int]]:
         """The violations of properties of steps recorded since the last call: predecessor as in a candidate, bits."""

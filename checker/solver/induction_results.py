@@ -71,7 +71,9 @@ class InductionOutcome:
                 f"{name}: {STOPPED[result.stopped_by]}: inconclusive, {len(self.actions)} of "
                 f"{len(possible)} actions were decided"
             )
-        counts = f"{len(self.model.properties)} invariants and {len(self.model.step_properties)} properties of steps"
+        of_steps = len(self.model.step_properties)
+        counts = f"{len(self.model.properties)} invariants and {of_steps} "
+        counts += "property of steps" if of_steps == 1 else "properties of steps"
         if result.proved:
             yield (
                 f"{name}: {counts} hold in every run: the initial states satisfy them, and each of "

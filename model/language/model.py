@@ -16,7 +16,13 @@ from highwater.model.language.initial import Scalars, Start, start_of
 from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
 from highwater.model.language.outcomes import bound_checks, guards_asked
 from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
-from highwater.model.language.step_properties import StepProperty, TracedStepProperty, trace_step_property
+from highwater.model.language.step_properties import (
+    Judged,
+    StepProperty,
+    TracedStepProperty,
+    judged,
+    trace_step_property,
+)
 from highwater.model.language.tracing import (
     Check,
     Guard,
@@ -125,6 +131,11 @@ class Model:
     def unchanged(self) -> Node:
         """Whether the states before and after a step are the same."""
         return graph.all_(graph.eq(old, new) for old, new in zip(self.inputs, self.after, strict=True))
+
+    @cached_property
+    def judged(self) -> list[tuple[Judged, ...]]:
+        """For each instance, what the properties of steps say of its steps, over the state before alone."""
+        return judged(self)
 
     @property
     def safety(self) -> list[str]:

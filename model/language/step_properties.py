@@ -56,15 +56,13 @@ class TracedStepProperty:
     Both are over the scalars of the state before the step and, numbered behind these, of the one after it
     (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds and ``premise`` does not.
     ``asked`` are the numbers of the instances in ``Model.instances`` whose steps can violate it: the others write
-    nothing that it reads. Premises are counted for these steps only. ``reads`` are the scalars of which a step has to
-    change one to violate it, or to meet its premise; None where it is no property of changes alone.
+    nothing that it reads. Premises are counted for these steps only.
     """
 
     stated: StepProperty
     node: Node
     premise: Node
     asked: frozenset[int]
-    reads: frozenset[int] | None = None
 
     @property
     def name(self) -> str:
@@ -91,29 +89,53 @@ def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) ->
     """A condition on two states as a property of steps: asked of those that change something."""
     still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
     at_rest, said_at_rest = substituted([node, premise], still)
-    first = len(model.leaves)
-    read = frozenset(number - first for number in inputs_of([node, premise]) if number >= first)
-    of_changes_alone = at_rest is graph.TRUE and said_at_rest is graph.FALSE
-    asked = _asked(model, read, at_rest)
+    asked = _asked(model, inputs_of([node, premise]), at_rest)
     if at_rest is not graph.TRUE:
         node = graph.or_(node, model.unchanged)
     if said_at_rest is not graph.FALSE:
         premise = graph.and_(premise, graph.not_(model.unchanged))
-    return TracedStepProperty(stated, node, premise, asked, read if of_changes_alone else None)
+    return TracedStepProperty(stated, node, premise, asked)
 
 
-def on_step(model: Model, node: Node, number: int) -> Node:
-    """What an expression over both states says of the steps of an instance, over the state before alone."""
-    first, writes = len(model.leaves), model.instances[number].writes
-    after = {first + i: writes[i].node if i in writes else old for i, old in enumerate(model.inputs)}
-    return substituted([node], after)[0]
+@dataclass(frozen=True)
+class Judged:
+    """What a property of steps (by its number) says of the steps of one instance, over the state before alone."""
+
+    number: int
+    node: Node
+    premise: Node
+
+
+def judged(model: Model) -> list[tuple[Judged, ...]]:
+    """For each instance what the properties of steps say of its steps; those left out hold, and say nothing."""
+    first, properties = len(model.leaves), model.step_properties
+    whole = [node for p in properties for node in (p.node, p.premise)]
+    alike: dict[tuple[int, ...], list[Node]] = {}
+    found: list[tuple[Judged, ...]] = []
+    for number, instance in enumerate(model.instances):
+        asked = [i for i, p in enumerate(properties) if number in p.asked]
+        if not asked:
+            found.append(())
+            continue
+        written = tuple(instance.writes)
+        if written not in alike:  # what is not written stays, and most of a property is about that
+            same = {first + i: old for i, old in enumerate(model.inputs) if i not in instance.writes}
+            alike[written] = substituted(whole, same)
+        left = [node for i in asked for node in alike[written][2 * i : 2 * i + 2]]
+        nodes = substituted(left, {first + i: write.node for i, write in instance.writes.items()})
+        pairs = zip(asked, nodes[::2], nodes[1::2], strict=True)
+        found.append(
+            tuple(Judged(*one) for one in pairs if one[1] is not graph.TRUE or one[2] is not graph.FALSE)
+        )
+    return found
 
 
 def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]:
     """The instances that write what is read of the state after, or any, where a property is not one of changes."""
+    first = len(model.leaves)
 
     def matters(writes: Iterable[int]) -> bool:
-        return any(at_rest is not graph.TRUE or leaf in read for leaf in writes)
+        return any(at_rest is not graph.TRUE or first + leaf in read for leaf in writes)
 
     return frozenset(number for number, instance in enumerate(model.instances) if matters(instance.writes))
 
@@ -121,8 +143,8 @@ def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]
 __all__ = [
     "StepProperty",
     "TracedStepProperty",
+    "judged",
     "of_changes",
-    "on_step",
     "step_property",
     "trace_step_property",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from highwater.checker import counterexample, native, reference, simulation
-from highwater.checker.native import kernels, worker
+from highwater.checker.native import kernels
 from highwater.checker.native.program import Program
 from highwater.checker.native.search import Run
 from highwater.checker.search import EngineError, SearchOptions, SearchResult
@@ -23,11 +23,12 @@ from highwater.model.language import (
     Struct,
     action,
     require,
+    step_properties,
     step_property,
     where,
 )
+from highwater.model.language.graph import FALSE
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.step_properties import on_step
 from tests.native.on_disk import on_disk, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
@@ -116,17 +117,16 @@ def test_both_judges_agree_step_by_step(model: Model) -> None:
     program, interpreter = Program(model), Interpreter(model)
     seen, told = list(model.initial), set()
     for state in seen:
-        for number, after in program.steps(state):
-            broken = interpreter.broken(state, after)
-            assert program.broken(state, after) == broken
-            told |= {(name, number) for name in broken}
+        steps, broken = program.steps(state), program.broken(state)
+        assert [number for number, _ in steps] == [number for number, _ in broken]
+        for (number, after), (_, names) in zip(steps, broken, strict=True):
+            assert names == interpreter.broken(state, after)
+            told |= {(name, number) for name in names}
             if after not in seen:
                 seen.append(after)
     assert {name for name, _ in told} == set(DEPTHS)
     for prop in model.step_properties:  # what is not asked is never violated
         assert {number for name, number in told if name == prop.name} <= prop.asked
-        for number in set(range(len(model.instances))) - prop.asked:
-            assert on_step(model, prop.node, number).is_const
 
 
 # --- steps to states that are known ------------------------------------------------------------------------
@@ -200,60 +200,51 @@ def test_a_step_that_changes_nothing_is_none() -> None:
 # --- each engine seen to fail -------------------------------------------------------------------------------
 
 
-def test_a_kernel_that_takes_the_state_before_for_both(
+def test_a_kernel_that_takes_an_instance_for_another(
     model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = kernels.Scope
+    honest = kernels.Kernels._judged
+    last = len(model.instances) - 1
 
-    def blind(f: Any, layout: Any, words: list[str], parent: Any = None) -> Any:
-        half = len(words) // 2
-        return honest(f, layout, words[:half] * 2 if len(words) == 2 * half > 1 else words, parent)
+    def turned(self: Any, f: Any, scope: Any, number: int) -> str:
+        return honest(self, f, scope, last - number)
 
-    words = Program(model).layout.words
-    assert words == 1
-    monkeypatch.setattr(kernels, "Scope", blind)
+    monkeypatch.setattr(kernels.Kernels, "_judged", turned)
     assert "violations" in differences(native.search(model, ALL), expected)
 
 
-def test_a_worker_that_asks_too_few_instances(
+def test_a_model_that_asks_too_few_instances(expected: SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = step_properties._asked
+
+    def forgetful(model: Model, read: Any, at_rest: Any) -> frozenset[int]:
+        return honest(model, read, at_rest) - {len(model.instances) - 1}
+
+    monkeypatch.setattr(step_properties, "_asked", forgetful)
+    assert "violations" in differences(native.search(ledger(), ALL), expected)
+    assert "violations" not in differences(reference.search(ledger(), ALL), expected)  # it asks all
+
+
+def test_a_model_that_asks_steps_that_change_nothing(
+    expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Model, "unchanged", FALSE)
+    for found in (native.search(ledger(), ALL), native.search(ledger(), replace(ALL, workers=2))):
+        assert "something_happens" in depths(found)
+        assert differences(found, expected)
+
+
+def test_a_substitution_that_forgets_a_write(
     model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = worker.Buffers.__init__
+    honest = step_properties.substituted
+    first = len(model.leaves)
 
-    def forgetful(self: Any, *arguments: Any, **more: Any) -> None:
-        honest(self, *arguments, **more)
-        self.asked[-1] = 0
+    def forgetful(roots: Any, inputs: Any) -> Any:
+        changed = {n: with_ for n, with_ in inputs.items() if with_.op != "input"}
+        return honest(honest(roots, {n: model.inputs[n - first] for n in changed}), inputs)
 
-    monkeypatch.setattr(worker.Buffers, "__init__", forgetful)
-    assert set(differences(native.search(model, ALL), expected)) == {"violations", "premises"}
-
-
-def test_a_kernel_that_asks_steps_that_change_nothing(
-    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = kernels.Kernels._judge_step
-
-    def strict(self: Any) -> str:
-        text = honest(self)
-        assert "label %changed, label %unchanged" in text
-        return text.replace("label %changed, label %unchanged", "label %changed, label %changed")
-
-    monkeypatch.setattr(kernels.Kernels, "_judge_step", strict)
-    found = native.search(model, ALL)
-    assert "something_happens" in depths(found)
-    assert differences(found, expected)
-
-
-def test_a_kernel_that_overlooks_what_changes(
-    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = kernels.Kernels._touched
-
-    def careless(self: Any, f: Any, changes: list[str], leaves: Any) -> str:
-        return honest(self, f, changes, leaves and ())
-
-    monkeypatch.setattr(kernels.Kernels, "_touched", careless)
-    assert set(differences(native.search(model, ALL), expected)) == {"premises"}
+    monkeypatch.setattr(step_properties, "substituted", forgetful)
+    assert "violations" in differences(native.search(ledger(), ALL), expected)
 
 
 def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
