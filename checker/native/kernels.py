@@ -18,6 +18,7 @@ from highwater.checker.native.ir import Function, Scope, signed
 from highwater.checker.native.layout import Layout
 from highwater.model.language.graph import Node
 from highwater.model.language.model import Instance, Model
+from highwater.model.language.step_properties import TracedStepProperty
 
 PREDECESSOR_BITS = 24
 FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
@@ -90,7 +91,8 @@ class Kernels:
 
     def text(self) -> str:
         """The text of all kernels."""
-        return "\n".join([self._fingerprint(), self._slot(), self._successors(), self._judge()])
+        large = [self._asked_apart(n) for n, p in enumerate(self.model.step_properties) if p.is_large]
+        return "\n".join([self._fingerprint(), self._slot(), *large, self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
         """``@fingerprint(words)``: that of a state."""
@@ -160,7 +162,8 @@ class Kernels:
         predecessor = f.op(f"or i64 {output.base}, {number}")
         self._write(f, scope, instance, output.words, output.start, predecessor)
         if self.model.step_properties:
-            f.store(self._judged(f, scope, number), f.at(output.start, FINGERPRINT))
+            judged = self._judged(f, scope, number)
+            f.store(self._judged_apart(f, number, output, judged), f.at(output.start, FINGERPRINT))
         f.bump(f.at("%counts", number))
         after = f.op(f"getelementptr inbounds i64, ptr {output.start}, i64 {self.candidate_width}")
         arrivals.append((after, f.block))
@@ -194,12 +197,50 @@ class Kernels:
     def _judged(self, f: Function, scope: Scope, number: int) -> str:
         """Code for which properties of steps the step of an instance violates; counts the premises that hold."""
         first, mask = len(self.model.properties), "0"
-        for judged in self.model.judged[number]:
+        for judged in self.model.judged_in_place[number]:
             holds, premise = scope.values([judged.node, judged.premise])
             f.bump(f.at("%premises", first + judged.number), f.op(f"zext i1 {premise} to i64"))
             bad = f.op(f"select i1 {holds}, i64 0, i64 {signed(1 << judged.number)}")
             mask = f.op(f"or i64 {mask}, {bad}")
         return mask
+
+    def _judged_apart(self, f: Function, number: int, output: _Output, mask: str) -> str:
+        """The same of the large properties, where the step changes something that they read; the step is written."""
+        for at, prop in enumerate(self.model.step_properties):
+            if not prop.is_large or number not in prop.asked:
+                continue
+            ask, skip, here, before = f.fresh("ask"), f.fresh("skip"), f.block, mask
+            f.branch(self._touched(f, prop, output), ask, skip)
+            f.start(ask)
+            after = f.at(output.start, WORDS)
+            bad = f.op(f"call i64 @judge_step_{at}(ptr %state, ptr {after}, ptr %premises)")
+            found = f.op(f"or i64 {before}, {bad}")
+            f.jump(skip)
+            f.start(skip)
+            mask = f.op(f"phi i64 [ {before}, %{here} ], [ {found}, %{ask} ]")
+        return mask
+
+    def _touched(self, f: Function, prop: TracedStepProperty, output: _Output) -> str:
+        """Whether a step changes something that a property reads, by the bits of the words that differ."""
+        masks = [0] * self.layout.words
+        for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
+            masks[slot.word] |= slot.mask
+        found = "0"
+        for word, mask in enumerate(masks):
+            if mask:
+                new = f.load(f.at(output.start, WORDS + word))
+                differs = f.op(f"xor i64 {output.words[word]}, {new}")
+                found = f.op(f"or i64 {found}, {f.op(f'and i64 {differs}, {signed(mask)}')}")
+        return f.op(f"icmp ne i64 {found}, 0")
+
+    def _asked_apart(self, number: int) -> str:
+        """``@judge_step_N(before, after, premises)``: the bit of property N where the step violates it."""
+        f = Function(f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline")
+        prop, both = self.model.step_properties[number], self.layout.twice()
+        scope = Scope(f, both, [*self._load(f, "%before"), *self._load(f, "%after")])
+        holds, premise = scope.values([prop.node, prop.premise])
+        f.bump(f.at("%premises", len(self.model.properties) + number), f.op(f"zext i1 {premise} to i64"))
+        return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
 
     def _cut(self, f: Function, number: int, bound: str) -> None:
         """Code for where an instance is cut."""

@@ -199,9 +199,10 @@ def refuse_wide_numbers(model: Model) -> None:
         **{f"property {p.name}": [p.node, p.premise] for p in model.properties},
         **{
             f"property {model.step_properties[j.number].name}": [j.node, j.premise]
-            for own in model.judged
+            for own in model.judged_in_place
             for j in own
         },
+        **{f"property {p.name}": [p.node, p.premise] for p in model.step_properties if p.is_large},
     }
     if not _wide(node for nodes in roots.values() for node in nodes):
         return

@@ -135,7 +135,12 @@ class Model:
     @cached_property
     def judged(self) -> list[tuple[Judged, ...]]:
         """For each instance, what the properties of steps say of its steps, over the state before alone."""
-        return judged(self)
+        return judged(self, large=True)
+
+    @cached_property
+    def judged_in_place(self) -> list[tuple[Judged, ...]]:
+        """The same without the large properties, which are asked as they are."""
+        return judged(self, large=False)
 
     @property
     def safety(self) -> list[str]:

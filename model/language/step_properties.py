@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from highwater.model.language import graph
@@ -49,6 +50,10 @@ def step_property(
     return mark
 
 
+LARGE = 150
+"""A property of steps of more nodes is asked by a function of its own, and not in the code of each instance."""
+
+
 @dataclass(frozen=True)
 class TracedStepProperty:
     """A property of steps traced: ``node`` holds of good steps, ``premise`` of those that it has something to say of.
@@ -56,18 +61,25 @@ class TracedStepProperty:
     Both are over the scalars of the state before the step and, numbered behind these, of the one after it
     (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds and ``premise`` does not.
     ``asked`` are the numbers of the instances in ``Model.instances`` whose steps can violate it: the others write
-    nothing that it reads. Premises are counted for these steps only.
+    nothing that it reads. Premises are counted for these steps only. ``reads`` are the scalars of which a step has to
+    change one to violate it, or to meet its premise; None where it is no property of changes alone.
     """
 
     stated: StepProperty
     node: Node
     premise: Node
     asked: frozenset[int]
+    reads: frozenset[int] | None = None
 
     @property
     def name(self) -> str:
         """The property's name."""
         return self.stated.name
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether it is too large to be part of the code of each instance: it is asked as it is, where it may matter."""
+        return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
 
 
 def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
@@ -89,12 +101,15 @@ def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) ->
     """A condition on two states as a property of steps: asked of those that change something."""
     still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
     at_rest, said_at_rest = substituted([node, premise], still)
-    asked = _asked(model, inputs_of([node, premise]), at_rest)
+    first = len(model.leaves)
+    read = frozenset(number - first for number in inputs_of([node, premise]) if number >= first)
+    of_changes_alone = at_rest is graph.TRUE and said_at_rest is graph.FALSE
+    asked = _asked(model, read, at_rest)
     if at_rest is not graph.TRUE:
         node = graph.or_(node, model.unchanged)
     if said_at_rest is not graph.FALSE:
         premise = graph.and_(premise, graph.not_(model.unchanged))
-    return TracedStepProperty(stated, node, premise, asked)
+    return TracedStepProperty(stated, node, premise, asked, read if of_changes_alone else None)
 
 
 @dataclass(frozen=True)
@@ -106,14 +121,17 @@ class Judged:
     premise: Node
 
 
-def judged(model: Model) -> list[tuple[Judged, ...]]:
-    """For each instance what the properties of steps say of its steps; those left out hold, and say nothing."""
+def judged(model: Model, *, large: bool) -> list[tuple[Judged, ...]]:
+    """For each instance what the properties of steps say of its steps; those left out hold, and say nothing.
+
+    Without ``large`` the large ones are left out, too.
+    """
     first, properties = len(model.leaves), model.step_properties
     whole = [node for p in properties for node in (p.node, p.premise)]
     alike: dict[tuple[int, ...], list[Node]] = {}
     found: list[tuple[Judged, ...]] = []
     for number, instance in enumerate(model.instances):
-        asked = [i for i, p in enumerate(properties) if number in p.asked]
+        asked = [i for i, p in enumerate(properties) if number in p.asked and (large or not p.is_large)]
         if not asked:
             found.append(())
             continue
@@ -132,10 +150,9 @@ def judged(model: Model) -> list[tuple[Judged, ...]]:
 
 def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]:
     """The instances that write what is read of the state after, or any, where a property is not one of changes."""
-    first = len(model.leaves)
 
     def matters(writes: Iterable[int]) -> bool:
-        return any(at_rest is not graph.TRUE or first + leaf in read for leaf in writes)
+        return any(at_rest is not graph.TRUE or leaf in read for leaf in writes)
 
     return frozenset(number for number, instance in enumerate(model.instances) if matters(instance.writes))
 

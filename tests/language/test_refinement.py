@@ -88,7 +88,9 @@ COLOUR = Enum("Colour", "red green yellow")
 @refines(Light, "example")
 def is_a_light(m: Clockwork, s: State) -> dict[str, Any]:
     """It is a light."""
-    shown = where(s.tick < m.p.length, COLOUR.red, where(s.tick < 2 * m.p.length, COLOUR.green, COLOUR.yellow))
+    shown = where(
+        s.tick < m.p.length, COLOUR.red, where(s.tick < 2 * m.p.length, COLOUR.green, COLOUR.yellow)
+    )
     return {"colour": shown, "works": ~s.failed}
 
 

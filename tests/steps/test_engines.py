@@ -22,6 +22,7 @@ from highwater.model.language import (
     State,
     Struct,
     action,
+    implies,
     require,
     step_properties,
     step_property,
@@ -222,6 +223,43 @@ def test_a_model_that_asks_too_few_instances(expected: SearchResult, monkeypatch
     monkeypatch.setattr(step_properties, "_asked", forgetful)
     assert "violations" in differences(native.search(ledger(), ALL), expected)
     assert "violations" not in differences(reference.search(ledger(), ALL), expected)  # it asks all
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> Model:
+    """The same model; of its properties those of changes alone count as large."""
+    monkeypatch.setattr(step_properties, "LARGE", 0)
+    found = ledger()
+    large = {p.name for p in found.step_properties if p.is_large}
+    assert large == {"leaders_have_terms"}
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_properties_are_asked_apart(apart: Model, expected: SearchResult, workers: int) -> None:
+    assert differences(native.search(apart, replace(ALL, workers=workers)), expected) == []
+
+
+def test_a_large_property_that_is_violated(monkeypatch: pytest.MonkeyPatch) -> None:
+    @step_property("test")
+    def leaders_go_by_terms(m: Ledger, before: State, after: State) -> Any:
+        """Another leader means the term after the next: never."""
+        return implies(after.leader != before.leader, after.term == before.term + 2)
+
+    wrong = Model(Ledger(), step_properties=[leaders_go_by_terms])
+    told = reference.search(wrong, ALL)
+    assert depths(told) == {"leaders_go_by_terms": 2}
+    monkeypatch.setattr(step_properties, "LARGE", 0)
+    large = Model(Ledger(), step_properties=[leaders_go_by_terms])
+    assert large.step_properties[0].is_large
+    assert differences(native.search(large, ALL), told) == []
+
+
+def test_a_kernel_that_overlooks_what_a_large_property_reads(
+    apart: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels.Kernels, "_touched", lambda self, f, prop, output: "false")
+    assert differences(native.search(apart, ALL), expected) == ["premises"]
 
 
 def test_a_model_that_asks_steps_that_change_nothing(
