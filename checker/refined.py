@@ -109,7 +109,7 @@ class Abstract:
         return AbstractStep(None, {}, "", changes, state, False, self._near(attempts, before, after))
 
     def _near(self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars) -> tuple[Near, ...]:
-        """What does as much of the step as any, each action once: first what is refused least, and does least besides."""
+        """What does as much of a step as any, each action once; first what is refused least, and does least besides."""
         changed = self._changed(before, after)
         best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}
         for attempt in attempts:

@@ -78,7 +78,7 @@ class TracedStepProperty:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether it is too large to be part of the code of each instance: it is asked as it is, where it may matter."""
+        """Whether it is too large to be part of the code of each instance, and is asked as it is."""
         return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
 
 
