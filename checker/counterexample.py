@@ -205,14 +205,14 @@ def tell(
         else:
             yield head
         if example.abstract and number > 1:
-            yield from _abstract_step(example.abstract, number - 2, width)
+            yield from abstract_step(example.abstract, number - 2, width)
         if full:
             yield from _state(type, step.state, " " * 10, width)
     if example.loop:
         yield from _loop(example, example.loop, full, width)
     yield ""
     if example.abstract:
-        yield from _no_abstract_step(example.abstract, width)
+        yield from no_abstract_step(example.abstract, width)
     if example.of_step:
         yield f"The step that violates {example.name}, before → after:"
         yield from _both_states(type, example.steps[-2].state, example.steps[-1].state, "  ", width)
@@ -280,7 +280,7 @@ def _both_states(type: Any, before: Any, after: Any, indent: str, width: int | N
         yield from _fold(one if one == two else f"{one} → {two}", head, width, " " * len(head))
 
 
-def _abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
+def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
     """What a step is to the abstract protocol; nothing where it changes nothing there."""
     step = run.steps[number]
     if step.changes or step.leaves:
@@ -291,7 +291,7 @@ def _abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator
         yield from _fold(f"{told}{changes}", f"        = {run.name}: ", width, " " * 12)
 
 
-def _no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
+def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
     """Both states of the last step as the abstract protocol sees them, and which of its actions come near."""
     step = run.steps[-1]
     before = run.steps[-2].state if len(run.steps) > 1 else run.initial
