@@ -27,10 +27,10 @@ def promise_page() -> str:
 
 def _standard() -> Iterator[str]:
     """The table of the scenarios in which the promise is kept, by the committed baseline."""
-    kept = baseline.read(HERE.parents[1] / ".highwater" / "gate.toml").scenarios
+    kept = baseline.read(HERE.parents[1] / baseline.DEFAULT).facts
     yield "| scenario | states | depth |"
     yield "| --- | ---: | ---: |"
-    for name, facts in kept.items():
+    for (_, name), facts in kept.items():
         if facts.get("properties", {}).get(PROPERTY) == "holds":
             yield f"| `{name}` | {facts['distinct_states']:,} | {facts['depth']} |"
 
