@@ -77,7 +77,7 @@ def _entry(defect: Defect, note: str) -> Iterator[str]:
     yield f"- Within: {settings(scenario.parameters)}."
     states = f"{defect.result.distinct_states:,}"
     if not defect.examples:
-        checked = ", ".join(f"`{p.name}`" for p in defect.model.properties)
+        checked = ", ".join(f"`{name}`" for name in defect.model.safety)
         yield f"- Holds all the same: {checked}, in each of the {states} reachable states.\n"
         return
     example = defect.examples[0]

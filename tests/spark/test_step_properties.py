@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pyarrow.parquet as pq
 import pytest
 
 from highwater.checker import counterexample, native
@@ -36,3 +39,27 @@ def test_a_task_that_keeps_what_it_found_to_itself(on_spark, monkeypatch):
     model = ledger()
     monkeypatch.setattr(RowBuffers, "violated_by_steps", lambda self: {})
     assert not on_spark(model, ALL).violations
+
+
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_tables_of_both_engines_say_the_same_of_steps(on_spark, tmp_path, symmetry):
+    from highwater.checker.native.explored import explore
+    from highwater.checker.spark.options import SparkOptions
+    from highwater.checker.tables import spark, writing
+    from tests.spark.conftest import MASTER
+
+    model, places = ledger(), [tmp_path / "spark", tmp_path / "native"]
+    options = SearchOptions(workers=1, symmetry=symmetry, all_states=True)
+    for place in places:
+        place.mkdir()
+    found = spark.write(model, options, SparkOptions(MASTER, small=30), places[0], None)
+    own = writing.write(explore(model, options), places[1], 1, None)
+    assert (found.states, found.transitions) == (own.states, own.transitions)
+    assert found.violations == own.violations
+    assert {name for name, count in found.violations.items() if count} == set(DEPTHS)
+    names = [p.name for p in model.step_properties]
+    rows = [
+        Counter((r["sentence"], *(r[n] for n in names)) for r in pq.read_table(p / "transitions").to_pylist())
+        for p in places
+    ]
+    assert rows[0] == rows[1]

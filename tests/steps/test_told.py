@@ -302,6 +302,16 @@ def test_what_no_step_can_violate_is_said() -> None:
     assert not highwater.check(counting(step_properties=(grows,))).warnings
 
 
+def test_what_had_nothing_to_say_is_noted() -> None:
+    @step_property("test")
+    def from_three_up(m: Any, before: State, after: State) -> Any:
+        """What is at the top stays there."""
+        return implies((before.n == 3) & (after.n == 2), after.idle == 1)
+
+    result = highwater.check(counting(step_properties=(from_three_up,)))
+    assert "had nothing to say of any step: from_three_up" in str(result)
+
+
 def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     path, mark = store / "store.py", '@step_property("example"'
     path.write_text(path.read_text().replace(mark, f'{mark}, rule="remembers"'))
