@@ -44,7 +44,7 @@ class Violation:
 
     @property
     def depth(self) -> int:
-        """How many states the run has; 1 where an initial state violates."""
+        """How many states the run has; 1 where an initial state violates. The last step may be what violates."""
         return self.example.depth
 
     @property
@@ -58,7 +58,7 @@ class Violation:
         target.write_violation(outcome.request, self.model, outcome.result.violations, self.example)
 
     def __str__(self) -> str:
-        """The run in words, and the state that violates."""
+        """The run in words, and the state, or the step, that violates."""
         return "\n".join(counterexample.plain(self.model, self.example))
 
     def __repr__(self) -> str:
@@ -66,7 +66,8 @@ class Violation:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        title = escape(f"{self.example.called} is violated at depth {self.depth}")
+        how = "by the step to" if self.example.of_step else "at"
+        title = escape(f"{self.example.called} is violated {how} depth {self.depth}")
         return f"<details open><summary>{title}</summary><pre>{escape(str(self))}</pre></details>"
 
 

@@ -24,6 +24,7 @@ from highwater.model.language.choices import ChoiceError
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
 
 MODELS = Path(model.__file__).parent
 """The directory of the protocols that come with the checker."""
@@ -38,10 +39,23 @@ class Definition:
     invariants: tuple[Invariant, ...]
     file: Path | None = None
     liveness: tuple[Liveness, ...] = ()
+    step_properties: tuple[StepProperty, ...] = ()
 
     def __post_init__(self) -> None:
         """LanguageError where a property names a number that is not in the protocol's rulebook."""
-        self.protocol.check_sources((*self.invariants, *self.liveness))
+        self.protocol.check_sources((*self.invariants, *self.step_properties, *self.liveness))
+
+    @classmethod
+    def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
+        """A protocol with what its class lists."""
+        return cls(
+            name,
+            protocol,
+            tuple(protocol.invariants),
+            file,
+            tuple(protocol.liveness),
+            tuple(protocol.step_properties),
+        )
 
 
 def scenario_files() -> dict[str, Path]:
@@ -72,7 +86,9 @@ def load(name: str) -> Definition:
     except ChoiceError as wrong:
         raise InputError(str(wrong)) from None
     known = stated(name)
-    return Definition(name, protocol, known.invariants, liveness=known.liveness)
+    return Definition(
+        name, protocol, known.invariants, liveness=known.liveness, step_properties=known.step_properties
+    )
 
 
 def load_file(path: Path) -> Definition:
@@ -101,9 +117,7 @@ def load_file(path: Path) -> Definition:
     if not (isinstance(protocol, type) and issubclass(protocol, Protocol)):
         raise InputError(f"{path}: PROTOCOL is not a subclass of Protocol")
     protocol.name = protocol.name or path.stem
-    return Definition(
-        protocol.name, protocol, tuple(protocol.invariants), path, liveness=tuple(protocol.liveness)
-    )
+    return Definition.of(protocol.name, protocol, path)
 
 
 @contextmanager

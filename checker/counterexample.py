@@ -13,11 +13,14 @@ from typing import Any
 import click
 
 from highwater.checker import words
+from highwater.checker.refined import Abstract, AbstractRun, Near
 from highwater.checker.search import DEADLOCK, Violation
 from highwater.checker.terminal import fold
 from highwater.model.language import graph
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars
+from highwater.model.language.refinement import Refinement
+from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import Option, Struct
 
 DEADLOCK_MEANING = "In every state some step can be taken."
@@ -61,7 +64,9 @@ class Counterexample:
 
     A run that violates a liveness property has a ``loop``; what it never comes to is what must happen. Where the
     property has parameters, ``parameters`` are those of which this is a run, and ``others`` the other ones for which
-    it is violated.
+    it is violated. With ``of_step``
+    it is a property of steps, and the last step violates it; ``abstract`` is the same run as the abstract protocol of a
+    refinement sees it, its last step none of that protocol's.
     """
 
     name: str
@@ -71,6 +76,8 @@ class Counterexample:
     loop: LoopBack | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     others: tuple[Mapping[str, Any], ...] = ()
+    of_step: bool = False
+    abstract: AbstractRun | None = None
 
     @property
     def called(self) -> str:
@@ -79,8 +86,22 @@ class Counterexample:
 
     @property
     def depth(self) -> int:
-        """The violating state's level; initial states have level 1."""
+        """The violating state's level, or that of the state after the violating step; initial states have level 1."""
         return len(self.steps)
+
+    @property
+    def where(self) -> str:
+        """Where in the run the property is violated, in words. Steps have the numbers of the lines that tell them."""
+        depth = self.depth
+        if self.of_step:
+            return f"by step {depth}, which leads from depth {depth - 1} to depth {depth}"
+        if self.loop is None:
+            return f"at depth {depth}, after {_count(depth - 1, 'step')}"
+        round_ = depth - 1 - self.loop.start
+        after = _count(self.loop.start, "step")
+        if round_:
+            return f"after {after} by a loop of {_count(round_, 'step')}"
+        return f"after {after}: it ends there"
 
 
 def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Counterexample:
@@ -110,10 +131,29 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
         if any(True for _ in interpreter.steps(state)):
             raise BrokenRunError("the run ends in a state that is no deadlock")
         return Counterexample(DEADLOCK, "", DEADLOCK_MEANING, tuple(steps))
+    found = model.stated(violation.property)
+    if isinstance(found, StepProperty):
+        if len(states) < 2 or found.name not in interpreter.broken(*states[-2:]):
+            raise BrokenRunError(f"the last step of the run does not violate {found.name}")
+        run = _as_abstract(model, found, states)
+        return Counterexample(
+            found.name, found.source, found.meaning, tuple(steps), of_step=True, abstract=run
+        )
     if violation.property not in interpreter.violated(state):
         raise BrokenRunError(f"the run ends in a state that does not violate {violation.property}")
-    found = model.property(violation.property).invariant
     return Counterexample(found.name, found.source, found.meaning, tuple(steps))
+
+
+def _as_abstract(model: Model, found: StepProperty, states: list[Scalars]) -> AbstractRun | None:
+    """The run as the abstract protocol of a refinement sees it; BrokenRunError where that takes its last step."""
+    if not isinstance(found, Refinement):
+        return None
+    run = Abstract(found.of(model.protocol)).run(states)
+    if run.steps[-1].allowed:
+        raise BrokenRunError(
+            f"the last step of the run is one of {run.name}: it does not violate {found.name}"
+        )
+    return run
 
 
 def _follow_loop(
@@ -144,7 +184,7 @@ def follow_all(model: Model, violations: Iterable[Violation]) -> tuple[Counterex
     if not violations:
         return ()
     interpreter = Interpreter(model)
-    names = [p.name for p in model.properties] + [p.name for p in model.liveness]
+    names = model.safety + [p.name for p in model.liveness]
     order = {name: i for i, name in enumerate(names)}
     violations.sort(key=lambda v: (v.depth, order.get(v.property, len(order))))
     return tuple(follow(model, interpreter, violation) for violation in violations)
@@ -162,7 +202,7 @@ def tell(
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
     title = click.style(f"{example.called}{rule}", fg="red", bold=True)
-    yield f"{title} is violated {_where(example)}."
+    yield f"{title} is violated {example.where}."
     if example.others:
         yield from fold(f"Also for {'; '.join(map(_said, example.others))}.", "  ", width)
     yield from fold(f"It says: {example.meaning}", "  ", width)
@@ -173,7 +213,7 @@ def tell(
             yield click.style("      and then for ever:", bold=True)
         head = f"{number:4}  {step.sentence}"
         if number > 1:
-            told = "; ".join(_changes(type, step)) or "changes nothing"
+            told = "; ".join(_changes(type, step.changes)) or "changes nothing"
             colour = "cyan" if step.changes else "yellow"
             if width is not None and max(len(head), longest + 6) + 2 + len(told) > width:
                 yield head
@@ -182,11 +222,21 @@ def tell(
                 yield f"{head:{longest + 6}}  {click.style(told, fg=colour)}"
         else:
             yield head
+        if example.abstract and number > 1:
+            yield from abstract_step(example.abstract, number - 2, width)
         if full:
             yield from _state(type, step.state, " " * 10, width)
     if example.loop:
         yield from _loop(example, example.loop, full, width)
     yield ""
+    if example.abstract:
+        yield from no_abstract_step(example.abstract, width)
+    if example.of_step:
+        left_out = "" if full else " (what stays the same is left out)"
+        yield f"The step that violates {example.name}, before → after{left_out}:"
+        states = example.steps[-2].state, example.steps[-1].state
+        yield from _both_states(type, *states, "  ", width, same_too=full)
+        return
     only = None if full else read_by(model, example)
     what = (
         f"The state that violates {example.name}" if not example.loop else "The state that it comes back to"
@@ -205,16 +255,6 @@ def read_by(model: Model, example: Counterexample) -> list[str] | None:
     numbers = {node.value for node in graph.reachable(nodes) if node.op == "input"}
     found = [leaf.path for number, leaf in enumerate(model.leaves) if number in numbers]
     return found if 0 < len(found) < len(model.leaves) else None
-
-
-def _where(example: Counterexample) -> str:
-    if example.loop is None:
-        return f"at depth {example.depth}, after {_count(example.depth - 1, 'step')}"
-    round_ = example.depth - 1 - example.loop.start
-    after = _count(example.loop.start, "step")
-    return (
-        f"after {after} by a loop of {_count(round_, 'step')}" if round_ else f"after {after}: it ends there"
-    )
 
 
 def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None) -> Iterator[str]:
@@ -238,10 +278,10 @@ def plain(model: Model, example: Counterexample) -> Iterator[str]:
     return map(click.unstyle, tell(model, example))
 
 
-def _changes(type: Any, step: Step) -> Iterator[str]:
+def _changes(type: Any, changes: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
     """What changed, fields of one struct together: ``quorum: leader none → 0, leader_epoch none → 0``."""
     groups: dict[str, list[str]] = {}
-    for path, (before, after) in step.changes.items():
+    for path, (before, after) in changes.items():
         place, _, name = path.rpartition(".")
         inner = words.at(type, path)
         gone = isinstance(inner, Option) and after is None and isinstance(inner.content_type, Struct)
@@ -270,6 +310,60 @@ def _state(
 def _said(parameters: Mapping[str, Any]) -> str:
     """Parameters in words: ``c=c1, r=r2``."""
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _both_states(
+    type: Any, before: Any, after: Any, indent: str, width: int | None, *, same_too: bool = True
+) -> Iterator[str]:
+    """Two states beside each other: what is the same in both is said once, or not at all."""
+    old, new = dict(words.lines(type, before)), dict(words.lines(type, after))
+    paths = [path for path in dict.fromkeys((*old, *new)) if same_too or old.get(path) != new.get(path)]
+    longest = max((len(path) for path in paths), default=0)
+    for path in paths:
+        one, two = old.get(path, "–"), new.get(path, "–")
+        head = f"{indent}{path:{longest}}  "
+        yield from fold(one if one == two else f"{one} → {two}", head, width, " " * len(head))
+
+
+def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
+    """What a step is to the abstract protocol; nothing where it changes nothing there."""
+    step = run.steps[number]
+    if step.changes or step.leaves:
+        told = (
+            f"{step.sentence}: " if step.allowed else click.style("none of its steps: ", fg="red", bold=True)
+        )
+        changes = "; ".join(_changes(run.type, step.changes)) or ", ".join(step.leaves)
+        yield from fold(f"{told}{changes}", f"        = {run.name}: ", width, " " * 12)
+
+
+def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
+    """Both states of the last step as the abstract protocol sees them, and which of its actions come near."""
+    step = run.steps[-1]
+    before = run.steps[-2].state if len(run.steps) > 1 else run.initial
+    if step.leaves:
+        yield f"No action of {run.name} does this, whose types have no such state: {', '.join(step.leaves)}."
+        yield ""
+        return
+    yield f"No action of {run.name} does this, before → after:"
+    yield from _both_states(run.type, before, step.state, "  ", width)
+    yield ""
+    for near in step.near:
+        yield from fold(_nearly(run, near), "  nearest: ", width, " " * 11)
+    yield ""
+
+
+def _nearly(run: AbstractRun, near: Near) -> str:
+    """An action that comes near, the guards that refuse it, and what it would do otherwise than the step."""
+    told = [f"{near.sentence} ({near.action})"]
+    if near.refused_by:
+        told.append(f"refused by {', '.join(repr(name) for name in near.refused_by)}")
+    if near.differs:
+        others = []
+        for path, (would, does) in near.differs.items():
+            inner = words.at(run.type, path)
+            others.append(f"{path} {words.say(inner, would)} in place of {words.say(inner, does)}")
+        told.append(f"it would leave {', '.join(others)}")
+    return "; ".join(told)
 
 
 def _count(number: int, noun: str) -> str:

@@ -13,8 +13,11 @@ from highwater.model import registry
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Action, Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
 
-KINDS = ("scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "liveness", "actions")
+KINDS = (
+    "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness", "actions",
+)  # fmt: skip
 """A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
 
 Entry = dict[str, Any]
@@ -50,7 +53,7 @@ def find(name: str) -> list[Entry]:
     found = []
     for definition in definitions():
         if of in ("", definition.name):
-            for kind in ("parameters", "rules", "invariants", "liveness", "actions"):
+            for kind in ("parameters", "rules", "invariants", "step_properties", "liveness", "actions"):
                 for entry in _parts(definition, kind):
                     if entry["name"] == part:
                         found.append(_in_full(definition, entry))
@@ -87,6 +90,7 @@ def scenario(name: str) -> Entry:
         ],
         "properties": [
             *(_invariant(found.definition, i) for i in request.invariants),
+            *(_step_property(found.definition, p) for p in request.step_properties),
             *(_liveness(found.definition, p) for p in request.liveness),
         ],
         "promise": {
@@ -115,6 +119,7 @@ def protocol(definition: Definition) -> Entry:
         ],
         "rules": _parts(definition, "rules"),
         "invariants": _parts(definition, "invariants"),
+        "step_properties": _parts(definition, "step_properties"),
         "liveness": _parts(definition, "liveness"),
         "actions": _parts(definition, "actions"),
         "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],
@@ -148,12 +153,18 @@ def _parts(definition: Definition, kind: str) -> list[Entry]:
         ]
     if kind == "invariants":
         return [_invariant(definition, invariant) for invariant in definition.invariants]
+    if kind == "step_properties":
+        return [_step_property(definition, stated) for stated in definition.step_properties]
     if kind == "liveness":
         return [_liveness(definition, liveness) for liveness in definition.liveness]
     return [_action(definition, action) for action in definition.protocol.actions()]
 
 
-def _invariant(definition: Definition, invariant: Invariant) -> Entry:
+def _step_property(definition: Definition, stated: StepProperty) -> Entry:
+    return {**_invariant(definition, stated), "kind": "step property"}
+
+
+def _invariant(definition: Definition, invariant: Invariant | StepProperty) -> Entry:
     return {
         "kind": "invariant",
         "name": invariant.name,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from highwater.checker.explored import Explored
 from highwater.checker.problems import InputError
+from highwater.model.language.interpreter import Interpreter
 
 if TYPE_CHECKING:
     import networkx
@@ -18,7 +19,8 @@ def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) 
     """The graph with a node for each state, by its number, and an edge for each step.
 
     Nodes have ``depth`` and, where ``decoded``, the state's fields as ``state``; an edge's key is the instance's
-    number, and it has ``action``, ``sentence`` and ``shortest``. InputError where the graph has more than
+    number, and it has ``action``, ``sentence`` and ``shortest``, and where the model has properties of steps
+    ``violates``, the names of those that the step violates. InputError where the graph has more than
     ``most`` states and steps, or networkx is not installed.
     """
     states, steps = len(explored.states), len(explored.targets)
@@ -42,8 +44,16 @@ def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) 
     words = [(instance.action.name, instance.sentence) for instance in model.instances]
     parents, first = explored.parents, explored.parent_instances
     ends = zip(explored.sources.tolist(), explored.targets.tolist(), explored.instances.tolist(), strict=True)
+    interpreter, of_steps = Interpreter(model), bool(model.step_properties)
     for source, target, instance in ends:
         action, sentence = words[instance]
         shortest = bool(parents[target] == source and first[target] == instance)
-        graph.add_edge(source, target, key=instance, action=action, sentence=sentence, shortest=shortest)
+        told: dict[str, object] = {"action": action, "sentence": sentence, "shortest": shortest}
+        if of_steps:
+            before = explored.scalars(source)
+            after = interpreter.step(
+                before, instance
+            ).state  # with symmetry the target may be a renaming of it
+            told["violates"] = [] if after is None else interpreter.broken(before, after)
+        graph.add_edge(source, target, key=instance, **told)
     return graph

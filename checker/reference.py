@@ -27,11 +27,11 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     """Explore a model exhaustively; the first Ctrl-C ends it with what was found."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
-    names = [p.name for p in model.properties] + [DEADLOCK] * options.deadlock
+    names = model.safety + [DEADLOCK] * options.deadlock
     result = SearchResult(
         cut=dict.fromkeys(model.bounds, 0),
         actions=dict.fromkeys((a.name for a in model.actions), 0),
-        premises=dict.fromkeys((p.name for p in model.properties), 0),
+        premises=dict.fromkeys(model.safety, 0),
         preparation_seconds=time.perf_counter() - started,
     )
     parents: dict[Scalars, tuple[Scalars, int] | None] = dict.fromkeys(model.initial)
@@ -43,15 +43,23 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     cut: Counter[str] = Counter()
     started = time.perf_counter()
 
-    def note(name: str, state: Scalars) -> None:
+    def note(name: str, state: Scalars, *last: int) -> None:
         if name in names and name not in found:
             found[name] = state
-            result.violations.append(_violation(name, state, parents))
+            result.violations.append(_violation(name, state, parents, last))
 
     def judge(state: Scalars) -> None:
         for name in interpreter.violated(state):
             note(name, state)
         for prop, met in zip(model.properties, interpreter.premises(state), strict=True):
+            result.premises[prop.name] += met
+
+    def judge_step(state: Scalars, number: int, after: Scalars) -> None:
+        for name in interpreter.broken(state, after):
+            note(name, state, number)
+        for prop, met in zip(
+            model.step_properties, interpreter.step_premises(state, number, after), strict=True
+        ):
             result.premises[prop.name] += met
 
     interrupted = threading.Event()
@@ -73,6 +81,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
                         continue
                     result.generated_states += 1
                     actions[step.instance.action.name] += 1
+                    judge_step(state, numbers[id(step.instance)], step.state)
                     if step.state not in parents:
                         parents[step.state] = (state, numbers[id(step.instance)])
                         following.append(step.state)
@@ -106,8 +115,13 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     return result
 
 
-def _violation(name: str, state: Scalars, parents: dict[Scalars, tuple[Scalars, int] | None]) -> Violation:
-    path: list[int] = []
+def _violation(
+    name: str,
+    state: Scalars,
+    parents: dict[Scalars, tuple[Scalars, int] | None],
+    last: tuple[int, ...],
+) -> Violation:
+    path = list(last)
     while (parent := parents[state]) is not None:
         state, number = parent
         path.append(number)

@@ -122,8 +122,12 @@ def notes(outcome: Outcome) -> Iterator[str]:
     ]
     if cuts:
         yield f"cut {', '.join(cuts)}"
-    if idle := _idle(outcome):
-        yield f"had nothing to say in any state: {', '.join(idle)}"
+    idle = _idle(outcome)
+    of_steps = [p.name for p in request.step_properties if p.name in idle]
+    if of_states := [name for name in idle if name not in of_steps]:
+        yield f"had nothing to say in any state: {', '.join(of_states)}"
+    if of_steps:
+        yield f"had nothing to say of any step: {', '.join(of_steps)}"
     if result.collision_probability:
         yield f"chance that a collision hid a state {result.collision_probability:.1e}"
 

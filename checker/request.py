@@ -8,13 +8,19 @@ from dataclasses import dataclass, field, replace
 
 from highwater.checker import catalogue
 from highwater.checker.problems import InputError
-from highwater.checker.scenarios import Scenario, chosen_liveness, chosen_properties
+from highwater.checker.scenarios import (
+    Scenario,
+    chosen_liveness,
+    chosen_properties,
+    chosen_step_properties,
+)
 from highwater.checker.search import DEADLOCK
 from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import widening
 
 
@@ -77,6 +83,7 @@ class Request:
     as_written: bool
     counts_promised: bool
     liveness: tuple[Liveness, ...] = ()
+    step_properties: tuple[StepProperty, ...] = ()
     outside: bool = False
     """Whether states just outside the bounds are checked, too."""
 
@@ -98,6 +105,7 @@ class Request:
         names = overrides.properties or scenario.properties
         with _option("--property" if overrides.properties else "properties"):
             invariants = chosen_properties(scenario.definition, rules, names)
+            step_properties = chosen_step_properties(scenario.definition, rules, names)
             liveness = chosen_liveness(scenario.definition, rules, names)
         symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
         if symmetry and liveness:
@@ -129,6 +137,7 @@ class Request:
             as_written=not overrides.void,
             counts_promised=not overrides.void and symmetry == scenario.symmetry and not overrides.outside,
             liveness=liveness,
+            step_properties=step_properties,
             outside=overrides.outside,
         )
 
@@ -139,15 +148,17 @@ class Request:
     def for_walks(self) -> Request:
         """The same for random walks. InputError where liveness alone was named."""
         request = self.without_symmetry()
-        return request.invariants_only("random walks come to no end; ask `highwater check`")
+        return request.safety_only("random walks come to no end; ask `highwater check`")
 
     def with_rules(self, rules: Mapping[str, bool]) -> Request:
         """The same with some rules switched, to be compared with another: of its states nothing is asked."""
-        return replace(self, rules={**self.rules, **rules}, invariants=(), as_written=False)
+        return replace(
+            self, rules={**self.rules, **rules}, invariants=(), step_properties=(), as_written=False
+        )
 
-    def invariants_only(self, why: str) -> Request:
+    def safety_only(self, why: str) -> Request:
         """The same without liveness properties; InputError, with the reason, where nothing else was named."""
-        if self.liveness and not (self.invariants or self.deadlock):
+        if self.liveness and not (self.invariants or self.step_properties or self.deadlock):
             raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
         return replace(self, liveness=())
 
@@ -160,15 +171,15 @@ class Request:
     @property
     def properties(self) -> list[str]:
         """The names of what is checked."""
-        named = [i.name for i in self.invariants] + [p.name for p in self.liveness]
-        return named + [DEADLOCK] * self.deadlock
+        named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
+        return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
 
     def model(self) -> Model:
         """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
         definition = self.scenario.definition
         with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
-            traced = Model(protocol, self.invariants, self.liveness)
+            traced = Model(protocol, self.invariants, self.liveness, self.step_properties)
             _ = traced.start  # so that what is wrong with the initial states is said now
         return traced
 

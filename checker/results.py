@@ -13,10 +13,14 @@ from typing import Any
 
 import highwater
 from highwater.checker.counterexample import Counterexample, Step
+from highwater.checker.refined import AbstractRun, AbstractStep
 from highwater.checker.request import Request
 from highwater.checker.search import SearchResult
 from highwater.checker.status import Status
 from highwater.checker.vacuity import Vacuous
+
+STEP = "step"
+"""The kind of a property of steps, in JSON."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +160,37 @@ def _violation(example: Counterexample) -> dict[str, Any]:
         ],
         "state": dict(example.steps[-1].state),
         **({} if example.loop is None else {"kind": example.loop.kind, "loop_start": example.loop.start}),
+        **({"kind": STEP, "before": dict(example.steps[-2].state)} if example.of_step else {}),
+        **({} if example.abstract is None else {"abstract": _abstract(example.abstract)}),
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step | AbstractStep) -> dict[str, Any]:
     return {
         "action": step.action,
         "parameters": dict(step.parameters),
         "sentence": step.sentence,
         "changes": {path: {"before": a, "after": b} for path, (a, b) in step.changes.items()},
+    }
+
+
+def _abstract(run: AbstractRun) -> dict[str, Any]:
+    *steps, last = run.steps
+    return {
+        "protocol": run.name,
+        "initial": dict(run.initial),
+        "steps": [_step(step) for step in run.steps],
+        "before": dict(steps[-1].state if steps else run.initial),
+        "after": dict(last.state),
+        "leaves": list(last.leaves),
+        "near": [
+            {
+                "action": near.action,
+                "parameters": dict(near.parameters),
+                "sentence": near.sentence,
+                "refused_by": list(near.refused_by),
+                "differs": {path: {"would_be": a, "is": b} for path, (a, b) in near.differs.items()},
+            }
+            for near in last.near
+        ],
     }

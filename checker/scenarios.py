@@ -23,6 +23,7 @@ from highwater.model.language import choices
 from highwater.model.language.choices import ChoiceError
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
 
 KEYS: dict[str, type[Any]] = {
     "title": str,
@@ -40,6 +41,8 @@ KEYS: dict[str, type[Any]] = {
 
 INVARIANTS = "invariants"
 """Among the names of properties: all invariants that exist under the rules."""
+STEP_PROPERTIES = "step_properties"
+"""Likewise: all properties of steps."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,
@@ -73,7 +76,10 @@ class Promise:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario as its file states it. ``properties`` None means all invariants; ``rules`` go over the profile."""
+    """A scenario as its file states it; ``rules`` go over the profile.
+
+    ``properties`` None means all invariants and all properties of steps.
+    """
 
     name: str
     title: str
@@ -187,8 +193,9 @@ def read(path: Path, name: str) -> Scenario:
     values = scenario.rule_values(profile, rules)
     with file.at("properties"):
         chosen = chosen_properties(definition, values, scenario.properties)
+        steps = chosen_step_properties(definition, values, scenario.properties)
         live = chosen_liveness(definition, values, scenario.properties)
-    checked = {i.name for i in chosen} | {p.name for p in live}
+    checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
     if scenario.deadlock or DEADLOCK in (properties or ()):
         checked.add(DEADLOCK)
     for key, named in (("violated", scenario.promise.violated), ("constant", scenario.promise.constant)):
@@ -216,6 +223,15 @@ def chosen_properties(
     return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, Invariant))
 
 
+def chosen_step_properties(
+    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+) -> tuple[StepProperty, ...]:
+    """The properties of steps of these names (None: all) that exist under these rules."""
+    if names is None:
+        return tuple(p for p in definition.step_properties if p.rule is None or rules[p.rule])
+    return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, StepProperty))
+
+
 def chosen_liveness(
     definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
 ) -> tuple[Liveness, ...]:
@@ -225,8 +241,9 @@ def chosen_liveness(
 
 def _named_properties(
     definition: Definition, rules: Mapping[str, bool], names: Iterable[str]
-) -> Iterator[Invariant | Liveness]:
-    by_name: dict[str, Invariant | Liveness] = {p.name: p for p in definition.invariants}
+) -> Iterator[Invariant | StepProperty | Liveness]:
+    by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
+    by_name |= {p.name: p for p in definition.step_properties}
     by_name |= {p.name: p for p in definition.liveness}
     for name in dict.fromkeys(_spelled_out(definition, rules, names)):
         if name == DEADLOCK:
@@ -240,10 +257,12 @@ def _named_properties(
 
 
 def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Iterable[str]) -> Iterator[str]:
-    """The names, with those of all invariants in the place of ``invariants``."""
+    """The names, with those of all invariants, or properties of steps, in the place of the words for them."""
     for name in names:
         if name == INVARIANTS:
             yield from (i.name for i in chosen_properties(definition, rules, None))
+        elif name == STEP_PROPERTIES:
+            yield from (p.name for p in chosen_step_properties(definition, rules, None))
         else:
             yield name
 

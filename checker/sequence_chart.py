@@ -57,7 +57,8 @@ class SequenceChart:
                 lines.append(f"    L{lane or 0}-)L{receiver}: {escape(text)}")
         if example.loop and example.loop.start < len(example.steps) - 1:
             lines.append("    end")
-        meaning = f"{example.called} is violated: {example.meaning}"
+        how = f" by step {example.depth}" if example.of_step else ""
+        meaning = f"{example.called} is violated{how}: {example.meaning}"
         lines.append(f"    Note over {self._span()}: {_paragraphs([meaning], 2 * _WIDTH)}")
         return "\n".join(lines) + "\n"
 

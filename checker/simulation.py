@@ -34,7 +34,8 @@ class SimulationResult(SearchResult):
     """What the walks found. ``generated_states`` counts every state visited, ``distinct_states`` nothing.
 
     ``walks`` is how many were begun, ``depth`` the states of the longest one, ``seed`` what reproduces them.
-    A violation's run is the walk that came to it first, not a shortest run.
+    A violation's run is the walk that came to it first, not a shortest run. Premises of properties of steps are counted
+    for all steps that can be taken where the walks are.
     """
 
     walks: int = 0
@@ -58,7 +59,7 @@ def simulate(
     result = SimulationResult(
         cut=dict.fromkeys(model.bounds, 0),
         actions=dict.fromkeys((a.name for a in model.actions), 0),
-        premises=dict.fromkeys((p.name for p in model.properties), 0),
+        premises=dict.fromkeys(model.safety, 0),
         preparation_seconds=time.perf_counter() - started,
         seed=options.seed,
     )
@@ -103,13 +104,14 @@ class _Walk:
         """Walk on until the depth, a dead end, or a violation."""
         state = initial = self.dice.choice(self.model.initial)
         path: list[int] = []
+        broken: list[str] = []
         while True:
             seen = len(path) + 1
             self.result.generated_states += 1
             self.result.depth = max(self.result.depth, seen)
             for prop, met in zip(self.model.properties, self.interpreter.premises(state), strict=True):
                 self.result.premises[prop.name] += met
-            if self._note(self.interpreter.violated(state), initial, path) or seen >= depth:
+            if self._note(self.interpreter.violated(state) + broken, initial, path) or seen >= depth:
                 return
             steps = list(self.interpreter.steps(state))
             if deadlock and not steps:
@@ -117,6 +119,8 @@ class _Walk:
             for step in steps:
                 if step.state is None and step.cut is not None:
                     self.result.cut[step.cut] += 1
+                elif step.state is not None:
+                    self._note_premises(state, self.numbers[id(step.instance)], step.state)
             ways: list[tuple[int, Scalars, str]] = [
                 (self.numbers[id(step.instance)], step.state, step.instance.action.name)
                 for step in steps
@@ -124,9 +128,16 @@ class _Walk:
             ]
             if not ways:
                 return
+            before = state
             number, state, name = self.dice.choice(ways)
             path.append(number)
             self.result.actions[name] += 1
+            broken = self.interpreter.broken(before, state)
+
+    def _note_premises(self, before: Scalars, number: int, after: Scalars) -> None:
+        met = self.interpreter.step_premises(before, number, after)
+        for prop, said in zip(self.model.step_properties, met, strict=True):
+            self.result.premises[prop.name] += said
 
     def _note(self, names: list[str], initial: Scalars, path: list[int]) -> bool:
         self.result.violations += [Violation(name, initial, tuple(path)) for name in names]

@@ -68,7 +68,7 @@ def _definition(protocol: type[Protocol]) -> Definition:
         if (found := catalogue.load(name)).protocol is protocol:
             return found
     name = protocol.name or protocol.__name__
-    return Definition(name, protocol, tuple(protocol.invariants), liveness=tuple(protocol.liveness))
+    return Definition.of(name, protocol)
 
 
 def _bare(definition: Definition) -> Scenario:

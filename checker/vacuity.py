@@ -44,13 +44,22 @@ class Vacuous:
 
 
 def constant_properties(model: Model) -> dict[str, str]:
-    """The properties that are the same in every state, each with how."""
+    """The properties that are the same in every state, or of every step, each with how."""
     found = {}
     for prop in model.properties:
         if prop.node.is_const:
             found[prop.name] = f"is {'true' if prop.node is graph.TRUE else 'false'} whatever the state"
         elif prop.premise is graph.FALSE:
             found[prop.name] = "has a premise that holds in no state"
+    for step in model.step_properties:
+        if step.node.is_const:
+            found[step.name] = "is true whatever the step"
+        elif not step.asked:
+            found[step.name] = "is about what no step writes"
+        elif step.node is model.unchanged:
+            found[step.name] = "is false of every step that changes something"
+        elif step.premise is graph.FALSE:
+            found[step.name] = "has a premise that holds of no step"
     for live in model.liveness:
         how = [case.is_constant for case in live.cases]
         if all(how):

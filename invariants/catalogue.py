@@ -1,8 +1,8 @@
 """The catalogue of properties: under one name one meaning, whoever checks it.
 
-What must hold of a protocol stands in the module of its name in this package: its INVARIANTS and its LIVENESS, and in a
-module ``inductive`` beside them what is proved together with it. What a system that was observed is asked besides
-stands in ``replication/observed.py``.
+What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES and
+its LIVENESS, and in a module ``inductive`` beside them what is proved together with it. What a system that was observed
+is asked besides stands in ``replication/observed.py``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ METADATA_LOG, BROKER_LOGS = "metadata log", "broker logs"
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated of a protocol: what must hold, what must happen, and what an induction takes with it."""
+    """What is stated of a protocol: of states, steps and runs, and what an induction takes with it."""
 
     invariants: tuple[Invariant, ...] = ()
+    step_properties: tuple[StepProperty, ...] = ()
     liveness: tuple[Liveness, ...] = ()
     helpers: tuple[Invariant, ...] = ()
-    steps: tuple[StepProperty, ...] = ()
+    helper_steps: tuple[StepProperty, ...] = ()
 
 
 @cache
@@ -40,9 +41,10 @@ def stated(name: str) -> Stated:
     inductive = _inductive(name)
     return Stated(
         (*getattr(module, "INVARIANTS", ()), *protocol.invariants),
+        (*getattr(module, "STEP_PROPERTIES", ()), *protocol.step_properties),
         (*getattr(module, "LIVENESS", ()), *protocol.liveness),
         () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
-        () if inductive is None else tuple(inductive.STEPS.get(protocol.name, ())),
+        () if inductive is None else tuple(inductive.HELPER_STEPS.get(protocol.name, ())),
     )
 
 
@@ -83,7 +85,13 @@ def _all() -> Iterator[tuple[str, Any]]:
 
     for name in registry.NAMES:
         here = stated(name)
-        for one in (*here.invariants, *here.liveness, *here.helpers, *here.steps):
+        for one in (
+            *here.invariants,
+            *here.step_properties,
+            *here.liveness,
+            *here.helpers,
+            *here.helper_steps,
+        ):
             yield name, one
     controllers = stated("replication.controller").invariants
     for one in (*controllers, *observed.FINDINGS, *observed.CONDITIONS):

@@ -8,7 +8,15 @@ from highwater.model.language.choices import ChoiceError
 from highwater.model.language.protocol import Protocol
 from highwater.model.names import unknown
 
-NAMES = ("quorum", "replication", "replication.controller", "replication.topic", "truncation", "zookeeper")
+NAMES = (
+    "promise",
+    "quorum",
+    "replication",
+    "replication.controller",
+    "replication.topic",
+    "truncation",
+    "zookeeper",
+)
 """Each is a package below ``model`` that says which its PROTOCOL is. A new one is added here."""
 
 

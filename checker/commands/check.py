@@ -139,10 +139,10 @@ def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], No
     """
     for request in requests:
         live = ", ".join(p.name for p in request.liveness)
-        if live and not (request.invariants or request.deadlock or named):
+        if live and not (request.invariants or request.step_properties or request.deadlock or named):
             say(f"{request.scenario.name}: left out on Spark, as it asks for liveness only ({live})")
             continue
-        asked = request.invariants_only("liveness needs the graph on one machine; use --engine native")
+        asked = request.safety_only("liveness needs the graph on one machine; use --engine native")
         if live:
             say(f"{request.scenario.name}: on Spark its invariants only; not asked: {live}")
         yield asked

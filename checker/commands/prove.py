@@ -98,7 +98,7 @@ def prove(
     if not use_helpers and not induction:
         raise InputError("--no-helpers goes with --induction")
     request = Request.of(scenarios.find(name), overrides).without_symmetry()
-    request = request.invariants_only("Z3 is asked of invariants only; ask `highwater check`")
+    request = request.safety_only("Z3 is asked of states and steps only; ask `highwater check`")
     output = JsonOutput(json_file)
     if epochs == "unbounded":
         request = _unbounded(request)
@@ -118,7 +118,9 @@ def _unbounded(request: Request) -> Request:
 
     scenario = request.scenario
     rules = [name for name, on in request.rules.items() if on]
-    protocol, parameters = unbounded(scenario.protocol, request.parameters, rules, request.invariants)
+    protocol, parameters = unbounded(
+        scenario.protocol, request.parameters, rules, request.invariants, request.step_properties
+    )
     definition = replace(scenario.definition, protocol=protocol)
     return replace(
         request, scenario=replace(scenario, definition=definition), parameters=parameters, as_written=False
@@ -146,10 +148,9 @@ def _induction(
     helped = with_helpers(request) if use_helpers else request
     helping, model = helpers(definition), helped.model()
     known = (*definition.invariants, *helping.invariants)
-    steps = helping.steps if use_helpers else ()
-    result = induction.prove(model, steps, known=known, limits=limits, workers=workers, progress=progress)
+    result = induction.prove(model, known=known, limits=limits, workers=workers, progress=progress)
     own = tuple(i.name for i in helped.invariants[len(request.invariants) :])
-    outcome = InductionOutcome(request, model, result, own, steps)
+    outcome = InductionOutcome(request, model, result, own)
     for line in outcome.lines(failures=not quiet, full=verbose):
         output.say(line)
     output.write([outcome.as_json()])

@@ -19,7 +19,7 @@ from highwater.checker.status import Status
 @click.argument("name", metavar="NAME")
 @json_option
 def show(name: str, json_file: str | None) -> Status:
-    """Show what NAME is: a scenario, a protocol, a rule, an invariant, a liveness property or an action.
+    """Show what NAME is: a scenario, a protocol, a rule, a property of states, steps or runs, or an action.
 
     Where two protocols have the same name, PROTOCOL:NAME chooses. NAME is also a number of the rulebook, such as
     966.4 or B4, or a proposal, such as KIP-966: what it states, why, and what in the model goes with it.
@@ -76,6 +76,9 @@ def _protocol(entry: Entry) -> Iterator[str]:
     yield from _section("profiles", ((p["name"], p["meaning"]) for p in entry["profiles"]))
     yield from _section("rules", ((r["name"], _sourced(r, "sentence")) for r in entry["rules"]))
     yield from _section("invariants", ((i["name"], _sourced(i, "meaning")) for i in entry["invariants"]))
+    yield from _section(
+        "properties of steps", ((p["name"], _sourced(p, "meaning")) for p in entry["step_properties"])
+    )
     yield from _section("liveness", ((p["name"], _sourced(p, "meaning")) for p in entry["liveness"]))
     yield from _section("actions", ((_call(a), _sourced(a, "meaning")) for a in entry["actions"]))
     yield from _section("scenarios", ((name,) for name in entry["scenarios"]))
@@ -130,6 +133,7 @@ _LINES = {
     "rule": _rule,
     "parameter": _parameter,
     "invariant": _invariant,
+    "step property": _invariant,
     "liveness": _liveness,
     "action": _action,
     "number": number_lines,

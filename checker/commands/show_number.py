@@ -36,6 +36,7 @@ def number_lines(entry: Entry) -> Iterator[str]:
             (f"{e['name']}  ({', '.join(e['protocols'])})", e["place"], "") for e in entry["actions"]
         ],
         "invariants": [_property(e) for e in entry["invariants"]],
+        "properties of steps": [_property(e) for e in entry["step_properties"]],
         "liveness": [_property(e) for e in entry["liveness"]],
         "in proofs and replay": [(e["name"], e["place"], "") for e in entry["helpers"]],
         "mentioned by": [(e["name"], e["place"], "") for e in entry["functions"] if not e["states"]],

@@ -152,8 +152,10 @@ def _say(request: Request, written: Written, seconds: float, out: str, output: J
         f"{request.scenario.name}: {written.states:,} states, {written.transitions:,} transitions, "
         f"depth {written.depth}; {size(written.bytes)} in {out}, {seconds:.1f} s"
     )
+    of_steps = {p.name for p in request.step_properties}
     for name, count in written.violations.items():
         if count:
-            output.say(f"  {name} is violated in {count:,} states")
+            where = f"by {count:,} steps" if name in of_steps else f"in {count:,} states"
+            output.say(f"  {name} is violated {where}")
     if written.stopped_by is not None:
         output.say(f"  the tables are not whole: {STOPPED[written.stopped_by]}")

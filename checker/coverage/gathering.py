@@ -16,6 +16,7 @@ from highwater.checker.native.layout import Layout, Words
 from highwater.checker.progress import Reporter
 from highwater.checker.request import Request
 from highwater.checker.search import SearchOptions
+from highwater.model.language import graph
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.rulebook import Rulebook
 from highwater.traces.runs.carrying import Carrier
@@ -30,8 +31,8 @@ class Coverage:
     """What was exercised. A site's three counts are those of its Question; all counts add up over ``sources``.
 
     ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it can be taken; ``premises``,
-    for each property, the states in which it has something to say; ``ruled_out`` are actions that no source's
-    parameters leave a way to take.
+    for each property, the states (of a property of steps: the steps) of which it has something to say; ``ruled_out``
+    are actions that no source's parameters leave a way to take.
     """
 
     sources: list[str] = field(default_factory=list)
@@ -59,6 +60,13 @@ class Coverage:
         nodes = [node for question in asked for node in question.nodes]
         step_nodes = [i.leads_on for i in model.instances]
         premises = [p.premise for p in model.properties]
+        of_steps = [
+            (model.step_properties[j.number].name, graph.and_(instance.leads_on, j.premise))
+            for instance, own in zip(model.instances, model.judged, strict=True)
+            for j in own
+        ]
+        premises += [node for _, node in of_steps]
+        names = [p.name for p in model.properties] + [name for name, _ in of_steps]
         totals = count(layout, [*nodes, *step_nodes, *premises], states)
         for number, question in enumerate(asked):
             own = self.sites.setdefault(question.site, [0, 0, 0])
@@ -66,8 +74,9 @@ class Coverage:
                 own[i] += totals[3 * number + i]
         for instance, total in zip(model.instances, totals[len(nodes) :], strict=False):
             self.steps[instance.action.name] += total
-        for prop, total in zip(model.properties, totals[len(nodes) + len(step_nodes) :], strict=True):
-            self.premises[prop.name] += total
+        self.premises.update(dict.fromkeys(model.safety, 0))
+        for name, total in zip(names, totals[len(nodes) + len(step_nodes) :], strict=True):
+            self.premises[name] += total
         self.ruled_out |= set(model.ruled_out)
         if rules:
             self._add_rules(uses(model, states))

@@ -16,6 +16,7 @@ from highwater.checker.docs.kafka_4_2 import kafka_4_2
 from highwater.checker.docs.kafka_trunk import kafka_trunk
 from highwater.checker.docs.linking import link_numbers
 from highwater.checker.docs.liveness import liveness_page
+from highwater.checker.docs.promise import promise_page
 from highwater.checker.docs.quorum import quorum_page
 from highwater.checker.docs.replication_rules import replication_rules
 from highwater.checker.docs.rules import rules_page
@@ -38,6 +39,7 @@ _PAGES: dict[str, Callable[[], str]] = {
     "kafka-4.2.md": kafka_4_2,
     "differences.md": differences_page,
     "liveness.md": liveness_page,
+    "promise.md": promise_page,
     "quorum.md": quorum_page,
     "quorum-gallery.md": quorum_notes.GALLERY.page,
     "zookeeper.md": zookeeper_page,

@@ -77,12 +77,14 @@ def _entry(defect: Defect, note: str) -> Iterator[str]:
     yield f"- Within: {settings(scenario.parameters)}."
     states = f"{defect.result.distinct_states:,}"
     if not defect.examples:
-        checked = ", ".join(f"`{p.name}`" for p in defect.model.properties)
+        checked = ", ".join(f"`{name}`" for name in defect.model.safety)
         yield f"- Holds all the same: {checked}, in each of the {states} reachable states.\n"
         return
     example = defect.examples[0]
     yield f"- Violated: `{example.name}` ({example.source}). {example.meaning}"
-    if example.loop is None:
+    if example.of_step:
+        yield f"- Step {example.depth} of the shortest run violates it; {states} states were searched.\n"
+    elif example.loop is None:
         yield f"- The shortest run has depth {example.depth}; {states} states were searched.\n"
     else:
         yield f"- {_for_ever(example, example.loop)}; {states} states were searched.\n"

@@ -51,7 +51,7 @@ def _rule(entry: Entry) -> Iterator[str]:
         "stated by", [f"`{e['name']}` in `{_file(e)}`" for e in entry["functions"] if e["states"]]
     )
     yield from _row("actions", [f"`{e['name']}` of {_protocols(e)}" for e in entry["actions"]])
-    for kind in ("invariants", "liveness"):
+    for kind in _ONE:
         yield from (f"- {_ONE[kind]} `{e['name']}` of {_protocols(e)}: {e['meaning']}" for e in entry[kind])
     yield from _row("in proofs and replay", [f"`{e['name']}`" for e in entry["helpers"]])
     yield from _row("scenarios", [f"`{e['name']}`" for e in entry["scenarios"]])
@@ -60,7 +60,7 @@ def _rule(entry: Entry) -> Iterator[str]:
     )
 
 
-_ONE = {"invariants": "invariant", "liveness": "liveness"}
+_ONE = {"invariants": "invariant", "step_properties": "property of steps", "liveness": "liveness"}
 
 
 def _origin(entry: Entry) -> str:

@@ -66,14 +66,14 @@ class Difference:
             case ("actions", before, 0):
                 return f"{what} is never taken any more (it was taken {before:,} times)"
             case ("premises", before, 0):
-                return f"{what} has nothing to say any more (it had in {before:,} states)"
+                return f"{what} has nothing to say any more (it had in {before:,} states or steps)"
         return f"{what}: {_say(self.before, self.table)} → {_say(self.after, self.table)}"
 
 
 def _say(value: Any, table: str = "") -> str:
     number = isinstance(value, int) and not isinstance(value, bool)
     unit = (
-        {"actions": " times taken", "premises": " states", "cut": " steps cut"}.get(table, "")
+        {"actions": " times taken", "premises": " states or steps", "cut": " steps cut"}.get(table, "")
         if number
         else ""
     )

@@ -106,6 +106,7 @@ class Expressions:
     def _properties(self) -> None:
         before, after = (
             {p.name: self.prints.property(p) for p in model.properties}
+            | {p.name: self.prints.step_property(p) for p in model.step_properties}
             | {p.name: self.prints.liveness(model, p) for p in model.liveness}
             for model in (self.old, self.new)
         )

@@ -26,7 +26,6 @@ from highwater.checker.gate.fingerprints import Fingerprints
 from highwater.checker.gate.restored import RestoredModel, UnknownImageError
 from highwater.checker.problems import InputError
 from highwater.checker.search import SearchOptions, SearchResult
-from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 
@@ -92,17 +91,10 @@ def _graph(entry: Entry) -> tuple[Model, str]:
     if entry.kind != PROOF:
         model = request.model()
         return model, Fingerprints().model(model, request.symmetry, request.deadlock)
-    from highwater.checker.solver.helpers import helpers, with_helpers
+    from highwater.checker.solver.helpers import with_helpers
 
     model = with_helpers(request).model()
-    inputs = model.inputs
-    after = [
-        n if n.is_const else graph.leaf(len(inputs) + i, n.sort, n.low, n.high) for i, n in enumerate(inputs)
-    ]
-    prints = Fingerprints()
-    steps = helpers(request.scenario.definition).steps
-    asked = sorted(prints.node(p.trace(model.protocol, inputs, after)) for p in steps)
-    return model, prints.model(model, entry.unbounded, *asked)
+    return model, Fingerprints().model(model, entry.unbounded)
 
 
 def _scenario(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:

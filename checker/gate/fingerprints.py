@@ -17,6 +17,7 @@ from highwater.model.language import graph
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.liveness import TracedLiveness
 from highwater.model.language.model import Instance, Model, Property
+from highwater.model.language.step_properties import TracedStepProperty
 
 _GROUPED = {"and", "or", "add", "mul", "union", "intersection", "min", "max"}
 """Operations whose operands may be grouped and ordered in any way."""
@@ -51,6 +52,10 @@ class Fingerprints:
         """The fingerprint of a property: what it asks, and when it has something to say."""
         return _digest("property", self.node(found.node), self.node(found.premise))
 
+    def step_property(self, found: TracedStepProperty) -> str:
+        """The fingerprint of a property of steps: what it asks, and of which steps it has something to say."""
+        return _digest("step property", self.node(found.node), self.node(found.premise))
+
     def liveness(self, model: Model, found: TracedLiveness) -> str:
         """The fingerprint of a liveness property: premise and goal, and which steps are fair, and how."""
         groups = sorted(
@@ -73,6 +78,7 @@ class Fingerprints:
             *map(str, sorted(model.initial)),
             *sorted(self.action(own) for own in by_action(model).values()),
             *sorted(self.property(p) for p in model.properties),
+            *sorted(self.step_property(p) for p in model.step_properties),
             *sorted(self.liveness(model, p) for p in model.liveness),
             *map(str, options),
         )

@@ -24,7 +24,9 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
         roots += [c.node for c in instance.checks]
     for prop in model.properties:
         roots += [prop.node, prop.premise]
-    liveness = getattr(model, "liveness", [])
+    liveness, of_steps = getattr(model, "liveness", []), getattr(model, "step_properties", [])
+    for prop in of_steps:
+        roots += [prop.node, prop.premise]
     for prop in liveness:
         for case in _cases(prop):
             roots += [case.premise, *_goals(case)]
@@ -67,6 +69,17 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
                 "premise": number(p.premise),
             }
             for p in model.properties
+        ],
+        "step_properties": [
+            {
+                "name": p.name,
+                "source": p.stated.source,
+                "meaning": p.stated.meaning,
+                "node": number(p.node),
+                "premise": number(p.premise),
+                "asked": sorted(p.asked),
+            }
+            for p in of_steps
         ],
         "liveness": [
             {

@@ -11,29 +11,10 @@ from highwater.model.language.graph import Node
 from highwater.model.language.liveness import Case, FairGroup, Kind, Liveness, TracedLiveness
 from highwater.model.language.model import Instance, Model, Property, state_inputs
 from highwater.model.language.protocol import Action, Invariant
+from highwater.model.language.step_properties import StepProperty, TracedStepProperty
+from highwater.model.language.substitution import made_of
 from highwater.model.language.tracing import Check, Guard, Write
 from highwater.model.language.types import Struct, Type
-
-_OPERATIONS: dict[str, Callable[..., Node]] = {
-    "not": graph.not_,
-    "and": graph.and_,
-    "or": graph.or_,
-    "eq": graph.eq,
-    "lt": graph.lt,
-    "add": graph.add,
-    "sub": graph.sub,
-    "mul": graph.mul,
-    "floordiv": graph.floordiv,
-    "mod": graph.mod,
-    "min": graph.min_,
-    "max": graph.max_,
-    "select": graph.select,
-    "union": graph.union,
-    "intersection": graph.intersection,
-    "difference": graph.difference,
-    "member": graph.member,
-    "count": graph.count,
-}
 
 
 class UnknownImageError(ValueError):
@@ -57,7 +38,8 @@ class RestoredModel(Model):
         self.leaves = self.protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
         order = range(len(self.own_leaves)) if order is None else order
-        nodes = _nodes(image["nodes"], [self.inputs[i] for i in order])
+        inputs = [scalars[i] for scalars in (self.inputs, self.after) for i in order]
+        nodes = _nodes(image["nodes"], inputs)
         self.actions = [
             Action(name, _documented(a["meaning"]), {}, a["source"], None, a["says"])
             for name, a in image["actions"].items()
@@ -80,6 +62,15 @@ class RestoredModel(Model):
                 nodes[p["premise"]],
             )
             for p in image["properties"]
+        ]
+        self.step_properties = [
+            TracedStepProperty(
+                StepProperty(p["name"], _documented(p["meaning"]), p["source"]),
+                nodes[p["node"]],
+                nodes[p["premise"]],
+                frozenset(p["asked"]),
+            )
+            for p in image.get("step_properties", ())  # which older revisions do not have
         ]
         self.liveness = [
             TracedLiveness(
@@ -122,12 +113,11 @@ def _nodes(images: Sequence[Sequence[Any]], inputs: Sequence[Node]) -> list[Node
             nodes.append(graph.const(value, sort))
         elif op == "input":
             nodes.append(inputs[value])
-        elif op == "singleton":
-            nodes.append(graph.singleton(operands[0], int(high).bit_length()))
-        elif op in _OPERATIONS:
-            nodes.append(_OPERATIONS[op](*operands))
         else:
-            raise UnknownImageError(f"the operation {op} is not known")
+            try:
+                nodes.append(made_of(op, operands, high))
+            except KeyError:
+                raise UnknownImageError(f"the operation {op} is not known") from None
     return nodes
 
 

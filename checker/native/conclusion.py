@@ -33,6 +33,7 @@ def result_of(run: Run) -> SearchResult:
     result.actions, result.cut, result.premises = run.program.totals(run.workers)
     result.seconds = run.seconds
     result.violations = [_violation(run, name, *place) for name, place in run.places.items()]
+    result.violations += [_violation(run, name, *place) for name, place in run.broken.items()]
     n = float(result.distinct_states)
     result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
     result.table_bytes = run.table.bytes
@@ -57,9 +58,9 @@ def _spilled(run: Run) -> int:
     return stores + (run.delayed.disk_bytes if run.delayed else 0)
 
 
-def _violation(run: Run, name: str, number: int, index: int) -> Violation:
-    """Follow the predecessors back to an initial state."""
-    path: list[int] = []
+def _violation(run: Run, name: str, number: int, index: int, *last: int) -> Violation:
+    """Follow the predecessors back to an initial state; ``last`` is a step that is taken in the end."""
+    path: list[int] = list(last)
     while True:
         chunk = run.levels[number].chunk_of(index)
         packed = run.predecessors.item(chunk.predecessors, index - chunk.base)

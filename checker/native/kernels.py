@@ -1,10 +1,12 @@
 """The kernels of a model: machine code for its steps and its properties, as LLVM text.
 
-``@successors`` writes one candidate for each step that a state can take; ``@judge`` tells which properties
-a state violates. Both read the graph; nothing about a protocol is known here but its model.
+``@successors`` writes one candidate for each step that a state can take, and which properties of steps it violates;
+``@judge`` tells which properties a state violates. Both read the graph; nothing about a protocol is known here but its
+model.
 
 A candidate is a row of i64: its fingerprint, its predecessor (index of the state in its level, times
-2**24, plus the number of the instance), and the words of the state.
+2**24, plus the number of the instance), and the words of the state. Until it is fingerprinted, a candidate of a model
+with properties of steps has a bit for each of them that the step violates in that place.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from highwater.checker.native.ir import Function, Scope, signed
 from highwater.checker.native.layout import Layout
 from highwater.model.language.graph import Node
 from highwater.model.language.model import Instance, Model
+from highwater.model.language.step_properties import TracedStepProperty
 
 PREDECESSOR_BITS = 24
 FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
@@ -88,7 +91,8 @@ class Kernels:
 
     def text(self) -> str:
         """The text of all kernels."""
-        return "\n".join([self._fingerprint(), self._slot(), self._successors(), self._judge()])
+        large = [self._asked_apart(n) for n, p in enumerate(self.model.step_properties) if p.is_large]
+        return "\n".join([self._fingerprint(), self._slot(), *large, self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
         """``@fingerprint(words)``: that of a state."""
@@ -106,14 +110,16 @@ class Kernels:
         return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
 
     def _successors(self) -> str:
-        """``@successors(state, index, out, counts, cuts, error)``: the end of the candidates written at ``out``.
+        """``@successors(state, index, out, counts, cuts, error, …)``: the end of the candidates written at ``out``.
 
         ``counts`` has a counter for each instance, ``cuts`` one for each bound; ``error`` takes
         1 + instance * 2**16 + check where a step leaves a type without a declared bound;
-        ``enabled`` becomes 1 where the guards of a step hold, be it cut or not.
+        ``enabled`` becomes 1 where the guards of a step hold, be it cut or not. ``premises`` has a counter for each
+        property, those of steps last: the steps that it has something to say of.
         """
         f = Function(
-            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled)"
+            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
+            "ptr %premises)"
         )
         words = self._load(f, "%state")
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
@@ -155,6 +161,9 @@ class Kernels:
         self._checks(f, scope, number, instance, done, arrivals, output.start)
         predecessor = f.op(f"or i64 {output.base}, {number}")
         self._write(f, scope, instance, output.words, output.start, predecessor)
+        if self.model.step_properties:
+            judged = self._judged(f, scope, number)
+            f.store(self._judged_apart(f, number, output, judged), f.at(output.start, FINGERPRINT))
         f.bump(f.at("%counts", number))
         after = f.op(f"getelementptr inbounds i64, ptr {output.start}, i64 {self.candidate_width}")
         arrivals.append((after, f.block))
@@ -184,6 +193,54 @@ class Kernels:
             arrivals.append((out, f.block))
             f.jump(skip)
             f.start(fine)
+
+    def _judged(self, f: Function, scope: Scope, number: int) -> str:
+        """Code for which properties of steps the step of an instance violates; counts the premises that hold."""
+        first, mask = len(self.model.properties), "0"
+        for judged in self.model.judged_in_place[number]:
+            holds, premise = scope.values([judged.node, judged.premise])
+            f.bump(f.at("%premises", first + judged.number), f.op(f"zext i1 {premise} to i64"))
+            bad = f.op(f"select i1 {holds}, i64 0, i64 {signed(1 << judged.number)}")
+            mask = f.op(f"or i64 {mask}, {bad}")
+        return mask
+
+    def _judged_apart(self, f: Function, number: int, output: _Output, mask: str) -> str:
+        """The same of the large properties, where the step changes something that they read; the step is written."""
+        for at, prop in enumerate(self.model.step_properties):
+            if not prop.is_large or number not in prop.asked:
+                continue
+            ask, skip, here, before = f.fresh("ask"), f.fresh("skip"), f.block, mask
+            f.branch(self._touched(f, prop, output), ask, skip)
+            f.start(ask)
+            after = f.at(output.start, WORDS)
+            bad = f.op(f"call i64 @judge_step_{at}(ptr %state, ptr {after}, ptr %premises)")
+            found = f.op(f"or i64 {before}, {bad}")
+            f.jump(skip)
+            f.start(skip)
+            mask = f.op(f"phi i64 [ {before}, %{here} ], [ {found}, %{ask} ]")
+        return mask
+
+    def _touched(self, f: Function, prop: TracedStepProperty, output: _Output) -> str:
+        """Whether a step changes something that a property reads, by the bits of the words that differ."""
+        masks = [0] * self.layout.words
+        for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
+            masks[slot.word] |= slot.mask
+        found = "0"
+        for word, mask in enumerate(masks):
+            if mask:
+                new = f.load(f.at(output.start, WORDS + word))
+                differs = f.op(f"xor i64 {output.words[word]}, {new}")
+                found = f.op(f"or i64 {found}, {f.op(f'and i64 {differs}, {signed(mask)}')}")
+        return f.op(f"icmp ne i64 {found}, 0")
+
+    def _asked_apart(self, number: int) -> str:
+        """``@judge_step_N(before, after, premises)``: the bit of property N where the step violates it."""
+        f = Function(f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline")
+        prop, both = self.model.step_properties[number], self.layout.twice()
+        scope = Scope(f, both, [*self._load(f, "%before"), *self._load(f, "%after")])
+        holds, premise = scope.values([prop.node, prop.premise])
+        f.bump(f.at("%premises", len(self.model.properties) + number), f.op(f"zext i1 {premise} to i64"))
+        return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
 
     def _cut(self, f: Function, number: int, bound: str) -> None:
         """Code for where an instance is cut."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,13 @@ class Layout:
             used[word] += leaf.bits
         self.words = max(1, len(used))
         self.bits = sum(used)
+
+    def twice(self) -> Layout:
+        """The places of the scalars of two states, one behind the other: those before a step and after it."""
+        both = copy(self)
+        both.slots = self.slots + [replace(slot, word=slot.word + self.words) for slot in self.slots]
+        both.words, both.bits = 2 * self.words, 2 * self.bits
+        return both
 
     def pack(self, state: Sequence[int]) -> Words:
         """The words of a state."""

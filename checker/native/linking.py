@@ -208,7 +208,7 @@ class LinkRuntime(Runtime):
         state = f.at(states, f.op(f"mul i64 %index, {self.words}"))
         after = f.op(
             f"call ptr @successors(ptr {state}, i64 %index, ptr %free, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled})"
+            f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
         )
         place = f.op(f"sub i64 %index, {start}")
         size = f.op(f"sub i64 {f.op(f'ptrtoint ptr {after} to i64')}, {f.op('ptrtoint ptr %free to i64')}")

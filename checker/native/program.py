@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from highwater.checker.native.beside import Beside
-from highwater.checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
-from highwater.checker.native.layout import Layout
+from highwater.checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels
+from highwater.checker.native.layout import Layout, Words
 from highwater.checker.native.machine import Effort, Machine
 from highwater.checker.native.runtime import CONTEXT, Runtime
 from highwater.checker.native.symmetry import canonical, refuse_asymmetry
@@ -47,7 +47,7 @@ class Compiled:
         self.instances = len(model.instances)
         if self.instances >= 1 << PREDECESSOR_BITS:
             raise EngineError(f"{self.instances} action instances are more than a search can number")
-        if len(model.properties) > 64:
+        if max(len(model.properties), len(model.step_properties)) > 64:
             raise EngineError("at most 64 properties can be checked in one run")
         refuse_wide_numbers(model)
         self.text = self.kernels(model, self.layout).text()
@@ -56,7 +56,8 @@ class Compiled:
                 refuse_asymmetry(model)
             self.text += canonical(model, self.layout)
         fingerprint = "canonical" if symmetry else "fingerprint"
-        self.text += self.runtime(self.layout.words, self.instances, fingerprint).text()
+        of_steps = bool(model.step_properties)
+        self.text += self.runtime(self.layout.words, self.instances, fingerprint, of_steps=of_steps).text()
         # The ones before stay: somebody may hold a function of theirs.
         self._machines: list[Machine] = []
         self._beside: Beside | None = None
@@ -119,35 +120,43 @@ class Program(Compiled):
         super().bind(machine)
         self.walk = machine.function("walk", 1)
         self._judge = machine.function("judge", 2, result=True)
-        self._successors = machine.function("successors", 7, result=True)
+        self._successors = machine.function("successors", 8, result=True)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
         """The steps of one state: the instance's number and the state it leads to, cut ones left out.
 
         For tests and tools; a search expands many states in one call. Raises BoundError as a search does.
         """
+        return [(number, self.layout.unpack(row[WORDS:])) for number, row in self._rows(state)]
+
+    def broken(self, state: Scalars) -> list[tuple[int, list[str]]]:
+        """The properties of steps that the steps of one state violate, step by step, as ``steps`` has them."""
+        names = [p.name for p in self.model.step_properties]
+        found = [(number, int(row[FINGERPRINT]) if names else 0) for number, row in self._rows(state)]
+        return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
+
+    def _rows(self, state: Scalars) -> Iterator[tuple[int, Words]]:
+        """The candidates of one state, each with the number of its instance."""
         worker, words, enabled = self.worker(), self.layout.pack(state), np.zeros(1, dtype=np.uint64)
         width = WORDS + self.layout.words
         out = np.zeros((self.instances + 1, width), dtype=np.uint64)
-        error = worker.address + 8 * CONTEXT["error"]
         end = self._successors(
             words.ctypes.data,
             0,
             out.ctypes.data,
             worker.counts.ctypes.data,
             worker.cuts.ctypes.data,
-            error,
+            worker.address + 8 * CONTEXT["error"],
             enabled.ctypes.data,
+            worker.premises.ctypes.data,
         )
         self.check_error(worker)
-        rows = out[: (end - out.ctypes.data) // (8 * width)]
-        return [
-            (int(r[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), self.layout.unpack(r[WORDS:])) for r in rows
-        ]
+        for row in out[: (end - out.ctypes.data) // (8 * width)]:
+            yield int(row[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), row
 
     def violated(self, state: Scalars) -> list[str]:
         """The names of the properties that one state violates."""
-        premises = np.zeros(max(1, len(self.model.properties)), dtype=np.int64)
+        premises = np.zeros(max(1, len(self.model.safety)), dtype=np.int64)
         bits = self._judge(self.layout.pack(state).ctypes.data, premises.ctypes.data)
         return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
 
@@ -167,7 +176,7 @@ class Program(Compiled):
         ):
             actions[instance.action.name] += taken
         cut = dict(zip(model.bounds, np.sum([w.cuts for w in workers], axis=0).tolist(), strict=False))
-        names = [p.name for p in model.properties]
+        names = model.safety
         premises = dict(zip(names, np.sum([w.premises for w in workers], axis=0).tolist(), strict=False))
         return actions, cut, premises
 
@@ -188,6 +197,12 @@ def refuse_wide_numbers(model: Model) -> None:
             for i in model.instances
         },
         **{f"property {p.name}": [p.node, p.premise] for p in model.properties},
+        **{
+            f"property {model.step_properties[j.number].name}": [j.node, j.premise]
+            for own in model.judged_in_place
+            for j in own
+        },
+        **{f"property {p.name}": [p.node, p.premise] for p in model.step_properties if p.is_large},
     }
     if not _wide(node for nodes in roots.values() for node in nodes):
         return

@@ -42,6 +42,9 @@ CONTEXT = {
             "walk_length",  # the steps it took
             "walk_path",  # their instances
             "judging",  # 1 to judge the states that are kept
+            "known_steps",  # bits of the properties of steps whose violation was recorded
+            "broken_steps",  # pairs: predecessor as in a candidate, bits
+            "broken_count",
         )
     )
 }
@@ -57,9 +60,10 @@ class Runtime:
     places = CONTEXT
     """The places of a context's fields."""
 
-    def __init__(self, words: int, instances: int, canonical: str) -> None:
+    def __init__(self, words: int, instances: int, canonical: str, *, of_steps: bool = False) -> None:
         self.words, self.instances, self.canonical = words, instances, canonical
         self.width = WORDS + words
+        self.of_steps = of_steps
 
     def text(self) -> str:
         """The text of all functions."""
@@ -68,6 +72,7 @@ class Runtime:
                 self._insert(),
                 self._emit(),
                 self._look_up(),
+                *self._noting_steps(),
                 self._expand(),
                 self._admit(),
                 self._grow(),
@@ -205,6 +210,42 @@ class Runtime:
         f.jump(loop)
         f.start(done)
 
+    def _noting_steps(self) -> list[str]:
+        """What notes violations by steps; nothing where the model has no property of steps."""
+        return [self._note_steps()] if self.of_steps else []
+
+    def _note_steps(self) -> str:
+        """``@note_steps(context, begin, end)``: of each property of steps the first candidate that violates it is kept.
+
+        What is kept is the candidate's predecessor. Candidates must not be fingerprinted yet.
+        """
+        f = Function("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
+        known_field, number_field = self._field(f, "known_steps"), self._field(f, "broken_count")
+        f.jump("loop")
+        f.start("loop")
+        f.do("%candidate = phi ptr [ %begin, %entry ], [ %following, %next ]")
+        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
+        f.start("body")
+        broken = f.load(f.at("%candidate", FINGERPRINT))
+        f.branch(f.op(f"icmp eq i64 {broken}, 0"), "next", "violated")
+        f.start("violated")
+        known = f.load(known_field)
+        news = f.op(f"and i64 {broken}, {f.op(f'xor i64 {known}, -1')}")
+        f.branch(f.op(f"icmp ne i64 {news}, 0"), "record", "next")
+        f.start("record")
+        f.store(f.op(f"or i64 {known}, {news}"), known_field)
+        number = f.load(number_field)
+        record = f.at(self._pointer(f, "broken_steps"), f.op(f"mul i64 {number}, 2"))
+        f.store(f.load(f.at("%candidate", PREDECESSOR)), record)
+        f.store(news, f.at(record, 1))
+        f.store(f.op(f"add i64 {number}, 1"), number_field)
+        f.jump("next")
+        f.start("next")
+        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
+        f.jump("loop")
+        f.start("finished")
+        return f.end()
+
     def _expand(self) -> str:
         """``@expand(context)``: expand states from start on, until the end or until the output is full."""
         f = Function("void @expand(ptr %context)")
@@ -227,7 +268,7 @@ class Runtime:
         number = f.op(f"add i64 {base}, %index")
         after = f.op(
             f"call ptr @successors(ptr {state}, i64 {number}, ptr %free, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled})"
+            f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
         )
         stuck = f.op(f"and i1 {f.op(f'icmp eq i64 {f.load(enabled)}, 0')}, {f.op(f'icmp ne i64 {want}, 0')}")
         with f.when(stuck):
@@ -239,6 +280,8 @@ class Runtime:
             f.store("%index", self._field(f, "error_state"))
             f.do("ret void")
             f.start(f.fresh("unreachable"))
+        if self.of_steps:
+            f.do(f"call void @note_steps(ptr %context, ptr %free, ptr {after})")
         self._fingerprints(f, "%free", after, table, capacity)
         # Look up a batch when it is full.
         f.branch(f.op(f"icmp ult ptr {after}, {batch_end}"), "kept", "flush")
@@ -368,9 +411,13 @@ class Runtime:
         f.start("judge")
         f.do("%length = phi i64 [ 0, %entry ], [ %length_next, %step ]")
         f.do(f"%random = phi i64 [ {seed}, %entry ], [ %random_next, %step ]")
+        if self.of_steps:
+            f.do("%broken = phi i64 [ 0, %entry ], [ %broken_next, %step ]")
+            f.store("%broken", self._field(f, "known_steps"))
         f.store("%length", self._field(f, "walk_length"))
         bad = f.op(f"call i64 @judge(ptr {state}, ptr {premises})")
-        f.branch(f.op(f"icmp ne i64 {bad}, 0"), "violated", "fine")
+        both = f.op(f"or i64 {bad}, %broken") if self.of_steps else bad
+        f.branch(f.op(f"icmp ne i64 {both}, 0"), "violated", "fine")
         f.start("violated")
         f.store("%length", violations)
         f.store(bad, f.at(violations, 1))
@@ -381,7 +428,7 @@ class Runtime:
         f.start("expand")
         end = f.op(
             f"call ptr @successors(ptr {state}, i64 0, ptr {buffer}, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled})"
+            f"ptr {enabled}, ptr {premises})"
         )
         f.branch(f.op(f"icmp ne i64 {f.load(error)}, 0"), "finished", "choose")
         f.start("choose")
@@ -402,6 +449,8 @@ class Runtime:
         value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 31')}")
         chosen = f.op(f"call i64 @slot(i64 {value}, i64 {count})")
         candidate = f.at(buffer, f.op(f"mul i64 {chosen}, {self.width}"))
+        if self.of_steps:
+            f.do(f"%broken_next = or i64 {f.load(f.at(candidate, FINGERPRINT))}, 0")
         for word in range(self.words):
             f.store(f.load(f.at(candidate, WORDS + word)), f.at(state, word))
         f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(path, "%length"))

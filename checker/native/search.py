@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 from highwater.checker.interruption import interruption
@@ -23,6 +24,7 @@ from highwater.checker.native.disk.keeper import Keeper
 from highwater.checker.native.disk.program import RowWorker
 from highwater.checker.native.frontier import Level, Part, Store
 from highwater.checker.native.initial import initial_words
+from highwater.checker.native.kernels import PREDECESSOR_BITS
 from highwater.checker.native.layout import Words
 from highwater.checker.native.machine import Effort
 from highwater.checker.native.program import Program
@@ -93,8 +95,12 @@ class Run:
         self.levels: list[Level] = []
         self.items: deque[Part] = deque()
         self.names = [p.name for p in model.properties]
+        self.step_names = [p.name for p in model.step_properties]
         self.found: dict[str, object] = {}
         self.places: dict[str, tuple[int, int]] = {}  # property -> (number of its level, index in it)
+        self.broken: dict[
+            str, tuple[int, int, int]
+        ] = {}  # likewise of the state before, and the step's instance
         self.result = SearchResult()
         self.gate = threading.Condition()
         self.active = 0
@@ -126,7 +132,7 @@ class Run:
 
     def explore(self) -> SearchResult:
         """Run to the end, a limit or an interruption."""
-        asked = self.names + [DEADLOCK] * self.options.deadlock
+        asked = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
         with interruption(lambda: self._end("interrupted")):
             self._begin()
             while (level := self.levels[-1]).size and not self.stop:
@@ -173,6 +179,7 @@ class Run:
             self.pause = None
             self._expand_items(level, following)
             self._note_deadlocks(len(self.levels) - 2)
+            self._note_steps(len(self.levels) - 2)
             self._resolve(level, following)
             if not self.items:
                 break
@@ -189,13 +196,17 @@ class Run:
             self.states.drop(chunk.states)
 
     def _expand_items(self, level: Level, following: Level) -> None:
-        mask = sum(1 << i for i, name in enumerate(self.names) if name in self.found)
         for worker in self.workers:
-            worker["known"] = mask
+            worker["known"] = self._known(self.names)
+            worker["known_steps"] = self._known(self.step_names)
         if level.size <= _INLINE or (self.count == 1 and not self.progress):
             self._work(self.workers[0], following)
         else:
             self._work_together(following)
+
+    def _known(self, names: Sequence[str]) -> int:
+        """A bit for each of these properties whose violation was found."""
+        return sum(1 << i for i, name in enumerate(names) if name in self.found)
 
     def _work_together(self, following: Level) -> None:
         if self.pool is None:
@@ -308,6 +319,14 @@ class Run:
         if stuck and DEADLOCK not in self.found:
             self.found[DEADLOCK] = True
             self.places[DEADLOCK] = (number, min(stuck))
+
+    def _note_steps(self, number: int) -> None:
+        """Take over which steps from the states of a level violate a property."""
+        for predecessor, bits in sorted(pair for worker in self.workers for pair in worker.broken()):
+            for i, name in enumerate(self.step_names):
+                if bits >> i & 1 and name not in self.found:
+                    self.found[name] = True
+                    self.broken[name] = (number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
 
     def _end(self, why: str) -> None:
         self.stop = self.stop or why

@@ -84,6 +84,7 @@ def _share(
 ) -> _Share:
     share = _Share(np.zeros(program.instances, dtype=np.int64))
     names = [p.name for p in program.model.properties]
+    step_names = [p.name for p in program.model.step_properties]
     path = np.zeros(options.depth, dtype=np.uint64)
     worker["walk_path"], worker["walk_depth"], worker["start"] = path.ctypes.data, options.depth - 1, 0
     for number in numbers:
@@ -103,6 +104,7 @@ def _share(
         if worker["violation_count"]:
             bits = int(worker.violations[0, 1])
             broken = [name for i, name in enumerate(names) if bits >> i & 1]
+            broken += [name for i, name in enumerate(step_names) if worker["known_steps"] >> i & 1]
         if worker["deadlock"] >= 0 and options.deadlock:
             broken.append(DEADLOCK)
         for name in broken:

@@ -33,7 +33,7 @@ class Buffers:
     def __init__(
         self, model: Model, words: int, places: Mapping[str, int], *, want_deadlock: bool, judging: bool
     ) -> None:
-        instances, properties = len(model.instances), max(1, len(model.properties))
+        instances, properties = len(model.instances), max(1, len(model.safety))
         # Output ends where the successors of one state, and a batch, might no longer fit.
         self.capacity = OUTPUT + BATCH + 2 * instances
         self._candidates = np.empty((BATCH + 2 * instances + 1) * (WORDS + words), dtype=np.uint64)
@@ -41,6 +41,7 @@ class Buffers:
         self.cuts = np.zeros(max(1, len(model.bounds)), dtype=np.int64)
         self.premises = np.zeros(properties, dtype=np.int64)
         self.violations = np.zeros((properties, 2), dtype=np.uint64)
+        self.broken_steps = np.zeros((properties, 2), dtype=np.uint64)
         self._places = places
         self.context = np.zeros(len(places), dtype=np.int64)
         self.address = self.context.ctypes.data
@@ -50,6 +51,7 @@ class Buffers:
             ("cuts", self.cuts),
             ("premises", self.premises),
             ("violations", self.violations),
+            ("broken_steps", self.broken_steps),
         ):
             self[name] = array.ctypes.data
         self["out_capacity"] = self.capacity
@@ -57,13 +59,21 @@ class Buffers:
         self["deadlock"] = -1
         self["judging"] = int(judging)
 
+    def broken(self) -> list[tuple[int, int]]:
+        """The violations of properties of steps recorded since the last call: predecessor as in a candidate, bits."""
+        found: list[tuple[int, int]] = [
+            tuple(pair) for pair in self.broken_steps[: self["broken_count"]].tolist()
+        ]
+        self["broken_count"] = 0
+        return found
+
     def __getitem__(self, name: str) -> int:
         """A field of the context."""
         return int(self.context[self._places[name]])
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Set a field of the context."""
-        self.context[self._places[name]] = value
+        """Set a field of the context; 64 bits may be given as a number without a sign."""
+        self.context[self._places[name]] = value - (1 << 64) if value >> 63 == 1 else value
 
 
 class Worker(Buffers):

@@ -48,13 +48,14 @@ def number(name: str) -> Entry:
     """A rule of the book with where it is stated and what goes with it."""
     rule = RULEBOOK[name]
     switches = sources.switches(name)
-    actions, invariants, liveness = (
-        sources.named(kind, name) for kind in ("actions", "invariants", "liveness")
+    actions, invariants, of_steps, liveness = (
+        sources.named(kind, name) for kind in ("actions", "invariants", "step_properties", "liveness")
     )
+    properties = *invariants, *of_steps, *liveness
     helpers = sources.helpers(name)
-    broken = {(p, e["name"]) for e in (*invariants, *liveness) for p in e["protocols"]}
+    broken = {(p, e["name"]) for e in properties for p in e["protocols"]}
     scenarios = sources.scenarios({(p, e["name"]) for e in switches for p in e["protocols"]}, broken)
-    words = [e["name"] for e in (*switches, *actions, *invariants, *liveness, *helpers, *scenarios)]
+    words = [e["name"] for e in (*switches, *actions, *properties, *helpers, *scenarios)]
     return {
         **_short(rule),
         "states": rule.states,
@@ -67,6 +68,7 @@ def number(name: str) -> Entry:
         "switches": switches,
         "actions": actions,
         "invariants": invariants,
+        "step_properties": of_steps,
         "liveness": liveness,
         "helpers": helpers,
         "scenarios": scenarios,

@@ -41,7 +41,7 @@ def switches(number: str) -> list[Entry]:
 
 
 def named(kind: str, number: str) -> list[Entry]:
-    """The ``actions``, ``invariants`` or ``liveness`` properties of protocols that have this number."""
+    """The ``actions``, ``invariants``, ``step_properties`` or ``liveness`` of protocols that have this number."""
 
     def of(d: Definition) -> Iterable[Any]:
         return d.protocol.actions() if kind == "actions" else getattr(d, kind)
@@ -66,7 +66,7 @@ def helpers(number: str) -> list[Entry]:
 @cache
 def other_properties() -> tuple[Invariant | Liveness | StepProperty | Statement, ...]:
     """The properties in the package of invariants that are not among those of a protocol."""
-    stated: list[Any] = [p for d in definitions() for p in (*d.invariants, *d.liveness)]
+    stated: list[Any] = [p for d in definitions() for p in (*d.invariants, *d.step_properties, *d.liveness)]
     own, names = {id(p) for p in stated}, {p.name for p in stated}
     found: dict[int, Any] = {}
     for module in pkgutil.walk_packages(invariants.__path__, f"{invariants.__name__}."):

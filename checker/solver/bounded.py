@@ -89,18 +89,21 @@ def _deepen(
     solver.add(runs.start())
     if listed(model) is None and not limits.check(solver):
         raise LanguageError(NO_STATE, place_of(model.protocol.initially))
-    left = [p.name for p in model.properties] + [DEADLOCK] * deadlock
+    left = model.safety + [DEADLOCK] * deadlock
     while True:
         before = limits.used
         found: list[str] = []
+        holds = _holding(runs, deadlock)
         while left:
             broken = z3.Bool(f"violated@{runs.depth}#{len(found)}")
-            solver.add(z3.Implies(broken, z3.Not(z3.And([_holds(runs, name) for name in left]))))
+            solver.add(z3.Implies(broken, z3.Not(z3.And([holds[name] for name in left if name in holds]))))
             if not limits.check(solver, broken):
                 break
             solution = solver.model()
             state = runs.scalars(solution, runs.depth)
             violated = set(interpreter.violated(state))
+            if runs.depth > 1:
+                violated |= set(interpreter.broken(runs.scalars(solution, runs.depth - 1), state))
             if deadlock and not any(True for _ in interpreter.steps(state)):
                 violated.add(DEADLOCK)
             new = [name for name in left if name in violated]
@@ -110,7 +113,7 @@ def _deepen(
             found += new
             left = [name for name in left if name not in violated]
         _errors(runs, solver, interpreter, limits)
-        solver.add([_holds(runs, name) for name in left])
+        solver.add([holds[name] for name in left if name in holds])
         result.depth = runs.depth
         result.depths.append(DepthDone(runs.depth, tuple(found), len(left), limits.used - before))
         if progress:
@@ -126,10 +129,10 @@ def _deepen(
             return
 
 
-def _holds(runs: Unrolling, name: str) -> z3.BoolRef:
-    if name == DEADLOCK:
-        return z3.Not(runs.no_step(runs.depth))
-    return runs.holds(runs.depth)[name]
+def _holding(runs: Unrolling, deadlock: bool) -> dict[str, z3.BoolRef]:
+    """For each property, the term that it holds at the last depth; of a property of steps, for the last step."""
+    holds = runs.holds(runs.depth) | runs.step_holds(runs.depth)
+    return holds | ({DEADLOCK: z3.Not(runs.no_step(runs.depth))} if deadlock else {})
 
 
 def _errors(runs: Unrolling, solver: z3.Solver, interpreter: Interpreter, limits: Limits) -> None:

@@ -6,7 +6,7 @@ What holds initially and is kept by every step holds always, however long the ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import z3
@@ -20,7 +20,6 @@ from highwater.model.language import graph
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from highwater.model.language.model import Instance, Model, Property, Scalars
 from highwater.model.language.protocol import Invariant
-from highwater.model.language.step_properties import StepProperty
 
 INITIAL = "initial"
 """The name under which the initial states stand among the actions."""
@@ -75,7 +74,6 @@ class InductionResult:
 
 def prove(
     model: Model,
-    step_properties: Sequence[StepProperty] = (),
     *,
     known: Iterable[Invariant] = (),
     limits: Limits | None = None,
@@ -83,16 +81,16 @@ def prove(
     workers: int = 1,
     progress: Callable[[str, float], None] | None = None,
 ) -> InductionResult:
-    """Ask for every action whether it keeps the conjunction of the model's properties.
+    """Ask for every action whether it keeps the conjunction of the model's invariants.
 
-    ``step_properties`` are asked of every step too; ``known`` are further invariants, of which it is said when
-    they would exclude a failure. ``actions`` restricts the question to these. With several ``workers`` so many
+    The model's properties of steps are asked of every step too; ``known`` are further invariants, of which it is said
+    when they would exclude a failure. ``actions`` restricts the question to these. With several ``workers`` so many
     actions are asked about at a time; the verdicts are the same, the states that show a failure may be others.
     """
     limits = limits or Limits()
     result = InductionResult()
     started = limits.used
-    question = _Question(model, step_properties, known, limits)
+    question = _Question(model, known, limits)
     own = {n: s for n, s in question.by_action().items() if actions is None or n in actions}
     found: dict[str, _Decided] = {}
 
@@ -143,30 +141,15 @@ class _Step:
 class _Question:
     """The constraints that all questions about a model share."""
 
-    def __init__(
-        self,
-        model: Model,
-        step_properties: Sequence[StepProperty],
-        known: Iterable[Invariant],
-        limits: Limits,
-    ) -> None:
-        self.model, self.limits, self.step_properties = model, limits, step_properties
+    def __init__(self, model: Model, known: Iterable[Invariant], limits: Limits) -> None:
+        self.model, self.limits = model, limits
         self.interpreter = Interpreter(model)
         self.steps = steps(model, grouped=True)
         assumed = {p.name for p in model.properties}
         others = [i for i in known if i.name not in assumed and (i.rule is None or model.protocol.on(i.rule))]
         self.known: list[Property] = [model.trace_invariant(i) for i in others]
         self._excludes = compile_nodes([p.node for p in self.known])
-        # The state after a step, as inputs of step properties: behind the state's and the open parameters'.
         self.open_leaves = [leaf for step in self.steps for leaf in step.leaves]
-        first = len(model.leaves) + len(self.open_leaves)
-        after = [
-            node if node.is_const else graph.leaf(first + i, node.sort, node.low, node.high)
-            for i, node in enumerate(model.inputs)
-        ]
-        self.step_nodes = [p.trace(model.protocol, model.inputs, after) for p in step_properties]
-        self._step_holds = compile_nodes(self.step_nodes)
-        self._first_after = first
         self.numbers = Numbers()
         leaves = [*model.leaves, *self.open_leaves]
         self.variables = [self.numbers.variable(f"{leaf.path}#{i}", leaf) for i, leaf in enumerate(leaves)]
@@ -225,8 +208,7 @@ class _Question:
             wanted: Failure(self.model.instances[f.instance], f.before, f.after, f.excluded_by)
             for wanted, f in failures.items()
         }
-        properties = [p.name for p in self.model.properties] + [p.name for p in self.step_properties]
-        return [Kept(name, p, p not in told, told.get(p)) for p in (WITHIN_TYPES, *properties)]
+        return [Kept(name, p, p not in told, told.get(p)) for p in (WITHIN_TYPES, *self.model.safety)]
 
     def _step(self, step: OpenStep, failures: dict[str, _Step]) -> None:
         solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
@@ -249,10 +231,9 @@ class _Question:
             for i, leaf in enumerate(model.leaves)
         ]
         following = Translator(self.numbers, after)
-        both = Translator(self.numbers, [*self.variables, *after])
+        both = Translator(self.numbers, [*self.variables[: len(after)], *after])
         holds = {p.name: following(p.node) for p in model.properties}
-        for prop, node in zip(self.step_properties, self.step_nodes, strict=True):
-            holds[prop.name] = both(node)
+        holds |= {p.name: both(p.node) for p in model.step_properties}
         left = [name for name in holds if name not in failures]
         while left:
             broken = z3.Bool(f"broken#{len(left)}")
@@ -286,7 +267,5 @@ class _Question:
         except BoundError:
             return _Step(number, before, None, excluded), {WITHIN_TYPES}
         assert after is not None
-        padding = (0,) * (self._first_after - len(before))
-        steps_hold = self._step_holds((*before, *padding, *after))
-        wrong = {p.name for p, h in zip(self.step_properties, steps_hold, strict=True) if not h}
-        return _Step(number, before, after, excluded), wrong | set(self.interpreter.violated(after))
+        wrong = {*self.interpreter.broken(before, after), *self.interpreter.violated(after)}
+        return _Step(number, before, after, excluded), wrong

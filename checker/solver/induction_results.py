@@ -15,7 +15,6 @@ from highwater.checker.solver.results import ENGINE, STOPPED
 from highwater.checker.status import Status
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
-from highwater.model.language.step_properties import StepProperty
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,6 @@ class InductionOutcome:
     model: Model
     result: InductionResult
     helpers: tuple[str, ...]
-    steps: tuple[StepProperty, ...]
 
     @property
     def verdict(self) -> str:
@@ -73,7 +71,9 @@ class InductionOutcome:
                 f"{name}: {STOPPED[result.stopped_by]}: inconclusive, {len(self.actions)} of "
                 f"{len(possible)} actions were decided"
             )
-        counts = f"{len(self.model.properties)} invariants and {len(self.steps)} properties of steps"
+        of_steps = len(self.model.step_properties)
+        counts = f"{len(self.model.properties)} invariants and {of_steps} "
+        counts += "property of steps" if of_steps == 1 else "properties of steps"
         if result.proved:
             yield (
                 f"{name}: {counts} hold in every run: the initial states satisfy them, and each of "
@@ -119,12 +119,9 @@ class InductionOutcome:
         yield ""
 
     def _meaning(self, name: str) -> str:
-        for step in self.steps:
-            if step.name == name:
-                return step.meaning
         if name == WITHIN_TYPES:
             return "A step leaves a type only at a declared bound."
-        return self.model.property(name).invariant.meaning
+        return self.model.stated(name).meaning
 
     def as_json(self) -> dict[str, Any]:
         """The result as the command line promises it; ``verdicts`` has one entry for each action and property."""
@@ -139,7 +136,7 @@ class InductionOutcome:
             "rules": dict(request.rules),
             "properties": request.properties,
             "helpers": list(self.helpers),
-            "step_properties": [p.name for p in self.steps],
+            "step_properties": [p.name for p in self.model.step_properties],
             "verdict": self.verdict,
             "complete": result.proved,
             "stopped_by": result.stopped_by,

@@ -9,6 +9,7 @@ from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import Array, IntType, Option, Seq, Struct, Type
 
 BEYOND = 1 << 80
@@ -24,6 +25,7 @@ def unbounded(
     parameters: Mapping[str, int],
     rules: Iterable[str],
     invariants: Iterable[Invariant] = (),
+    step_properties: Iterable[StepProperty] = (),
 ) -> tuple[type[Protocol], dict[str, int]]:
     """The protocol with wider ranges for the parameters that bound its numbers, and those parameters set.
 
@@ -31,7 +33,7 @@ def unbounded(
     a place for each element, so its length stays bounded. LanguageError where there is no such parameter, or where
     one has more to say than where numbers end (it counts actions, or is the end of a loop).
     """
-    rules, invariants = list(rules), list(invariants)
+    rules, invariants, of_steps = list(rules), list(invariants), list(step_properties)
     bounds = list(_bounds(protocol(parameters, rules).state))
     sequences = {name for name, kind in bounds if kind is Seq}
     names = sorted({name for name, kind in bounds if kind is IntType} - sequences)
@@ -42,8 +44,9 @@ def unbounded(
     kind = type(protocol.__name__, (protocol,), {"parameters": wider})
 
     def shape(**bounds: int) -> tuple[int, ...]:
-        model = Model(kind({**parameters, **bounds}, rules), invariants)
-        roots = [i.enabled for i in model.instances] + [p.node for p in model.properties]
+        model = Model(kind({**parameters, **bounds}, rules), invariants, step_properties=of_steps)
+        roots = [i.enabled for i in model.instances]
+        roots += [p.node for p in model.properties] + [p.node for p in model.step_properties]
         roots += [w.node for i in model.instances for w in i.writes.values()]
         return len(model.leaves), len(model.instances), len(graph.reachable(roots))
 

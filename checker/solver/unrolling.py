@@ -105,6 +105,13 @@ class Unrolling:
         translate = self._translators[depth - 1]
         return {p.name: translate(p.node) for p in self.model.properties}
 
+    def step_holds(self, depth: int) -> dict[str, Term]:
+        """For each property of steps, the term that it holds of the step to the state of a depth; none of depth 1."""
+        if depth < 2 or not self.model.step_properties:
+            return {}
+        translate = Translator(self.numbers, [*self.states[depth - 2], *self.states[depth - 1]])
+        return {p.name: translate(p.node) for p in self.model.step_properties}
+
     def no_step(self, depth: int) -> Term:
         """That no step can be taken at a depth, cut or not."""
         translate = self._translators[depth - 1]

@@ -31,7 +31,7 @@ from highwater.checker.native.layout import Words
 from highwater.checker.problems import InputError
 from highwater.checker.spark import exchange
 
-FORMAT = 1
+FORMAT = 2
 GROUP = 1 << 18
 """States in a row group of a file, which are read and expanded together."""
 _INSTANCE = (1 << PREDECESSOR_BITS) - 1
@@ -58,6 +58,8 @@ class Totals:
     premises: dict[str, int] = field(default_factory=dict)
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Property to the first violation's level (from 0) and index in it."""
+    broken: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Property of steps to the same of the state before the first step that violates it, and that step's instance."""
     seconds: float = 0.0
 
 
@@ -177,6 +179,7 @@ class Checkpoint:
             plain = json.loads(path.read_text(encoding="utf-8"))
             totals = dict(plain["totals"])
             totals["places"] = {name: (int(a), int(b)) for name, (a, b) in totals["places"].items()}
+            totals["broken"] = {n: (int(a), int(b), int(c)) for n, (a, b, c) in totals["broken"].items()}
             parts = tuple(Part(*part) for part in plain["parts"])
             level = Level(int(plain["level"]), parts, Totals(**totals))
             if level.number != number or level.size != plain["count"]:

@@ -17,7 +17,7 @@ from typing import Any
 from highwater.checker.search import EngineError
 from highwater.checker.spark import exchange, worker
 from highwater.checker.spark.checkpoint import Checkpoint, Level, Part, Run
-from highwater.checker.spark.driver import Found
+from highwater.checker.spark.driver import Found, Known
 from highwater.checker.spark.jobs import collect
 from highwater.checker.spark.program import RowProgram
 from highwater.checker.spark.session import Session
@@ -56,7 +56,7 @@ class Cluster:
         self._checkpoint, self._run, self._table_bytes = checkpoint, run, table_bytes
         self.work = Work()
 
-    def expand(self, level: Level, known: int, stopped: Callable[[], bool]) -> Found | None:
+    def expand(self, level: Level, known: Known, stopped: Callable[[], bool]) -> Found | None:
         """The level after one; None where the search was stopped meanwhile. Raises BoundError, EngineError."""
         directory = self._checkpoint.directory.resolve()
         task = worker.LevelTask(str(directory), self._run, level.number, known, self._table_bytes)
@@ -122,14 +122,19 @@ class Cluster:
             if report["count"]:
                 parts.append(Part(report["bucket"], report["file"], report["count"], base))
                 base += report["count"]
+        broken: dict[str, tuple[int, int]] = {}
+        for report in expanded:
+            for name, (index, instance) in report["broken"].items():
+                broken[name] = min(broken.get(name, (index, instance)), (index, instance))
         stuck = [r["deadlock"] for r in expanded if r["deadlock"] >= 0]
         return Found(
             tuple(parts),
             sum(r["generated"] for r in expanded),
             _sum(r["actions"] for r in expanded),
             _sum(r["cuts"] for r in expanded),
-            _sum(r["premises"] for r in merged),
+            _sum(r["premises"] for r in (*expanded, *merged)),
             places,
+            broken,
             min(stuck, default=None),
         )
 

@@ -14,14 +14,17 @@ from highwater.checker.spark.checkpoint import Checkpoint, Level, Part, Run
 from highwater.checker.spark.program import RowBuffers, RowProgram
 
 _NOT_YET = -1
+Known = tuple[int, int]
+"""A bit for each property whose violation was found: of the invariants, and of the properties of steps."""
 
 
 @dataclass
 class Found:
     """What expanding a level gave: the next one's files, and what was counted on the way.
 
-    ``places`` is the index of the first violating state by property, in the new level; ``stuck`` that of the
-    first state without a step in the level expanded, or None.
+    ``places`` is the index of the first violating state by property, in the new level; ``broken``, by property of
+    steps, that of a state in the level expanded with the instance of a violating step from there; ``stuck`` the index
+    of the first state without a step in the level expanded, or None.
     """
 
     parts: tuple[Part, ...] = ()
@@ -30,6 +33,7 @@ class Found:
     cuts: list[int] = field(default_factory=list)
     premises: list[int] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
+    broken: dict[str, tuple[int, int]] = field(default_factory=dict)
     stuck: int | None = None
 
 
@@ -58,7 +62,7 @@ class Driver:
         found.generated = len(initial)
         return found
 
-    def expand(self, level: Level, known: int, deadlock: bool, stopped: Callable[[], bool]) -> Found | None:
+    def expand(self, level: Level, known: Known, deadlock: bool, stopped: Callable[[], bool]) -> Found | None:
         """The level after one; None where the search was stopped meanwhile. Raises BoundError."""
         for number in range(self._upto + 1, level.number + 1):
             missing = self._checkpoint.level(number)
@@ -68,7 +72,7 @@ class Driver:
                 RowBuffers(self._program).remember(self._table, fingerprints, 0)
         self._upto = level.number
         buffers = RowBuffers(self._program, deadlock=deadlock)
-        buffers["known"] = known
+        buffers["known"], buffers["known_steps"] = known
 
         def successors() -> Iterator[Words]:
             for part in level.parts:
@@ -102,6 +106,7 @@ class Driver:
             [int(n) for n in buffers.cuts],
             [int(n) for n in buffers.premises],
             places,
+            buffers.violated_by_steps(),
             stuck if stuck >= 0 else None,
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.native.kernels import WORDS
+from highwater.checker.native.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.native.layout import Words
 from highwater.checker.native.machine import Effort, Machine
 from highwater.checker.native.program import Compiled
@@ -71,7 +71,8 @@ def content(program: Compiled, request: ModelRequest) -> str:
         *(repr(slot) for slot in program.layout.slots),
         *(str(instance) for instance in model.instances),
         *model.bounds,
-        *(p.name for p in model.properties),
+        *model.safety,
+        repr([sorted(p.asked) for p in model.step_properties]),
         request.text(),
         sources(),
     ]
@@ -188,3 +189,15 @@ class RowBuffers(Buffers):
             for number, prop in enumerate(self.program.model.properties):
                 if bits >> number & 1:
                     yield prop.name, index
+
+    def violated_by_steps(self) -> dict[str, tuple[int, int]]:
+        """The properties of steps that were first violated since the last call.
+
+        Each with the index of the state before the step in its level, and the step's instance.
+        """
+        return {
+            prop.name: divmod(predecessor, 1 << PREDECESSOR_BITS)
+            for predecessor, bits in self.broken()
+            for number, prop in enumerate(self.program.model.step_properties)
+            if bits >> number & 1
+        }

@@ -51,7 +51,7 @@ class ModelRequest:
             source,
             {key: getattr(model.protocol.p, key) for key in sorted(model.protocol.parameters)},
             tuple(sorted(model.protocol.rules_on)),
-            tuple(p.name for p in model.properties),
+            tuple(model.safety),
             symmetry,
             deadlock,
             {
@@ -86,9 +86,14 @@ class ModelRequest:
                 for name, text in self.beside.items():
                     file.with_name(f"{name}.py").write_text(text, encoding="utf-8")
                 definition = catalogue.load_file(file)
-        by_name = {i.name: i for i in definition.invariants}
-        missing = [name for name in self.properties if name not in by_name]
+        invariants = {p.name: p for p in definition.invariants}
+        of_steps = {p.name: p for p in definition.step_properties}
+        missing = [name for name in self.properties if name not in invariants and name not in of_steps]
         if missing:
             raise InputError(f"{self.protocol} has no property {missing[0]} here")
         protocol = definition.protocol(self.parameters, self.rules)
-        return Model(protocol, [by_name[name] for name in self.properties])
+        return Model(
+            protocol,
+            [invariants[name] for name in self.properties if name in invariants],
+            step_properties=[of_steps[name] for name in self.properties if name in of_steps],
+        )

@@ -44,6 +44,7 @@ class RowRuntime(Runtime):
                 self._insert(),
                 self._emit(),
                 self._look_up(),
+                *self._noting_steps(),
                 self._expand(),
                 self._admit(),
                 self._grow(),

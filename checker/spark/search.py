@@ -11,7 +11,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from highwater.checker.interruption import interruption
@@ -159,6 +159,7 @@ class Exploration:
         self.driver = Driver(program, checkpoint, run, max(1 << 28, 64 * spark.driver_states))
         self.cluster = Cluster(running, program, checkpoint, run, memory // processes)
         self.names = [p.name for p in program.model.properties]
+        self.step_names = [p.name for p in program.model.step_properties]
         self.levels = checkpoint.levels()
         checkpoint.tidy(self.levels)
         self.result = SearchResult()
@@ -174,12 +175,12 @@ class Exploration:
 
     def explore(self) -> SearchResult:
         """Run to the end, a limit or an interruption."""
-        asked = self.names + [DEADLOCK] * self.options.deadlock
+        asked = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
         with interruption(self._interrupt):
             if not self.levels:
                 self._commit(self.driver.first(packed(self.program)))
             while self.levels[-1].size and not self.stop:
-                if not missing_verdicts(asked, dict(self.totals.places), self.options):
+                if not missing_verdicts(asked, {**self.totals.places, **self.totals.broken}, self.options):
                     self.stop = "violation"
                     break
                 self._check_limits()
@@ -199,8 +200,8 @@ class Exploration:
         self.stop = "interrupted"
 
     def _next(self) -> Found | None:
-        level, places = self.levels[-1], self.totals.places
-        known = sum(1 << i for i, name in enumerate(self.names) if name in places)
+        level, totals = self.levels[-1], self.totals
+        known = _bits(self.names, totals.places), _bits(self.step_names, totals.broken)
         few = self.totals.distinct_states <= self.spark.driver_states
         if few and level.size < self.spark.small:
             return self.driver.expand(level, known, self.options.deadlock, self._stopped)
@@ -223,10 +224,13 @@ class Exploration:
         """Make what was found the next level."""
         model, number = self.program.model, len(self.levels)
         old = self.totals if self.levels else Totals()
-        places = dict(old.places)
+        places, broken = dict(old.places), dict(old.broken)
         for name in self.names:
             if name in found.places and name not in places:
                 places[name] = (number, found.places[name])
+        for name in self.step_names:
+            if name in found.broken and name not in broken:
+                broken[name] = (number - 1, *found.broken[name])
         if found.stuck is not None and DEADLOCK not in places:
             places[DEADLOCK] = (number - 1, found.stuck)
         totals = Totals(
@@ -234,8 +238,9 @@ class Exploration:
             generated_states=old.generated_states + found.generated,
             actions=_plus([a.name for a in model.actions], old.actions, found.actions),
             cut=_plus(model.bounds, old.cut, found.cuts),
-            premises=_plus(self.names, old.premises, found.premises),
+            premises=_plus(model.safety, old.premises, found.premises),
             places=places,
+            broken=broken,
             seconds=self.seconds_before + time.perf_counter() - self.started,
         )
         level = Level(number, found.parts, totals)
@@ -276,15 +281,16 @@ class Exploration:
         result.actions, result.cut, result.premises = totals.actions, totals.cut, totals.premises
         result.seconds = self.seconds_before + time.perf_counter() - self.started
         result.violations = [self._violation(name, *place) for name, place in totals.places.items()]
+        result.violations += [self._violation(name, *place) for name, place in totals.broken.items()]
         n = float(result.distinct_states)
         result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
         result.table_bytes = self.cluster.work.tables
         result.spilled_bytes = self.cluster.work.written
         return result
 
-    def _violation(self, name: str, number: int, index: int) -> Violation:
-        """Follow the predecessors back to an initial state."""
-        path: list[int] = []
+    def _violation(self, name: str, number: int, index: int, *last: int) -> Violation:
+        """Follow the predecessors back to an initial state; ``last`` is a step that is taken in the end."""
+        path: list[int] = list(last)
         while True:
             index, instance = self.checkpoint.origin(number, self.levels[number], index)
             if number == 0:
@@ -292,6 +298,10 @@ class Exploration:
             path.append(instance)
             number -= 1
         return Violation(name, self.program.layout.unpack(packed(self.program)[index]), tuple(reversed(path)))
+
+
+def _bits(names: list[str], found: Mapping[str, object]) -> int:
+    return sum(1 << i for i, name in enumerate(names) if name in found)
 
 
 def _plus(names: list[str], old: dict[str, int], more: list[int]) -> dict[str, int]:

@@ -25,6 +25,7 @@ from highwater.checker.problems import InputError
 from highwater.checker.search import EngineError
 from highwater.checker.spark import exchange
 from highwater.checker.spark.checkpoint import GROUP, Checkpoint, Level, Part, Run
+from highwater.checker.spark.driver import Known
 from highwater.checker.spark.program import RowBuffers, RowProgram
 from highwater.checker.spark.request import ModelRequest
 from highwater.checker.spark.sent import Sent
@@ -47,14 +48,14 @@ _sent = Sent()
 class LevelTask:
     """A level to expand: where it lies, of which model, and what is known already.
 
-    ``known`` has a bit for each property whose violation was found; ``table_bytes`` is the memory for fingerprint
+    ``known`` says which properties are known to be violated; ``table_bytes`` is the memory for fingerprint
     tables in a process.
     """
 
     directory: str
     run: Run
     number: int
-    known: int
+    known: Known
     table_bytes: int
 
 
@@ -123,6 +124,7 @@ def _expand_bucket(task: LevelTask, bucket: int, report: dict[str, Any]) -> None
         raise EngineError(f"an executor does not see the checkpoint's directory {task.directory}")
     clock.note("prepare")
     buffers = RowBuffers(compiled, deadlock=json.loads(task.run.request)["deadlock"], judging=False)
+    buffers["known_steps"] = task.known[1]
     place = exchange.folder(checkpoint.directory, task.number)
     most = min(_SENT_BYTES, task.table_bytes // 4)
     states = 0
@@ -149,6 +151,8 @@ def _expand_bucket(task: LevelTask, bucket: int, report: dict[str, Any]) -> None
         "generated": int(buffers.counts.sum()),
         "actions": compiled.actions_taken(buffers.counts),
         "cuts": buffers.cuts.tolist(),
+        "premises": buffers.premises.tolist(),
+        "broken": buffers.violated_by_steps(),
         "deadlock": buffers["deadlock"],
         "seconds": clock.spent,
     }
@@ -196,7 +200,7 @@ def _merge_bucket(task: LevelTask, files: Iterable[str], bucket: int, report: di
     rows = exchange.receive(place, files, bucket, run.shift, run.words + WORDS)
     clock.note("receive")
     buffers = RowBuffers(compiled)
-    buffers["known"] = task.known
+    buffers["known"] = task.known[0]
     writer = checkpoint.writer(task.number + 1, bucket, run.words)
     places: dict[str, int] = {}
     for kept in buffers.merge(table, rows, run.shift):

@@ -19,6 +19,8 @@ Numbers = NDArray[Any]
 
 STATE_COLUMNS = ("state", "depth", "initial", "expanded", "steps", "cut")
 """The columns of every table of states. The state's fields come after them, then the properties."""
+TRANSITION_COLUMNS = ("source", "target", "action", "parameters", "sentence", "rule", "shortest")
+"""The columns of a table of transitions. The properties of steps come after them."""
 
 
 class StateTable:
@@ -58,7 +60,7 @@ class StateTable:
 
     def violations(self, rows: pa.Table) -> dict[str, int]:
         """How many of some rows violate each property."""
-        return {name: rows.num_rows - pc.sum(rows[title]).as_py() for name, title in self.properties.items()}
+        return _violations(rows, self.properties)
 
 
 class TransitionTable:
@@ -73,11 +75,18 @@ class TransitionTable:
         self._rule_of = np.array([rules.index(i.action.source) for i in model.instances], dtype=np.int16)
         self._sentences = pa.array([i.sentence or str(i) for i in model.instances], pa.string())
         self._parameters = _parameters([dict(i.parameters) for i in model.instances])
+        taken = set(TRANSITION_COLUMNS)
+        self.properties = {p.name: _free(p.name, taken) for p in model.step_properties}
         nothing = np.empty(0, dtype=np.int64)
-        self.schema = self.rows(nothing, nothing, nothing, nothing > 0).schema
+        self.schema = self.rows(nothing, nothing, nothing, nothing > 0, nothing.astype(np.uint64)).schema
 
-    def rows(self, sources: Numbers, targets: Numbers, instances: Numbers, shortest: Numbers) -> pa.Table:
-        """Rows for steps: the numbers of both states and of the instance in the model."""
+    def rows(
+        self, sources: Numbers, targets: Numbers, instances: Numbers, shortest: Numbers, broken: Numbers
+    ) -> pa.Table:
+        """Rows for steps: the numbers of both states and of the instance in the model.
+
+        ``broken`` has a bit for each property of steps that a step violates.
+        """
         columns = {
             "source": pa.array(sources.astype(np.int64)),
             "target": pa.array(targets.astype(np.int64)),
@@ -88,7 +97,17 @@ class TransitionTable:
         columns["sentence"] = _names(instances.astype(np.int32), self._sentences)
         columns["rule"] = _names(self._rule_of[instances], self._rules)
         columns["shortest"] = pa.array(np.asarray(shortest, dtype=np.bool_))
+        for number, title in enumerate(self.properties.values()):
+            columns[title] = pa.array(broken >> np.uint64(number) & np.uint64(1) == 0)
         return pa.table(columns)
+
+    def violations(self, rows: pa.Table) -> dict[str, int]:
+        """How many of some rows violate each property of steps."""
+        return _violations(rows, self.properties)
+
+
+def _violations(rows: pa.Table, titles: dict[str, str]) -> dict[str, int]:
+    return {name: rows.num_rows - (pc.sum(rows[title]).as_py() or 0) for name, title in titles.items()}
 
 
 def _free(name: str, taken: set[str]) -> str:

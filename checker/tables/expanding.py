@@ -19,6 +19,7 @@ from highwater.checker.native.program import Compiled
 from highwater.checker.spark.program import content
 from highwater.checker.spark.request import ModelRequest
 from highwater.checker.tables.content import StateTable, TransitionTable
+from highwater.checker.tables.verdicts import StepVerdicts
 from highwater.model.language.model import Model
 
 
@@ -50,7 +51,10 @@ class FingerprintRuntime(LinkRuntime):
 
 @dataclass(frozen=True)
 class Expanded:
-    """The steps of some states: how many each takes and is cut, and rows (fingerprint, state, instance)."""
+    """The steps of some states: how many each takes and is cut, and rows (fingerprint, state, instance).
+
+    With properties of steps a row has their verdict as well: a bit for each that the step violates.
+    """
 
     steps: NDArray[np.int64]
     cut: NDArray[np.int64]
@@ -67,6 +71,8 @@ class TableProgram(Compiled):
         self.content = content(self, request)
         self.states = StateTable(model, self.layout)
         self.transitions = TransitionTable(model)
+        self._verdicts = StepVerdicts(model, self.layout) if model.step_properties else None
+        self.width = 3 + bool(model.step_properties)
         self._at_once = states_at_once(self.instances)
         self._linker = Linker(self, self._at_once, exact=False)
 
@@ -86,14 +92,16 @@ class TableProgram(Compiled):
             self.link(linker.address)
             if linker["error"]:
                 raise self.bound_error(linker["error"])
-            yield here, self._expanded(numbers[here], linker)
+            yield here, self._expanded(numbers[here], states[here], linker)
 
-    def _expanded(self, numbers: NDArray[np.int64], linker: Any) -> Expanded:
+    def _expanded(self, numbers: NDArray[np.int64], states: Words, linker: Any) -> Expanded:
         found, size = linker.steps, len(numbers)
         count = linker["out_steps"]
         steps, cut = found.counts[:size].copy(), found.cut_counts[:size].copy()
-        rows = np.empty((count, 3), dtype=np.uint64)
+        rows = np.empty((count, self.width), dtype=np.uint64)
         rows[:, 0] = found.targets[:count].view(np.uint64)
         rows[:, 1] = np.repeat(numbers, steps)
         rows[:, 2] = found.instances[:count]
+        if self._verdicts is not None:
+            rows[:, 3] = self._verdicts(states, np.repeat(np.arange(size), steps), found.instances[:count])
         return Expanded(steps, cut, rows)

@@ -57,7 +57,7 @@ def write(
         finally:
             for leftover in directory.glob("*/.part-*.tmp"):
                 leftover.unlink(missing_ok=True)
-    return _add_up(written, reports, starts[-1], [p.name for p in model.properties])
+    return _add_up(written, reports, starts[-1], model.safety)
 
 
 @contextmanager

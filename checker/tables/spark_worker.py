@@ -177,9 +177,10 @@ class _Steps:
         self.file = TableFile(Path(task.directory), TRANSITIONS, bucket, schema)
         self._waiting: list[Words] = []
         self._held = 0
+        self.violations = dict.fromkeys(self._program.transitions.properties, 0)
 
     def add(self, rows: Words) -> None:
-        """Rows (fingerprint, source, instance)."""
+        """Rows (fingerprint, source, instance), with the verdict on steps where there are properties of steps."""
         self._waiting.append(rows)
         self._held += len(rows)
         if self._held >= ROWS:
@@ -194,9 +195,13 @@ class _Steps:
         at, sources, instances = self._index.find(rows[:, 0]), rows[:, 1].astype(np.int64), rows[:, 2]
         index = self._index
         shortest = (index.parents[at] == sources) & (index.instances[at] == instances)
-        self.file.write(
-            self._program.transitions.rows(sources, index.numbers[at], instances.astype(np.int64), shortest)
+        broken = rows[:, 3] if rows.shape[1] > 3 else rows[:, 0]
+        table = self._program.transitions.rows(
+            sources, index.numbers[at], instances.astype(np.int64), shortest, broken
         )
+        for name, count in self._program.transitions.violations(table).items():
+            self.violations[name] += count
+        self.file.write(table)
 
 
 def write(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -204,7 +209,7 @@ def write(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     writing: dict[int, _Steps] = {}
     said: list[str] = []
     shift = 64 - task.run.shift
-    report: dict[str, Any] = {"half": "write", "received": 0, "bytes": 0}
+    report: dict[str, Any] = {"half": "write", "received": 0, "bytes": 0, "violations": {}}
     try:
         for batch in batches:
             blocks = batch.column("rows")
@@ -212,7 +217,8 @@ def write(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
                 if text is not None:
                     said.append(text)
                     continue
-                rows = np.frombuffer(blocks[at].as_buffer(), dtype=np.uint64).reshape(-1, 3)
+                block = np.frombuffer(blocks[at].as_buffer(), dtype=np.uint64)
+                rows = block.reshape(-1, _program(task.run).width)
                 bucket = int(rows[0, 0]) >> shift
                 if bucket not in writing:
                     writing[bucket] = _Steps(task, bucket)
@@ -222,6 +228,8 @@ def write(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
                 steps.flush()
             report["received"] += file.rows
             report["bytes"] += file.bytes
+            for name, count in steps.violations.items():
+                report["violations"][name] = report["violations"].get(name, 0) + count
     except REFUSALS as wrong:
         report["failure"] = refusal(wrong)
     yield pa.record_batch([pa.array([*said, json.dumps(report)], pa.string())], schema=REPORTS)

@@ -16,6 +16,7 @@ from highwater.checker.search import Progress, ProgressCallback
 from highwater.checker.tables.content import StateTable, TransitionTable
 from highwater.checker.tables.directory import STATES, TRANSITIONS, Written
 from highwater.checker.tables.files import ROWS, TableFile
+from highwater.checker.tables.verdicts import StepVerdicts
 
 _STATES_IN_FILE = 1 << 19
 _REFRESH = 0.2
@@ -34,9 +35,10 @@ class _Writing:
         self._explored, self._directory, self._progress = explored, directory, progress
         self._states = StateTable(explored.model, explored.layout)
         self._transitions = TransitionTable(explored.model)
+        self._verdicts = StepVerdicts(explored.model, explored.layout)
         self._written, self._lock = Written(), threading.Lock()
         self._written.depth, self._written.stopped_by = len(explored.level_starts) - 1, explored.stopped_by
-        self._written.violations = dict.fromkeys(self._states.properties, 0)
+        self._written.violations = dict.fromkeys(explored.model.safety, 0)
         self._stop = self._interrupted = False
         self._started = time.perf_counter()
 
@@ -96,8 +98,11 @@ class _Writing:
             file.write(rows)
             with self._lock:
                 self._written.states += b - a
-                for name, count in violations.items():
-                    self._written.violations[name] += count
+                self._count(violations)
+
+    def _count(self, violations: dict[str, int]) -> None:
+        for name, count in violations.items():
+            self._written.violations[name] += count
 
     def _write_transitions(self, file: TableFile, start: int, end: int) -> None:
         graph = self._explored
@@ -107,6 +112,11 @@ class _Writing:
             source, target = sources[a - first : b - first], graph.targets[a:b]
             instances = graph.instances[a:b]
             shortest = (graph.parents[target] == source) & (graph.parent_instances[target] == instances)
-            file.write(self._transitions.rows(source, target, instances, shortest))
+            least, most = int(source[0]), int(source[-1]) + 1
+            broken = self._verdicts(graph.states[least:most], source - least, instances)
+            rows = self._transitions.rows(source, target, instances, shortest, broken)
+            violations = self._transitions.violations(rows)
+            file.write(rows)
             with self._lock:
                 self._written.transitions += b - a
+                self._count(violations)

@@ -106,18 +106,23 @@ class ModelMachine(RuleBasedStateMachine):
                 break
             self.path.append(number)
             called.append(str(self.model.instances[number]))
-            self.come_to(after)
+            self.come_to(after, self.state)
         return called
 
-    def come_to(self, state: Scalars) -> None:
-        """Be in a state: what can be taken there, and whether it violates a property."""
+    def come_to(self, state: Scalars, before: Scalars | None = None) -> None:
+        """Be in a state: what can be taken there, and whether it, or the step to it, violates a property."""
         self.state, self.possible = state, {}
         for number in self.interpreter.enabled(state):
             self.possible.setdefault(self.model.instances[number].action.name, []).append(number)
-        violated = self.interpreter.violated(state)
+        violated = self._violated(before, state)
         if not violated and not self.possible and self.request.deadlock:
             violated = [DEADLOCK]
         self.violated = violated[0] if violated else None
+
+    def _violated(self, before: Scalars | None, state: Scalars) -> list[str]:
+        """The properties that a state violates, and the step to it; there is none to an initial state."""
+        broken = [] if before is None else self.interpreter.broken(before, state)
+        return self.interpreter.violated(state) + broken
 
     def _choose(self, taste: int, order: int) -> tuple[int, Scalars | None]:
         """What comes first of the steps that can be taken, and the state after it; None where there is none."""
@@ -158,14 +163,14 @@ class ModelMachine(RuleBasedStateMachine):
                 after = self.interpreter.step(states[-1], number).state
             if after is None:
                 continue
+            if name in self._violated(states[-1], after):
+                return [*taken, number]
             if after in states:
                 been = states.index(after)
                 del states[been + 1 :], taken[been:]
                 continue
             taken.append(number)
             states.append(after)
-            if name in self.interpreter.violated(after):
-                return taken
         if name == DEADLOCK and not self.interpreter.enabled(states[-1]):
             return taken
         return None

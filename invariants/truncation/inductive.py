@@ -298,5 +298,5 @@ HELPERS: dict[str, tuple[Invariant, ...]] = {
 }
 """Protocol to the helper invariants that are proved together with its own."""
 
-STEPS: dict[str, tuple[StepProperty, ...]] = {}
+HELPER_STEPS: dict[str, tuple[StepProperty, ...]] = {}
 """Protocol to the properties of its steps."""

@@ -35,7 +35,9 @@ from highwater.model.language.protocol import (
     action,
     invariant,
 )
+from highwater.model.language.refinement import refines
 from highwater.model.language.rulebook import Rulebook
+from highwater.model.language.step_properties import StepProperty, step_property
 from highwater.model.language.tracing import State, enabled, implies, require, under
 from highwater.model.language.types import Array, Bool, Enum, Index, Int, Only, Option, Seq, Set, Struct
 from highwater.model.language.values import (
@@ -60,11 +62,12 @@ from highwater.model.language.values import (
 )
 
 __all__ = [
-    "Action", "Array", "ArrayValue", "Bool", "Budgets", "Checks", "Drawing", "Enum", "Index", "Int", "Invariant",
-    "Lane", "LanguageError", "Liveness", "Message", "Messages", "Model", "Number", "Only", "Option",
-    "OptionValue", "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set", "SetValue",
-    "State", "Struct", "StructValue", "Truth", "action", "all_of", "always_eventually", "any_of", "as_bool",
-    "cases", "either", "enabled", "eventually", "eventually_always", "first", "free", "greatest", "implies",
-    "invariant", "leads_to", "leads_to_always", "least", "least_by", "one_of", "otherwise", "require", "size",
-    "spend", "strong", "tagged", "total", "under", "weak", "when", "where",
+    "Action", "Array", "ArrayValue", "Bool", "Budgets", "Checks", "Drawing", "Enum", "Index", "Int",
+    "Invariant", "Lane", "LanguageError", "Liveness", "Message", "Messages", "Model", "Number", "Only",
+    "Option", "OptionValue", "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set",
+    "SetValue", "State", "StepProperty", "Struct", "StructValue", "Truth", "action", "all_of",
+    "always_eventually", "any_of", "as_bool", "cases", "either", "enabled", "eventually", "eventually_always",
+    "first", "free", "greatest", "implies", "invariant", "leads_to", "leads_to_always", "least", "least_by",
+    "one_of", "otherwise", "refines", "require", "size", "spend", "step_property", "strong", "tagged",
+    "total", "under", "weak", "when", "where",
 ]  # fmt: skip

@@ -89,6 +89,26 @@ class Interpreter:
         """For each property, whether it had something to say in this state."""
         return [bool(p) for p in self._holds(state)[1::2]]
 
+    @cached_property
+    def _steps_hold(self) -> Evaluate:
+        return compile_nodes([n for p in self.model.step_properties for n in (p.node, p.premise)])
+
+    def broken(self, before: Scalars, after: Scalars) -> list[str]:
+        """The names of the properties of steps that a step from one state to the other violates."""
+        properties = self.model.step_properties
+        if not properties or before == after:
+            return []
+        results = self._steps_hold((*before, *after))
+        return [p.name for p, holds in zip(properties, results[::2], strict=True) if not holds]
+
+    def step_premises(self, before: Scalars, number: int, after: Scalars) -> list[bool]:
+        """For each property of steps, whether it had something to say of a step of this instance."""
+        properties = self.model.step_properties
+        if not any(number in p.asked for p in properties) or before == after:
+            return [False] * len(properties)
+        met = self._steps_hold((*before, *after))[1::2]
+        return [number in p.asked and bool(m) for p, m in zip(properties, met, strict=True)]
+
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
         """The names of the guards that refuse an instance in a state."""
         if id(instance) not in self._guards:

@@ -17,6 +17,13 @@ from highwater.model.language.initial import Scalars, Start, start_of
 from highwater.model.language.liveness import Liveness, TracedLiveness, trace_liveness
 from highwater.model.language.outcomes import bound_checks, guards_asked
 from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
+from highwater.model.language.step_properties import (
+    Judged,
+    StepProperty,
+    TracedStepProperty,
+    judged,
+    trace_step_property,
+)
 from highwater.model.language.tracing import (
     Check,
     Guard,
@@ -87,16 +94,20 @@ class Property:
 class Model:
     """A protocol, traced. Construction runs every action (once per choice of parameters) and every property.
 
-    ``properties`` are the invariants, ``liveness`` the properties of runs. Raises LanguageError, with the place in
-    the protocol's source, where the protocol misuses the language.
+    ``properties`` are the invariants, ``step_properties`` those of steps, ``liveness`` those of runs. Raises
+    LanguageError, with the place in the protocol's source, where the protocol misuses the language.
     """
 
     def __init__(
-        self, protocol: Protocol, invariants: Iterable[Invariant] = (), liveness: Iterable[Liveness] = ()
+        self,
+        protocol: Protocol,
+        invariants: Iterable[Invariant] = (),
+        liveness: Iterable[Liveness] = (),
+        step_properties: Iterable[StepProperty] = (),
     ) -> None:
         self.protocol = protocol
-        invariants, liveness = tuple(invariants), tuple(liveness)
-        _check_names(protocol, invariants, liveness)
+        invariants, liveness, of_steps = tuple(invariants), tuple(liveness), tuple(step_properties)
+        _check_names(protocol, (*invariants, *of_steps, *liveness))
         self.leaves: list[Leaf] = protocol.state.leaves("")
         self.inputs = state_inputs(self.leaves)
         self.actions = [a for a in protocol.actions() if a.rule is None or protocol.on(a.rule)]
@@ -104,10 +115,38 @@ class Model:
         self.properties = [
             self.trace_invariant(i) for i in invariants if i.rule is None or protocol.on(i.rule)
         ]
+        self.step_properties: list[TracedStepProperty] = [
+            trace_step_property(self, p) for p in of_steps if p.rule is None or protocol.on(p.rule)
+        ]
         self.liveness: list[TracedLiveness] = [
             trace_liveness(self, x) for x in liveness if x.rule is None or protocol.on(x.rule)
         ]
         self.bounds = sorted({c.bound for i in self.instances for c in i.checks if c.bound})
+
+    @cached_property
+    def after(self) -> list[Node]:
+        """The scalars of the state after a step, for properties of steps: inputs numbered behind those before it."""
+        return state_inputs(self.leaves, len(self.leaves))
+
+    @cached_property
+    def unchanged(self) -> Node:
+        """Whether the states before and after a step are the same."""
+        return graph.all_(graph.eq(old, new) for old, new in zip(self.inputs, self.after, strict=True))
+
+    @cached_property
+    def judged(self) -> list[tuple[Judged, ...]]:
+        """For each instance, what the properties of steps say of its steps, over the state before alone."""
+        return judged(self, large=True)
+
+    @cached_property
+    def judged_in_place(self) -> list[tuple[Judged, ...]]:
+        """The same without the large properties, which are asked as they are."""
+        return judged(self, large=False)
+
+    @property
+    def safety(self) -> list[str]:
+        """The names of what is asked of states and of steps, in the order in which engines number them."""
+        return [p.name for p in self.properties] + [p.name for p in self.step_properties]
 
     @cached_property
     def ruled_out(self) -> list[str]:
@@ -160,6 +199,13 @@ class Model:
                 return found
         known = ", ".join(p.name for p in self.properties) or "none"
         raise LanguageError(f"{self.protocol.name} has no property {name!r} here; it has {known}")
+
+    def stated(self, name: str) -> Invariant | StepProperty:
+        """The invariant or the property of steps of this name, as it is stated; LanguageError as of ``property``."""
+        for found in self.step_properties:
+            if found.name == name:
+                return found.stated
+        return self.property(name).invariant
 
     def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
         """Whether a step of an action with these parameters, as plain values, can be taken."""
@@ -256,10 +302,9 @@ def trace_instances(
             )
 
 
-def _check_names(protocol: Protocol, invariants: Iterable[Invariant], liveness: Iterable[Liveness]) -> None:
+def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
     """LanguageError where two properties have one name, or one belongs to a rule that there is not."""
     seen: dict[str, object] = {}
-    properties: tuple[Invariant | Liveness, ...] = (*invariants, *liveness)
     for found in properties:
         where = place_of(found.function)
         if seen.setdefault(found.name, found) is not found:
@@ -268,13 +313,13 @@ def _check_names(protocol: Protocol, invariants: Iterable[Invariant], liveness: 
             raise LanguageError(no_rule(protocol, found.rule), where)
 
 
-def state_inputs(leaves: Sequence[Leaf]) -> list[Node]:
-    """The scalars of the state before a step, as symbolic values."""
-    return [_input(i, leaf) for i, leaf in enumerate(leaves)]
+def state_inputs(leaves: Sequence[Leaf], start: int = 0) -> list[Node]:
+    """The scalars of a state as symbolic values, numbered from ``start`` on; 0: of the one before a step."""
+    return [_input(i, leaf) for i, leaf in enumerate(leaves, start)]
 
 
 def _input(number: int, leaf: Leaf) -> Node:
-    """A scalar of the state before a step; known while tracing where its type has one value only."""
+    """A scalar of a state; known while tracing where its type has one value only."""
     if leaf.low == leaf.high:
         return graph.const(leaf.low, leaf.sort)
     return graph.leaf(number, leaf.sort, leaf.low, leaf.high)

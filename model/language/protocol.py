@@ -32,6 +32,7 @@ from highwater.model.language.errors import (
 from highwater.model.language.identity import refuse_identity
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.rulebook import check_source
+from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.tracing import State
 from highwater.model.language.types import Struct
 
@@ -203,12 +204,10 @@ def invariant(
     return mark
 
 
-def _all(protocol: type[Protocol], attribute: str, kind: type) -> None:
+def _all(protocol: type[Protocol], attribute: str, kind: type | tuple[type, ...], mark: str) -> None:
     given = getattr(protocol, attribute)
     if not isinstance(given, (tuple, list)) or not all(isinstance(i, kind) for i in given):
-        raise fail(
-            f"{attribute} of {protocol.__name__} is a tuple of what @{kind.__name__.lower()} marks, not {given!r}"
-        )
+        raise fail(f"{attribute} of {protocol.__name__} is a tuple of what @{mark} marks, not {given!r}")
 
 
 class Parameters(SimpleNamespace):
@@ -232,7 +231,10 @@ class Protocol:
     rules: ClassVar[Mapping[str, Rule]] = {}
     profiles: ClassVar[Mapping[str, Profile]] = {}
     invariants: ClassVar[Iterable[Invariant]] = ()
+    step_properties: ClassVar[Iterable[StepProperty]] = ()
     liveness: ClassVar[Iterable[Liveness]] = ()
+    helpers: ClassVar[Iterable[Invariant | StepProperty]] = ()
+    """What a proof by induction takes with it: true as well, and of no interest to anybody else."""
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Names of those indices whose values the protocol treats alike (what symmetry reduction may permute)."""
     modules: ClassVar[tuple[ModuleType, ...]] = ()
@@ -244,7 +246,7 @@ class Protocol:
     source will do. Rules, actions and properties that name another number are refused where the class is defined."""
 
     @classmethod
-    def check_sources(cls, properties: Iterable[Invariant | Liveness]) -> None:
+    def check_sources(cls, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
         """LanguageError, with the place, where one of these names a number that is not in the class's rulebook."""
         for stated in properties:
             what = f"property {stated.name} of {cls.__name__}"
@@ -272,7 +274,7 @@ class Protocol:
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """LanguageError where an action has a name that every protocol has, or an invariant would not be checked.
+        """LanguageError where an action has a name that every protocol has, or a property would not be checked.
 
         Also where a rule, an action or a property names what is not in the rulebook.
         """
@@ -283,18 +285,24 @@ class Protocol:
                 raise fail(
                     f"{attribute} of {cls.__name__} gives names to a {kind.__name__} each, not {given!r}"
                 )
-        _all(cls, "invariants", Invariant)
-        _all(cls, "liveness", Liveness)
+        _all(cls, "invariants", Invariant, "invariant")
+        _all(cls, "step_properties", StepProperty, "step_property")
+        _all(cls, "liveness", Liveness, "liveness")
+        _all(cls, "helpers", (Invariant, StepProperty), "invariant or @step_property")
         for name, rule in cls.rules.items():
             check_source(cls.rulebook, rule.source, f"rule {name} of {cls.__name__}", rule.place)
         for action in cls.actions():
             what = f"action {action.name} of {cls.__name__}"
             check_source(cls.rulebook, action.source, what, place_of(action.function))
-        cls.check_sources((*cls.invariants, *cls.liveness))
+        listed = (*cls.invariants, *cls.step_properties, *cls.liveness, *cls.helpers)
+        cls.check_sources(listed)
         for name, value in vars(cls).items():
-            if isinstance(value, (Invariant, Liveness)) and value not in (*cls.invariants, *cls.liveness):
+            if isinstance(value, (Invariant, StepProperty, Liveness)) and value not in listed:
+                where = {Invariant: "invariants", StepProperty: "step_properties"}.get(
+                    type(value), "liveness"
+                )
                 raise LanguageError(
-                    f"{name} is not among the invariants (or liveness) of {cls.__name__}, so it would not be checked",
+                    f"{name} is not among the {where} (or helpers) of {cls.__name__}, so it would not be checked",
                     place_of(value.function),
                 )
             if isinstance(value, Action) and hasattr(Protocol, name):

@@ -1,17 +1,25 @@
-"""Properties of steps: what must hold between the state before a step and the one after it."""
+"""Properties of steps: what must hold between the state before a step and the one after it (TLA+: ``[][A]_vars``).
+
+A step that changes nothing is none: it never violates a property of steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from highwater.model.language import graph
 from highwater.model.language.docstrings import first_paragraph
-from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.errors import LanguageError, has_parentheses, place_of
 from highwater.model.language.graph import Node
-from highwater.model.language.protocol import Protocol
-from highwater.model.language.rulebook import check_source
+from highwater.model.language.identity import refuse_identity
+from highwater.model.language.substitution import inputs_of, substituted
 from highwater.model.language.tracing import State, returned_condition, tracing
+
+if TYPE_CHECKING:
+    from highwater.model.language.model import Model
 
 
 @dataclass(frozen=True)
@@ -21,34 +29,139 @@ class StepProperty:
     name: str
     function: Callable[[Any, Any, Any], Any]
     source: str
+    rule: str | None = None
 
     @property
     def meaning(self) -> str:
         """The docstring's first paragraph: what must hold and why it matters."""
         return first_paragraph(self.function)
 
-    def trace(self, protocol: Protocol, before: Sequence[Node], after: Sequence[Node]) -> Node:
-        """The property as a node, over the scalars of both states."""
-        what = f"property {self.name} of {type(protocol).__name__}"
-        check_source(protocol.rulebook, self.source, what, place_of(self.function))
-        with tracing(protocol.on) as trace:
-            states = State(protocol.state, list(before)), State(protocol.state, list(after))
-            result = self.function(protocol, *states)
-        where = place_of(self.function)
-        if trace.writes or trace.guards:
-            raise LanguageError(
-                f"step property {self.name} writes or requires something; it only looks", where
-            )
-        return returned_condition(result, f"step property {self.name}", where).node
 
-
-def step_property(source: str, /) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
-    """Mark a function of (protocol, state before, state after) as a property of steps."""
+def step_property(
+    source: str, /, *, rule: str | None = None
+) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
+    """Mark a function of (protocol, before, after) as a property of steps; it exists where ``rule`` is on."""
+    has_parentheses("step_property", source)
 
     def mark(function: Callable[[Any, Any, Any], Any]) -> StepProperty:
-        return StepProperty(function.__name__, function, source)
+        refuse_identity(function)
+        return StepProperty(function.__name__, function, source, rule)
 
     return mark
 
 
-__all__ = ["StepProperty", "step_property"]
+LARGE = 150
+"""A property of steps of more nodes is asked by a function of its own, and not in the code of each instance."""
+
+
+@dataclass(frozen=True)
+class TracedStepProperty:
+    """A property of steps traced: ``node`` holds of good steps, ``premise`` of those that it has something to say of.
+
+    Both are over the scalars of the state before the step and, numbered behind these, of the one after it
+    (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds and ``premise`` does not.
+    ``asked`` are the numbers of the instances in ``Model.instances`` whose steps can violate it: the others write
+    nothing that it reads. Premises are counted for these steps only. ``reads`` are the scalars of which a step has to
+    change one to violate it, or to meet its premise; None where it is no property of changes alone.
+    """
+
+    stated: StepProperty
+    node: Node
+    premise: Node
+    asked: frozenset[int]
+    reads: frozenset[int] | None = None
+
+    @property
+    def name(self) -> str:
+        """The property's name."""
+        return self.stated.name
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether it is too large to be part of the code of each instance, and is asked as it is."""
+        return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
+
+
+def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
+    """A property of steps on a model's states. LanguageError where it does more than look."""
+    protocol = model.protocol
+    protocol.check_sources([stated])
+    with tracing(protocol.on, enabled=model.enabled) as trace:
+        before, after = (State(protocol.state, list(nodes)) for nodes in (model.inputs, model.after))
+        result = stated.function(protocol, before, after)
+    where = place_of(stated.function)
+    if trace.writes or trace.guards:
+        raise LanguageError(f"step property {stated.name} writes or requires something; it only looks", where)
+    node = returned_condition(result, f"step property {stated.name}", where).node
+    premise = graph.any_(trace.premises) if trace.premises else graph.TRUE
+    return of_changes(model, stated, node, premise)
+
+
+def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) -> TracedStepProperty:
+    """A condition on two states as a property of steps: asked of those that change something."""
+    still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
+    at_rest, said_at_rest = substituted([node, premise], still)
+    first = len(model.leaves)
+    read = frozenset(number - first for number in inputs_of([node, premise]) if number >= first)
+    of_changes_alone = at_rest is graph.TRUE and said_at_rest is graph.FALSE
+    asked = _asked(model, read, at_rest)
+    if at_rest is not graph.TRUE:
+        node = graph.or_(node, model.unchanged)
+    if said_at_rest is not graph.FALSE:
+        premise = graph.and_(premise, graph.not_(model.unchanged))
+    return TracedStepProperty(stated, node, premise, asked, read if of_changes_alone else None)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a property of steps (by its number) says of the steps of one instance, over the state before alone."""
+
+    number: int
+    node: Node
+    premise: Node
+
+
+def judged(model: Model, *, large: bool) -> list[tuple[Judged, ...]]:
+    """For each instance what the properties of steps say of its steps; those left out hold, and say nothing.
+
+    Without ``large`` the large ones are left out, too.
+    """
+    first, properties = len(model.leaves), model.step_properties
+    whole = [node for p in properties for node in (p.node, p.premise)]
+    alike: dict[tuple[int, ...], list[Node]] = {}
+    found: list[tuple[Judged, ...]] = []
+    for number, instance in enumerate(model.instances):
+        asked = [i for i, p in enumerate(properties) if number in p.asked and (large or not p.is_large)]
+        if not asked:
+            found.append(())
+            continue
+        written = tuple(instance.writes)
+        if written not in alike:  # what is not written stays, and most of a property is about that
+            same = {first + i: old for i, old in enumerate(model.inputs) if i not in instance.writes}
+            alike[written] = substituted(whole, same)
+        left = [node for i in asked for node in alike[written][2 * i : 2 * i + 2]]
+        nodes = substituted(left, {first + i: write.node for i, write in instance.writes.items()})
+        pairs = zip(asked, nodes[::2], nodes[1::2], strict=True)
+        found.append(
+            tuple(Judged(*one) for one in pairs if one[1] is not graph.TRUE or one[2] is not graph.FALSE)
+        )
+    return found
+
+
+def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]:
+    """The instances that write what is read of the state after, or any, where a property is not one of changes."""
+
+    def matters(writes: Iterable[int]) -> bool:
+        return any(at_rest is not graph.TRUE or leaf in read for leaf in writes)
+
+    return frozenset(number for number, instance in enumerate(model.instances) if matters(instance.writes))
+
+
+__all__ = [
+    "StepProperty",
+    "TracedStepProperty",
+    "judged",
+    "of_changes",
+    "step_property",
+    "trace_step_property",
+]

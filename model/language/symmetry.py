@@ -163,6 +163,12 @@ def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
             if interpreter.violated(state) != interpreter.violated(other):
                 names = set(interpreter.violated(state)) ^ set(interpreter.violated(other))
                 return f"property {', '.join(sorted(names))} differs under {_shown(renaming)}"
+            for step in steps:
+                after: Scalars = step.state  # type: ignore[assignment]
+                broken = set(interpreter.broken(state, after))
+                if broken != set(interpreter.broken(other, apply(function, after))):
+                    names = broken ^ set(interpreter.broken(other, apply(function, after)))
+                    return f"property {', '.join(sorted(names))} differs under {_shown(renaming)}"
             mine: dict[str, set[Scalars]] = {}
             theirs: dict[str, set[Scalars]] = {}
             for step in steps:

@@ -37,7 +37,7 @@ MARKS = {"invariant", "helper", "statement", "seen", "step_property"}
 
 
 def everything(of: Stated) -> list[Any]:
-    return [*of.invariants, *of.liveness, *of.helpers, *of.steps]
+    return [*of.invariants, *of.step_properties, *of.liveness, *of.helpers, *of.helper_steps]
 
 
 # --- names and meanings ---------------------------------------------------------------------------------------
@@ -83,7 +83,11 @@ def test_what_several_check_is_a_statement() -> None:
 
     A topic's properties are those of its partitions: the controller's, asked of each.
     """
-    steps = {step for name in registry.NAMES for step in stated(name).steps}
+    steps = {
+        step
+        for name in registry.NAMES
+        for step in (*stated(name).step_properties, *stated(name).helper_steps)
+    }
     shared = {
         name
         for name, known in KNOWN.items()

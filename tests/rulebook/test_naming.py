@@ -145,9 +145,8 @@ def test_a_property_of_steps_that_names_no_rule() -> None:
         """It stays."""
         return before.on | ~before.on
 
-    model = Traced(Right())
     said = "property stays of Right names 'R4', which is not in the rulebook"
-    refused(lambda: stays.trace(model.protocol, model.inputs, model.inputs), said, '@step_property("R4")')
+    refused(lambda: Traced(Right(), step_properties=[stays]), said, '@step_property("R4")')
 
 
 def test_a_helper_invariant_of_replication_that_names_no_rule() -> None:

@@ -14,6 +14,7 @@ from highwater.model.language import Model, Protocol
 
 DEFINITION = catalogue.load("replication.controller")
 HELPERS: Helpers = helpers(DEFINITION)
+STEPS = (*DEFINITION.step_properties, *HELPERS.steps)
 
 
 @cache
@@ -38,12 +39,12 @@ def controller(brokers: int, off: Collection[str] = (), profile: str = "kip_966"
     assert set(off) <= rules, "only a rule that is on can be switched off"
     on = rules - set(off)
     invariants = [i for i in (*DEFINITION.invariants, *HELPERS.invariants) if i.rule is None or i.rule in on]
-    return Model(protocol(chosen, on), invariants)
+    return Model(protocol(chosen, on), invariants, step_properties=STEPS)
 
 
 def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:
     """The proof with the helpers."""
-    return induction.prove(model, HELPERS.steps, actions=actions)
+    return induction.prove(model, actions=actions)
 
 
 def broken(result: InductionResult) -> dict[str, set[str]]:

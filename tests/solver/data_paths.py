@@ -15,6 +15,7 @@ from highwater.model.language import Model, Protocol
 
 DEFINITION = catalogue.load("replication")
 HELPERS: Helpers = helpers(DEFINITION)
+STEPS = (*DEFINITION.step_properties, *HELPERS.steps)
 KIP_966 = DEFINITION.protocol.profiles["kip_966"].rules
 
 NOT_PROVED = {"committed_records_survive"}
@@ -45,9 +46,10 @@ def data_path(
     on = KIP_966 - set(off)
     left = {*NOT_PROVED, *without}
     invariants = [i for i in (*DEFINITION.invariants, *HELPERS.invariants) if i.name not in left]
-    return Model(protocol(chosen, on), [i for i in invariants if i.rule is None or i.rule in on])
+    own = [i for i in invariants if i.rule is None or i.rule in on]
+    return Model(protocol(chosen, on), own, step_properties=STEPS)
 
 
 def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:
     """The proof with the properties of steps."""
-    return induction.prove(model, HELPERS.steps, actions=actions, workers=cores())
+    return induction.prove(model, actions=actions, workers=cores())

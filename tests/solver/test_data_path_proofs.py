@@ -9,7 +9,16 @@ from highwater.checker.search import SearchOptions, SearchResult
 from highwater.model.language import Model, graph
 from tests.slow import slow
 from tests.solver.controllers import broken
-from tests.solver.data_paths import CRASHES, DEFINITION, HELPERS, KIP_966, NOT_PROVED, data_path, prove
+from tests.solver.data_paths import (
+    CRASHES,
+    DEFINITION,
+    HELPERS,
+    KIP_966,
+    NOT_PROVED,
+    STEPS,
+    data_path,
+    prove,
+)
 
 COMPLETENESS = {"leader_completeness", "electable_completeness", "consumers_read_consistently"}
 INVARIANTS = {i.name for i in DEFINITION.invariants}
@@ -123,7 +132,7 @@ def test_a_leader_that_takes_an_answer_keeps_all_that_is_proved() -> None:
     assert result.proved
     assert result.never == []
     asked = {v.property for v in result.verdicts}
-    assert asked >= COMPLETENESS | {i.name for i in HELPERS.invariants} | {p.name for p in HELPERS.steps}
+    assert asked >= COMPLETENESS | {i.name for i in HELPERS.invariants} | {p.name for p in STEPS}
 
 
 @slow("the whole proof for several sizes; the fast test proves an action")

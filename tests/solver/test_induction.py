@@ -228,7 +228,7 @@ def test_a_failure_names_the_invariant_that_would_exclude_it() -> None:
 
 
 def test_limits_are_results() -> None:
-    result = induction.prove(controller(3), HELPERS.steps, limits=Limits(seconds=0.3))
+    result = induction.prove(controller(3), limits=Limits(seconds=0.3))
     assert result.stopped_by == "seconds"
     assert not result.proved
     assert not result.failures
@@ -366,17 +366,17 @@ def test_a_model_within_bit_vectors_only() -> None:
 def test_several_processes_give_the_same_verdicts() -> None:
     """In the same order; and however many processes there are, with the same states."""
     model, some = controller(2, ["valid_isr_check"]), ["alter_partition", "fence"]
-    alone = induction.prove(model, HELPERS.steps, actions=some)
+    alone = induction.prove(model, actions=some)
     assert alone.failures
-    together = induction.prove(model, HELPERS.steps, actions=some, workers=3)
+    together = induction.prove(model, actions=some, workers=3)
     assert [v.kept for v in together.verdicts] == [v.kept for v in alone.verdicts]
-    assert induction.prove(model, HELPERS.steps, actions=some, workers=2).verdicts == together.verdicts
+    assert induction.prove(model, actions=some, workers=2).verdicts == together.verdicts
     interpreter = Interpreter(model)
     for verdict in together.failures:
         assert verdict.failure is not None
         assert verdict.failure.after in interpreter.successors(verdict.failure.before)
     assert (together.never, together.stopped_by) == (alone.never, None)
-    stopped = induction.prove(model, HELPERS.steps, workers=3, limits=Limits(seconds=0.01))
+    stopped = induction.prove(model, workers=3, limits=Limits(seconds=0.01))
     assert stopped.stopped_by == "seconds"
     assert not stopped.proved
 

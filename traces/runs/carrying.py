@@ -24,10 +24,12 @@ class Advance:
     """What a line leaves.
 
     ``states`` fit it (none: nothing explains it), ``before`` are those before its own step, ``cut`` names the
-    bounds at which steps were cut.
+    bounds at which steps were cut. ``steps`` are the pairs of states between which its own step can have led, where
+    the model has properties of steps.
     """
 
     states: list[Scalars] = field(default_factory=list)
+    steps: list[tuple[Scalars, Scalars]] = field(default_factory=list)
     before: list[Reached] = field(default_factory=list)
     cut: set[str] = field(default_factory=set)
 
@@ -38,6 +40,7 @@ class Carrier:
     def __init__(self, compiled: Compiled, hidden_steps: int, limit: int) -> None:
         self.compiled, self.hidden_steps, self.limit = compiled, hidden_steps, limit
         self.interpreter = compiled.interpreter
+        self.pairs = bool(compiled.model.step_properties)
         self.all_numbers = tuple(range(len(compiled.model.instances)))
 
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
@@ -48,12 +51,16 @@ class Carrier:
         found = Advance()
         found.before = self._after_hidden(states, expected, found.cut)
         after: dict[Scalars, None] = {}
+        steps: dict[tuple[Scalars, Scalars], None] = {}
         for basis, state in found.before:
             for later in self._steps(state, expected.numbers, found.cut):
-                if later not in after and expected.fits(basis, later):
+                if (later not in after or self.pairs) and expected.fits(basis, later):
                     after[later] = None
                     self._check(len(after), expected.line.place)
-        found.states = list(after)
+                    if self.pairs:
+                        steps[state, later] = None
+                        self._check(len(steps), expected.line.place)
+        found.states, found.steps = list(after), list(steps)
         return found
 
     def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:

@@ -70,7 +70,8 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
         choices += count
     if choices > MAX_CHOICES:
         raise LanguageError(f"{choices} actions, where {MAX_CHOICES} are the most; fewer brokers are needed")
-    traced = Model(protocol, stated(name).invariants)
+    known = stated(name)
+    traced = Model(protocol, known.invariants, step_properties=known.step_properties)
     _ = traced.start  # so that what is wrong with the initial states is said now
     return Compiled(traced)
 

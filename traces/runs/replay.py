@@ -117,6 +117,7 @@ class _Run:
         self.begun = True
         if advance.states:
             self.states = advance.states
+            self._look_at_step(advance, line)
         else:
             self._unexplained(expected, advance)
         if not self.ended:
@@ -174,17 +175,28 @@ class _Run:
                 self.report.find(self._finding(name, count, total, line, step))
         self.violated = {name: count == total for name, count in counts.items()}
 
-    def _finding(self, name: str, count: int, total: int, line: Line, step: int) -> Finding:
-        invariant = self.model.property(name).invariant
-        fitting = "the state that fits" if total == 1 else f"{count} of the {total} states that fit"
+    def _look_at_step(self, advance: Advance, line: Line) -> None:
+        """Report the properties that the line's own step violates. Steps that were not observed are not asked."""
+        counts: dict[str, int] = {}
+        for before, after in advance.steps:
+            for name in self.interpreter.broken(before, after):
+                counts[name] = counts.get(name, 0) + 1
+        for name, count in counts.items():
+            self.report.find(self._finding(name, count, len(advance.steps), line, line.step, "by", "step"))
+
+    def _finding(
+        self, name: str, count: int, total: int, line: Line, step: int, word: str = "in", kind: str = "state"
+    ) -> Finding:
+        stated = self.model.stated(name)
+        fitting = f"the {kind} that fits" if total == 1 else f"{count} of the {total} {kind}s that fit"
         return Finding(
-            rule=invariant.source,
+            rule=stated.source,
             property=name,
             partition=None,
             position={"line": line.place.line, "step": step},
             time=line.time_ms,
-            summary=f"violated in {fitting}: {invariant.meaning}",
-            kip=RULEBOOK.origin(invariant.source) if self.model.protocol.rulebook is RULEBOOK else "",
+            summary=f"violated {word} {fitting}: {stated.meaning}",
+            kip=RULEBOOK.origin(stated.source) if self.model.protocol.rulebook is RULEBOOK else "",
             certain=count == total,
         )
 

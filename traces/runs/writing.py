@@ -96,7 +96,7 @@ def write_run(
 
 @dataclass(frozen=True)
 class Walk:
-    """A run by its initial state and instance numbers, and the names of the properties that its end violates."""
+    """A run by its initial state and instance numbers, and what its last state or its last step violates, by name."""
 
     initial: Scalars
     path: tuple[int, ...]
@@ -113,13 +113,16 @@ def random_walk(model: Model, depth: int, seed: int) -> Walk:
     numbers = {id(instance): i for i, instance in enumerate(model.instances)}
     state = initial = dice.choice(model.initial)
     path: list[int] = []
-    while len(path) + 1 < depth and not interpreter.violated(state):
+    violated = interpreter.violated(state)
+    while len(path) + 1 < depth and not violated:
         ways = [(numbers[id(s.instance)], s.state) for s in interpreter.steps(state) if s.state is not None]
         if not ways:
             break
+        before = state
         number, state = dice.choice(ways)
         path.append(number)
-    return Walk(initial, tuple(path), tuple(interpreter.violated(state)))
+        violated = interpreter.violated(state) + interpreter.broken(before, state)
+    return Walk(initial, tuple(path), tuple(violated))
 
 
 __all__ = ["Walk", "meta_of", "random_walk", "step_lines", "write_run"]

@@ -99,6 +99,7 @@ class Keeper:
             "cuts": np.sum([w.cuts for w in run.workers], axis=0).tolist(),
             "premises": np.sum([w.premises for w in run.workers], axis=0).tolist(),
             "places": {name: list(place) for name, place in run.places.items()},
+            "broken": {name: list(place) for name, place in run.broken.items()},
             "seconds": run.seconds,
         }
 
@@ -257,6 +258,11 @@ class Keeper:
             _need(0 <= number < len(run.levels) and 0 <= index < run.levels[number].size)
             run.places[name] = (number, index)
             run.found[name] = True
+        for name, (number, index, instance) in manifest["broken"].items():
+            _need(0 <= number < len(run.levels) and 0 <= index < run.levels[number].size)
+            _need(name in run.step_names and 0 <= instance < run.program.instances)
+            run.broken[name] = (number, index, instance)
+            run.found[name] = True
         run.seconds_before = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
@@ -342,7 +348,7 @@ def model_of(run: Run) -> dict[str, Any]:
         "protocol": model.protocol.name,
         "parameters": {key: getattr(model.protocol.p, key) for key in sorted(model.protocol.parameters)},
         "rules": sorted(model.protocol.rules_on),
-        "properties": run.names,
+        "properties": run.names + run.step_names,
         "symmetry": options.symmetry,
         "deadlock": options.deadlock,
     }
@@ -359,11 +365,13 @@ def content_of(run: Run) -> str:
         *map(str, model.instances),
         *model.bounds,
         *run.names,
+        *run.step_names,
+        repr([sorted(p.asked) for p in model.step_properties]),
         repr((symmetry, run.options.deadlock)),
         repr(run.initial.tolist()),
         program.kernels(model, layout).text(),
         canonical(model, layout) if symmetry else "",
-        Runtime(layout.words, program.instances, fingerprint).text(),
+        Runtime(layout.words, program.instances, fingerprint, of_steps=bool(model.step_properties)).text(),
     ):
         content = part.encode()
         digest.update(b"%d:" % len(content) + content)

@@ -1,5 +1,7 @@
 """The alternating bit: a value is sent again until its bit comes back, over channels that lose messages."""
 
+from ab_correctness import ABCorrectness
+
 from highwater.language import *
 
 FAIR = weak("send_again", "acknowledge") + strong("receive", "hear")
@@ -11,11 +13,18 @@ def arrives(m, s, d):
     return (s.sent == d) & (s.bit != s.ack), s.rcvd == d
 
 
+@refines(ABCorrectness, "ABC!ABCSpec")
+def is_a_channel(m, s):
+    """It is a channel for one value at a time."""
+    return dict(bit=s.bit, ack=s.ack, seen=s.seen, sent=s.sent, rcvd=s.rcvd)
+
+
 class AlternatingBit(Protocol):
     """Bits are numbers; a queue longer than `queue` is not looked at."""
 
     parameters = {"queue": Parameter(2, 1, 4, "messages in a channel")}
     liveness = (arrives,)
+    step_properties = (is_a_channel,)
 
     def define(self):
         """The channels, the sender's bits, the receiver's, the last value of each."""

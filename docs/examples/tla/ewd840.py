@@ -1,5 +1,7 @@
 """EWD 840: a token goes round a ring to find out whether all have finished."""
 
+from sync_termination_detection import SyncTerminationDetection
+
 from highwater.language import *
 
 
@@ -26,6 +28,12 @@ def dijkstra(m, s):
     return behind | any_of((j <= s.at) & (s.color[j] == "black") for j in m.node) | (s.token == "black")
 
 
+@refines(SyncTerminationDetection, "TD!Spec")
+def detects_termination(m, s):
+    """It is termination detection."""
+    return dict(active=s.active, detected=detected(m, s))
+
+
 @leads_to("Liveness", fair=weak(either("probe", "pass_on"), by=[]))
 def termination_is_detected(m, s):
     """When all have finished, node 0 finds out."""
@@ -37,6 +45,7 @@ class EWD840(Protocol):
 
     parameters = {"nodes": Parameter(3, 1, 8, "nodes on the ring")}
     invariants, liveness = (what_is_detected_is_so, dijkstra), (termination_is_detected,)
+    step_properties = (detects_termination,)
 
     def define(self):
         """Who is active, the colours, where the token is."""

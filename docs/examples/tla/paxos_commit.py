@@ -2,6 +2,8 @@
 
 from itertools import combinations
 
+from t_commit import TCommit
+
 from highwater.language import *
 
 
@@ -101,4 +103,9 @@ class PaxosCommit(Protocol):
         """No manager has committed while another has aborted."""
         return ~any_of((s.rm[a] == "committed") & (s.rm[b] == "aborted") for a in self.rm for b in self.rm)
 
-    invariants = (consistent,)
+    @refines(TCommit, "TC!TCSpec")
+    def commits_as_one(self, s):
+        """It is transaction commit."""
+        return dict(rm=s.rm)
+
+    invariants, step_properties = (consistent,), (commits_as_one,)

@@ -1,5 +1,7 @@
 """Two-phase commit: a transaction manager asks resource managers, and tells them what was decided."""
 
+from t_commit import TCommit
+
 from highwater.language import *
 
 
@@ -64,4 +66,9 @@ class TwoPhase(Protocol):
         """No manager has committed while another has aborted."""
         return ~any_of((s.rm[a] == "committed") & (s.rm[b] == "aborted") for a in self.rm for b in self.rm)
 
-    invariants = (consistent,)
+    @refines(TCommit, "TC!TCSpec")
+    def commits_as_one(self, s):
+        """It is transaction commit."""
+        return dict(rm=s.rm)
+
+    invariants, step_properties = (consistent,), (commits_as_one,)

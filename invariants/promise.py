@@ -1,0 +1,35 @@
+"""What follows from the promise to clients (``model/promise``): that its page says what it is meant to say."""
+
+from __future__ import annotations
+
+from highwater.model.language import State, all_of, implies, invariant
+from highwater.model.language.values import Truth
+from highwater.model.promise import Promise
+
+
+@invariant("P1")
+def what_is_acknowledged_stays(m: Promise, s: State) -> Truth:
+    """A record whose acks=all producer was answered is in the log, as long as no more is lost than may be."""
+    return all_of(implies((s.writes[v] == "ACKNOWLEDGED") & ~s.void, s.log.has(v)) for v in m.value)
+
+
+@invariant("B6")
+def consumers_read_the_log(m: Promise, s: State) -> Truth:
+    """Whichever broker a consumer asks, it reads a beginning of the log."""
+    return all_of(
+        (s.shown[b].length <= o) | ((s.log.length > o) & (s.shown[b].at(o) == s.log.at(o)))
+        for b in m.broker
+        for o in m.lengths[:-1]
+    )
+
+
+@invariant("B1")
+def the_log_is_in_order(m: Promise, s: State) -> Truth:
+    """Records are in the log in the order in which they were written, each once, and none that nobody wrote."""
+    ascending = all_of((s.log.length <= o + 1) | (s.log.at(o) < s.log.at(o + 1)) for o in m.lengths[:-2])
+    return ascending & all_of(implies(s.log.has(v), s.writes[v] != "UNUSED") for v in m.value)
+
+
+INVARIANTS = (what_is_acknowledged_stays, consumers_read_the_log, the_log_is_in_order)
+
+__all__ = ["INVARIANTS"]

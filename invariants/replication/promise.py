@@ -1,0 +1,78 @@
+"""That the cluster keeps the promise to its clients (``model/promise``): what they see of it, state by state."""
+
+from __future__ import annotations
+
+from highwater.model.language import Seq, SeqValue, State, all_of, least, total, where
+from highwater.model.language.refinement import Mapped, refines
+from highwater.model.language.values import Number, Truth, as_bool
+from highwater.model.promise import Promise
+from highwater.model.replication import Replication
+from highwater.model.replication import logs as log_rules
+
+
+def tolerated(m: Replication) -> dict[str, int]:
+    """The promise's parameters. min ISR is the least that there can be: an operator may lower it, or the replicas."""
+    changes = m.p.min_isr_changes or m.p.reassignments
+    return {
+        "records": m.p.records,
+        "brokers": m.p.brokers,
+        "min_isr": 1 if changes else min(m.p.min_isr, m.factor),
+        "unclean": int(m.p.unclean_election or m.p.elections > 0),
+    }
+
+
+def spent(m: Replication, s: State, *budgets: str) -> Number:
+    """How many faults of these kinds there were."""
+    left: Number = sum(getattr(s.budgets, name) for name in budgets)
+    return sum(getattr(m.p, name) for name in budgets) - left
+
+
+def is_void(m: Replication, s: State) -> Truth:
+    """P1. Whether nothing is promised any more: min ISR brokers lost data, or an election can have been unclean.
+
+    A leader comes from outside ISR and ELR only after an unclean shutdown. Which election took one is not remembered;
+    so with the first unclean shutdown all of them count, those that the configuration allows and those on request.
+    """
+    lost = spent(m, s, "lossy_crashes", "disk_losses")
+    failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
+    asked = as_bool(bool(m.p.unclean_election)) | (spent(m, s, "elections") > 0)
+    return (lost >= tolerated(m)["min_isr"]) | (failed & asked)
+
+
+def committed_and_there(m: Replication, s: State) -> SeqValue:
+    """B4. What is committed, as far as the leader that the controller elected has it, while that one runs."""
+    there = s.committed.length
+    for b in m.broker:
+        same = [log_rules.same_record(s.brokers[b].log, s.committed, o) for o in m.offsets]
+        leads = s.partition.leader.is_(b) & m.is_up(s.brokers[b])
+        there = where(leads, total(all_of(same[: o + 1]) for o in m.offsets), there)
+    committed: SeqValue = s.committed.truncate(there)
+    return committed
+
+
+@refines(Promise, "P1, B4, B6", parameters=tolerated)
+def keeps_the_promise(m: Replication, s: State) -> Mapped:
+    """Clients see what they are promised: a log that only grows, in order, with all that was acknowledged."""
+    log, void = Seq(m.value, m.p.records), is_void(m, s)
+
+    def values(records: SeqValue) -> SeqValue:
+        found = log.zero()
+        for o in m.offsets:
+            found = where(records.length > o, found.append(records.at(o).value), found)
+        return where(void, log.zero(), found)
+
+    def shown(b: Number) -> SeqValue:
+        broker = s.brokers[b]
+        return values(broker.log.truncate(where(m.leads(b, broker), broker.hwm, 0)))
+
+    lost = least(spent(m, s, "lossy_crashes", "disk_losses"), tolerated(m)["min_isr"] - 1)
+    return {
+        "writes": s.writes,
+        "log": values(committed_and_there(m, s)),
+        "shown": [shown(b) for b in m.broker],
+        "lost": where(void, 0, lost),
+        "void": void,
+    }
+
+
+__all__ = ["keeps_the_promise"]

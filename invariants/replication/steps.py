@@ -1,0 +1,110 @@
+"""What must hold of every step that the controller takes: epochs, who joins ISR and ELR, and who is remembered."""
+
+from __future__ import annotations
+
+from highwater.model.language import State, all_of, any_of, implies, size
+from highwater.model.language.step_properties import step_property
+from highwater.model.language.values import Truth
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.elections import electable, is_clean
+
+
+@step_property("B8")
+def leader_epoch_never_falls(m: Controller, before: State, after: State) -> Truth:
+    """The leader epoch never moves back: a replica that heard of a higher one would refuse the leader for ever."""
+    return before.partition.leader_epoch <= after.partition.leader_epoch
+
+
+@step_property("B8")
+def leader_change_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
+    """Another leader, or none, means the next leader epoch: no leader epoch has two leaders."""
+    old, new = before.partition, after.partition
+    return implies(new.leader != old.leader, new.leader_epoch == old.leader_epoch + 1)
+
+
+@step_property("B8")
+def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
+    """Where a replica leaves the partition the leader epoch ends, so that its fetches are refused from then on."""
+    gone = m.assigned(before.partition) - m.assigned(after.partition)
+    return implies(~gone.is_empty, after.partition.leader_epoch == before.partition.leader_epoch + 1)
+
+
+@step_property("B8")
+def partition_change_is_counted(m: Controller, before: State, after: State) -> Truth:
+    """Whatever changes in a partition, its partition epoch goes up by one; else it stays.
+
+    By that an AlterPartition that was decided on an older state is found out.
+    """
+    old, new = before.partition, after.partition
+    changed = any_of(getattr(old, name) != getattr(new, name) for name in m.t.written_fields)
+    stays, counted = (
+        new.partition_epoch == old.partition_epoch,
+        new.partition_epoch == old.partition_epoch + 1,
+    )
+    return implies(changed, counted) & (stays | counted)
+
+
+@step_property("B8")
+def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Truth:
+    """A broker epoch never moves back, and goes up only when the broker registers, fenced until it has caught up."""
+    return all_of(
+        (after.registrations[b].epoch == before.registrations[b].epoch)
+        | ((after.registrations[b].epoch > before.registrations[b].epoch) & after.registrations[b].fenced)
+        for b in m.broker
+    )
+
+
+@step_property("841.2, 903.4")
+def only_active_brokers_join_the_isr(m: Controller, before: State, after: State) -> Truth:
+    """Who joins the ISR is neither fenced nor shutting down after the step, and a replica."""
+    joining = after.partition.isr - before.partition.isr
+    return implies(~joining.is_empty, (joining <= m.active(after)) & (joining <= m.assigned(after.partition)))
+
+
+@step_property("966.6")
+def only_isr_members_join_the_elr(m: Controller, before: State, after: State) -> Truth:
+    """The ELR gains nobody but members of the ISR: only they are known to hold what is committed."""
+    joining = after.partition.elr - before.partition.elr
+    return implies(~joining.is_empty, joining <= before.partition.isr)
+
+
+@step_property("966.10, 966.14")
+def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Truth:
+    """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
+
+    They are the replicas that a Balanced recovery waits for. A change of min ISR or of the replicas, and
+    unclean election (Aggressive), are an operator's choices; without unclean recovery so is any election from
+    outside ISR and ELR. An ISR member that loses its log and registers before
+    it is fenced is remembered nowhere: 966.10 speaks of ELR members only.
+    """
+    old, new = before.partition, after.partition
+    chosen = (
+        before.unclean_election | (old.replicas != new.replicas) | ~(m.min_isr(after) <= m.min_isr(before))
+    )
+    if not m.on("unclean_recovery"):
+        chosen = chosen | (new.leader.is_some & ~is_clean(electable(old), new.leader))
+    registers = any_of(
+        old.isr.has(b) & (before.registrations[b].epoch != after.registrations[b].epoch) for b in m.broker
+    )
+    had = size(old.isr | old.elr | old.last_known_elr) >= m.min_isr(before)
+    has = size(new.isr | new.elr | new.last_known_elr) >= m.min_isr(after)
+    return implies(had & ~chosen & ~registers, has)
+
+
+OF_EPOCHS = (
+    leader_epoch_never_falls,
+    leader_change_ends_the_leader_epoch,
+    partition_change_is_counted,
+    broker_epochs_never_fall,
+)
+"""Those that the protocol of messages is asked, too."""
+
+STEP_PROPERTIES = (
+    *OF_EPOCHS,
+    removed_replica_ends_the_leader_epoch,
+    only_active_brokers_join_the_isr,
+    only_isr_members_join_the_elr,
+    recovery_quorum_keeps_min_isr_members,
+)
+
+__all__ = ["OF_EPOCHS", "STEP_PROPERTIES"]

@@ -1,0 +1,184 @@
+"""Refinement: a protocol states that it implements another one (TLA+: ``Spec => A!Spec``, ``A == INSTANCE … WITH …``).
+
+A mapping says, for each state here, which state of the other protocol, the *abstract* one, it is. It is a refinement
+where each initial state is mapped to an initial one, and each step to one of the abstract protocol, or to none: it
+changes nothing there. What is asked of a step is a condition on the states before and after it, made of
+the traced actions of the abstract protocol with the mapped scalars in the place of its own. So a refinement is a
+property of steps, and whatever checks these checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError, fail, place_of
+from highwater.model.language.evaluation import compile_nodes
+from highwater.model.language.graph import Node
+from highwater.model.language.identity import refuse_identity
+from highwater.model.language.initial import Scalars, start_of
+from highwater.model.language.model import Model, state_inputs
+from highwater.model.language.protocol import Protocol
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.substitution import substituted
+from highwater.model.language.tracing import State, implies, tracing
+from highwater.model.language.values import Truth
+
+Mapped = Mapping[str, Any]
+"""The fields of an abstract state, as values over the state here."""
+
+
+@dataclass(frozen=True)
+class Refinement(StepProperty):
+    """That each step of a protocol is, by a mapping of its states, one of an abstract protocol, or none there."""
+
+    abstract: type[Protocol] = Protocol
+    mapping: Callable[[Any, Any], Mapped] = field(default=lambda m, s: {})
+    parameters: Callable[[Any], Mapping[str, int]] | None = None
+    rules: Callable[[Any], Iterable[str]] | None = None
+
+    def of(self, m: Protocol) -> Implementation:
+        """The refinement for one choice of parameters and rules. LanguageError where what it states is none."""
+        return _implementation(self, m)
+
+
+def refines(
+    abstract: type[Protocol],
+    source: str = "",
+    /,
+    *,
+    parameters: Callable[[Any], Mapping[str, int]] | None = None,
+    rules: Callable[[Any], Iterable[str]] | None = None,
+    rule: str | None = None,
+) -> Callable[[Callable[[Any, Any], Mapped]], Refinement]:
+    """Mark a mapping, a function of (protocol, state) to the abstract state's fields, as a refinement.
+
+    ``parameters`` and ``rules`` are functions of the protocol: the parameters of the abstract one, and those of its
+    rules that are on. Without them each is as what has the same name here, and as by default where nothing has. The
+    refinement exists where ``rule`` is on. LanguageError where ``abstract`` is no protocol.
+    """
+    if not (isinstance(abstract, type) and issubclass(abstract, Protocol)):
+        raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")
+
+    def mark(mapping: Callable[[Any, Any], Mapped]) -> Refinement:
+        refuse_identity(mapping)
+
+        def holds(m: Protocol, before: State, after: State) -> Truth:
+            return found.of(m).holds(before, after)
+
+        holds.__doc__ = mapping.__doc__
+        found = Refinement(mapping.__name__, holds, source, rule, abstract, mapping, parameters, rules)
+        return found
+
+    return mark
+
+
+@lru_cache(maxsize=32)
+def _implementation(refinement: Refinement, m: Protocol) -> Implementation:
+    return Implementation(refinement, m)
+
+
+class Implementation:
+    """A refinement of a protocol whose parameters and rules are chosen: ``model`` is the abstract protocol's."""
+
+    def __init__(self, refinement: Refinement, m: Protocol) -> None:
+        self.refinement, self.concrete = refinement, m
+        self.place = place_of(refinement.mapping)
+        self.model = Model(self._abstract())
+        self.inputs = state_inputs(m.state.leaves(""))
+        self.nodes = self.mapped(self.inputs)
+        self._state = compile_nodes(self.nodes)
+        self._check_start()
+
+    def state(self, state: Scalars) -> Scalars:
+        """The abstract state that a state is mapped to."""
+        return tuple(int(value) for value in self._state(state))
+
+    def left(self, mapped: Scalars) -> list[str]:
+        """Which abstract types these scalars are no values of: the paths, with the intervals that they leave."""
+        found = zip(self.model.leaves, mapped, strict=True)
+        return [
+            f"{leaf.path} leaves {leaf.low}..{leaf.high}"
+            for leaf, v in found
+            if not leaf.low <= v <= leaf.high
+        ]
+
+    def mapped(self, nodes: Sequence[Node]) -> list[Node]:
+        """The abstract state of a state, as scalars. LanguageError where the mapping does not give one."""
+        m, name = self.concrete, f"refinement {self.refinement.name}"
+        with tracing(m.on) as trace:
+            fields: object = self.refinement.mapping(m, State(m.state, list(nodes)))
+        if trace.writes or trace.guards:
+            raise LanguageError(f"{name} writes or requires something; it only looks", self.place)
+        if not isinstance(fields, Mapping):
+            raise LanguageError(
+                f"{name} returned {fields!r}; it returns a dict of the abstract fields", self.place
+            )
+        try:
+            return list(self.model.protocol.state(**fields).nodes)
+        except LanguageError as wrong:
+            raise LanguageError(f"{name}: {wrong.message}", self.place) from None
+
+    def holds(self, before: State, after: State) -> Truth:
+        """Whether a step is one of the abstract protocol, or none there, and leaves none of its types."""
+        old, new = (self.mapped(s._value.nodes) for s in (before, after))
+        still = graph.all_(map(graph.eq, old, new))
+        within = graph.not_(
+            graph.any_(leaf.left_by(n) for leaf, n in zip(self.model.leaves, new, strict=True))
+        )
+        allowed = graph.and_(within, graph.any_(self._taken(old, new)))
+        return implies(Truth(None, (graph.not_(still),)), Truth(None, (allowed,)))
+
+    def _taken(self, old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
+        """For each abstract instance, whether it leads from one abstract state to the other."""
+        instances, known = self.model.instances, dict(enumerate(old))
+        same = [graph.eq(a, b) for a, b in zip(old, new, strict=True)]
+        taken = []
+        for instance in instances:
+            roots = [instance.leads_on, *(write.node for write in instance.writes.values())]
+            leads, *values = substituted(roots, known)
+            reached = dict(enumerate(same))
+            reached |= {leaf: graph.eq(new[leaf], v) for leaf, v in zip(instance.writes, values, strict=True)}
+            # Field by field, so that instances that leave a field alone share that it stays.
+            stays = (graph.all_(reached[leaf] for leaf in leaves) for leaves in self.fields.values())
+            taken.append(graph.and_(leads, graph.all_(stays)))
+        return taken
+
+    @property
+    def fields(self) -> dict[str, range]:
+        """The fields of the abstract state, each with the numbers of its scalars."""
+        state = self.model.protocol.state
+        starts = {name: state.field(name) for name in state.fields}
+        return {name: range(start, start + type.leaf_count) for name, (start, type) in starts.items()}
+
+    def _abstract(self) -> Protocol:
+        refinement, m = self.refinement, self.concrete
+        abstract = refinement.abstract
+        if refinement.parameters is None:
+            parameters = {name: getattr(m.p, name) for name in abstract.parameters if name in m.parameters}
+        else:
+            parameters = dict(refinement.parameters(m))
+        rules = [name for name in abstract.rules if name not in m.rules or m.on(name)]
+        try:
+            return abstract(parameters, rules if refinement.rules is None else refinement.rules(m))
+        except LanguageError as wrong:
+            raise LanguageError(f"refinement {refinement.name}: {wrong.message}", self.place) from None
+
+    def _check_start(self) -> None:
+        """LanguageError where an initial state is mapped to what is no initial state of the abstract protocol."""
+        known = set(self.model.initial)
+        for state in start_of(self.concrete, self.inputs).states():
+            mapped = self.state(state)
+            if mapped not in known:
+                wrong = "; ".join(self.left(mapped)) or str(self.model.decode(mapped))
+                raise LanguageError(
+                    f"refinement {self.refinement.name}: an initial state is mapped to none of the initial states "
+                    f"of {self.model.protocol.name or type(self.model.protocol).__name__}: {wrong}",
+                    self.place,
+                )
+
+
+__all__ = ["Implementation", "Refinement", "refines"]

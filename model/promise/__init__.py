@@ -1,0 +1,5 @@
+"""What Kafka promises its clients."""
+
+from highwater.model.promise.protocol import PROTOCOL, Promise
+
+__all__ = ["PROTOCOL", "Promise"]

@@ -1,0 +1,172 @@
+"""A step that a refinement does not allow, told from both sides: in text, in JSON, and the abstract actions near it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from highwater.checker import counterexample
+from highwater.checker.counterexample import BrokenRunError, Counterexample, follow_all
+from highwater.checker.native import search
+from highwater.checker.refined import Abstract
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import find
+from highwater.checker.search import SearchOptions
+from highwater.model.language.model import Model
+from tests.checker.conftest import ROOT
+from tests.checker.schema import problems
+
+PAGE = ROOT / "docs/language/refinement.md"
+
+
+def found(model: Model) -> Counterexample:
+    """The first counterexample of a model."""
+    result = search(model, SearchOptions(workers=1, stop_at_first=True))
+    return follow_all(model, result.violations)[0]
+
+
+@pytest.fixture(scope="module")
+def gate() -> Model:
+    return Request.of(find("replication/promise-without-gate"), Overrides()).model()
+
+
+@pytest.fixture(scope="module")
+def example(gate: Model) -> Counterexample:
+    return found(gate)
+
+
+def test_each_step_is_told_as_the_abstract_protocol_sees_it(example: Counterexample) -> None:
+    run = example.abstract
+    assert run is not None
+    assert run.name == "promise"
+    assert len(run.steps) == len(example.steps) - 1
+    assert [step.action for step in run.steps] == [None, None, "write", "commit", None]
+    assert [step.allowed for step in run.steps] == [True, True, True, True, False]
+    assert run.steps[-1].changes == {"log": ([0], [])}
+    (near,) = run.steps[-1].near
+    assert near.action == "lose"
+    assert near.refused_by == ("min ISR - 1 brokers have lost data",)
+    assert near.differs["void"] == (True, False)
+
+
+def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None:
+    text = "\n".join(counterexample.plain(gate, example))
+    assert "   6  the controller fences broker 0" in text
+    assert "        = promise: records [0] are committed by broker 0: log [] → [0]; shown[0] [] → [0]" in text
+    assert "        = promise: none of its steps: log [0] → []" in text
+    assert "No action of promise does this, before → after:" in text
+    assert re.search(r"^  log +\[0\] → \[\]$", text, re.M)
+    assert (
+        "  nearest: more is lost than may be (by another data loss) (lose); "
+        "refused by 'min ISR - 1 brokers have lost data'" in text
+    )
+    assert text.index("No action of promise") < text.index("The step that violates keeps_the_promise")
+
+
+def test_the_json_shows_both_sides(highwater) -> None:
+    run = highwater("check", "replication/promise-without-gate", "--json", "-", "--workers", "1")
+    schema = json.loads((ROOT / "checker" / "result.schema.json").read_text())
+    assert problems(run.results, schema) == []
+    (violation,) = run.results[0]["violations"]
+    told = violation["abstract"]
+    assert told["protocol"] == "promise"
+    assert (told["before"]["log"], told["after"]["log"]) == ([0], [])
+    assert [step["action"] for step in told["steps"]] == [None, None, "write", "commit", None]
+    assert told["steps"][3]["parameters"] == {"run": [0], "b": 0}
+    (near,) = told["near"]
+    assert near["refused_by"] == ["min ISR - 1 brokers have lost data"]
+    assert near["differs"]["void"] == {"would_be": True, "is": False}
+
+
+def test_a_run_whose_last_step_is_one_is_no_counterexample(gate: Model) -> None:
+    """An engine that is wrong about it is found out by the abstract protocol's own actions."""
+    result = search(gate, SearchOptions(workers=1, stop_at_first=True))
+    (violation,) = result.violations
+    instance = gate.instances[violation.path[-1]]
+    broken = next(p for p in gate.step_properties if p.name == "keeps_the_promise")
+    object.__setattr__(violation, "path", violation.path[:-1])
+    assert instance.action.name == "fence_broker"
+    assert broken.stated.name == violation.property
+    with pytest.raises(BrokenRunError, match="does not violate keeps_the_promise"):
+        follow_all(gate, [violation])
+
+
+def test_states_outside_the_abstract_types_are_said(tmp_path) -> None:
+    (tmp_path / "further.py").write_text(
+        """
+from highwater.language import *
+
+
+class Short(Protocol):
+    def define(self):
+        return Struct("State", n=Int(0, 1))
+
+    @action()
+    def up(self, s):
+        require("room", s.n < 1)
+        s.next.n = s.n + 1
+
+
+class Long(Protocol):
+    def define(self):
+        return Struct("State", n=Int(0, 3))
+
+    @action()
+    def up(self, s):
+        require("room", s.n < 3)
+        s.next.n = s.n + 1
+
+    @refines(Short, "")
+    def is_short(self, s):
+        return {"n": s.n}
+
+    step_properties = (is_short,)
+
+
+PROTOCOL = Long
+"""
+    )
+    (tmp_path / "further.toml").write_text('protocol = "further.py"\n')
+    model = Request.of(find(str(tmp_path / "further.toml")), Overrides()).model()
+    example = found(model)
+    assert example.abstract is not None
+    assert example.abstract.steps[-1].leaves == ("n leaves 0..1",)
+    text = "\n".join(counterexample.plain(model, example))
+    assert "No action of Short does this, whose types have no such state: n leaves 0..1." in text
+
+
+def test_the_page_shows_what_is_printed(tmp_path, highwater) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    (shown,) = re.findall(r"```\n(is_a_sale .*?)```", text, re.S)
+    (tmp_path / "office.py").write_text("from highwater.language import *\n\n" + snippet, encoding="utf-8")
+    scenario = tmp_path / "office.toml"
+    scenario.write_text('protocol = "office.py"\n', encoding="utf-8")
+    kept = highwater("check", str(scenario))
+    assert kept.status == 0
+    run = highwater("check", str(scenario), "--engine", "interpreter", "--rule", "look=off")
+    assert shown.strip() in run.out
+    proved = highwater("prove", str(scenario), "--induction")
+    assert "1 property of steps hold in every run" in proved.out + proved.err
+
+
+def test_what_comes_near_does_as_much_as_any(gate: Model) -> None:
+    refinement = next(p.stated for p in gate.step_properties if p.name == "keeps_the_promise")
+    abstract = Abstract(refinement.of(gate.protocol))  # type: ignore[attr-defined]
+    state = abstract.model.protocol.state
+    before = {"writes": ["PENDING", "PENDING"], "log": [0], "shown": [[0], []], "lost": 0, "void": False}
+
+    def step(**after):
+        return abstract.step(state.encode(before), state.encode({**before, **after}))
+
+    assert step(log=[0, 1], shown=[[0, 1], []]).action == "commit"
+    other_order = step(log=[1, 0], shown=[[1, 0], []])
+    assert not other_order.allowed
+    replaced = step(log=[1], shown=[[1], []])
+    assert not replaced.allowed
+    assert "commit" in {near.action for near in replaced.near}
+    unshown = step(shown=[[0], [1]])
+    assert not unshown.allowed
+    assert all(near.refused_by or near.differs for near in unshown.near)

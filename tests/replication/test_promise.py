@@ -1,0 +1,183 @@
+"""Replication keeps the promise to its clients, and breaks it where a rule is off: what is asked is asked indeed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from highwater.checker import scenarios
+from highwater.checker.counterexample import Counterexample, follow_all
+from highwater.checker.native import search
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.invariants.replication import promise
+from highwater.invariants.replication.promise import keeps_the_promise
+from highwater.model.language import Model, Protocol, State, as_bool, invariant, where
+from highwater.model.language.refinement import Refinement, refines
+from highwater.model.promise import Promise
+from highwater.model.replication import Replication
+
+PLACE = "replication/promise-"
+
+BROKEN = {
+    "without-gate": ("fence_broker", {"log": ([0], [])}),
+    "committed-isr": ("write_acks_all", {"shown[0]": ([], [0])}),
+    "elr-kept": ("write_acks_all", {"shown[1]": ([], [0])}),
+    "unclean-restart": ("answer_fetch", {"shown[0]": ([], [0])}),
+    "early-join": ("fence_broker", {"log": ([0], [])}),
+    "forgotten-elr": ("finish_recovery", {"log": ([0], [])}),
+}
+"""The step that breaks the promise, and what it does to clients that nothing may do."""
+
+
+def model_of(name: str, *refinements: Refinement, **overrides: Any) -> Model:
+    request = Request.of(scenarios.find(name), Overrides(**overrides))
+    rules = (rule for rule, on in request.rules.items() if on)
+    protocol = request.scenario.definition.protocol(request.parameters, rules)
+    return Model(protocol, step_properties=refinements or [keeps_the_promise])
+
+
+def searched(model: Model, limit: int | None = 1_000_000) -> SearchResult:
+    return search(model, SearchOptions(workers=1, stop_at_first=True, limit_states=limit))
+
+
+def broken(name: str, *refinements: Refinement, **overrides: Any) -> Counterexample | None:
+    model = model_of(name, *refinements, **overrides)
+    result = searched(model)
+    found = follow_all(model, result.violations)
+    assert found or result.complete, "the search ends before anything is known"
+    return found[0] if found else None
+
+
+def test_there_is_a_scenario_for_each() -> None:
+    found = [name.removeprefix(PLACE) for name in scenarios.titles() if name.startswith(PLACE)]
+    assert sorted(found) == sorted(BROKEN)
+    for name in found:
+        (rule,) = scenarios.find(PLACE + name).rules.items()
+        assert rule[1] is False
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_rule_that_is_off_breaks_the_promise(name: str) -> None:
+    example = broken(PLACE + name)
+    assert example is not None
+    action, changes = BROKEN[name]
+    assert example.steps[-1].action == action
+    assert example.abstract is not None
+    assert changes.items() <= example.abstract.steps[-1].changes.items()
+
+
+def test_with_the_rule_on_it_is_kept() -> None:
+    """Here in the smallest of the scenarios; in larger ones by the standard scenarios of the proposal."""
+    assert broken(PLACE + "committed-isr", rules={"hwm_over_maximal_isr": True}) is None
+
+
+def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
+    asked = {}
+    for name, (_, standard) in scenarios.titles().items():
+        scenario = scenarios.find(name) if standard and name.startswith("replication/") else None
+        if scenario and scenario.protocol is Replication and scenario.profile == "kip_966":
+            asked[name] = "keeps_the_promise" in Request.of(scenario, Overrides()).properties
+    assert len(asked) > 15
+    assert [name for name, is_asked in asked.items() if not is_asked] == []
+
+
+# --- what is asked bites ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gone", "scenario"),
+    [
+        ("write", "standard-records"),
+        ("commit", "standard-records"),
+        ("acknowledge", "standard-records"),
+        ("read", "standard-records"),
+        ("lose_data", "standard-records"),
+        ("lose", "recovery-aggressive"),
+    ],
+)
+def test_each_action_of_the_promise_is_needed(
+    gone: str, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = [action for action in Promise.actions() if action.name != gone]
+    monkeypatch.setattr(Promise, "actions", classmethod(lambda cls: rest))
+    example = broken(f"replication/{scenario}")
+    assert example is not None
+    assert example.abstract is not None
+    assert gone not in {near.action for near in example.abstract.steps[-1].near}
+
+
+def mapped(name: str, **fields: Any) -> Refinement:
+    """The refinement with another mapping of these fields: functions of (protocol, state, what it is mapped to)."""
+
+    def mapping(m: Protocol, s: State) -> Mapping[str, Any]:
+        honest = keeps_the_promise.mapping(m, s)
+        return {**honest, **{field: function(m, s, honest) for field, function in fields.items()}}
+
+    mapping.__name__ = name
+    return refines(Promise, "P1", parameters=promise.tolerated)(mapping)
+
+
+WRONG = {
+    # A log that never shrinks, whoever leads: consumers still see what a leader shows.
+    "log": lambda m, s, honest: mapped_values(m, s.committed),
+    "shown": lambda m, s, honest: [[]] * m.p.brokers,
+    "writes": lambda m, s, honest: ["UNUSED"] * m.p.records,
+}
+
+
+def mapped_values(m: Any, records: Any) -> Any:
+    log = Promise(promise.tolerated(m)).log.zero()
+    for o in m.offsets:
+        log = where(records.length > o, log.append(records.at(o).value), log)
+    return log
+
+
+def test_a_mapping_that_ignores_the_log_misses_the_loss() -> None:
+    result = searched(model_of(PLACE + "without-gate", mapped("blind", log=WRONG["log"])), 10_000)
+    assert not result.violations
+    assert result.depth > 6
+
+
+@pytest.mark.parametrize("field", ["shown", "writes"])
+def test_a_mapping_that_ignores_a_field_is_none(field: str) -> None:
+    """What is committed is shown, and was written: the other fields tell."""
+    assert broken("replication/standard-records", mapped("blind", **{field: WRONG[field]})) is not None
+
+
+def test_losses_that_an_unclean_election_may_take_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the promise does not end with what it does not cover, an Aggressive recovery breaks it."""
+    monkeypatch.setattr(promise, "is_void", lambda m, s: as_bool(False))
+    example = broken("replication/recovery-aggressive")
+    assert example is not None
+    assert example.abstract is not None
+    assert example.steps[-1].action == "finish_recovery"
+    assert example.abstract.steps[-1].changes == {"log": ([0], [])}
+
+
+def test_order_and_values_are_asked_not_only_counts() -> None:
+    def backwards(m: Any, s: Any, honest: Any) -> Any:
+        """The two records of a log, the second one first."""
+        log = honest["log"]
+        zero = log.type.zero()
+        return where(log.length == 2, zero.append(log.at(1)).append(log.at(0)), log)
+
+    example = broken("replication/standard-records", mapped("backwards", log=backwards))
+    assert example is not None
+    assert example.abstract is not None
+    assert example.abstract.steps[-1].changes["log"] == ([0], [1, 0])
+
+
+def test_in_a_log_of_two_epochs_the_promise_is_kept_and_asked() -> None:
+    """Two records of two leader epochs are committed one behind the other in some state of the standard scenario."""
+
+    @invariant("B4")
+    def never(m: Replication, s: State) -> Any:
+        """No log has committed records of two epochs."""
+        return (s.committed.length < 2) | (s.committed.at(0).epoch == s.committed.at(1).epoch)
+
+    request = Request.of(scenarios.find("replication/standard-records"), Overrides())
+    protocol = Replication(request.parameters, (rule for rule, on in request.rules.items() if on))
+    assert searched(Model(protocol, [never])).violations

@@ -1,0 +1,65 @@
+"""Properties of steps on Spark: levels of the driver and of the cluster, kept and gone on with."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+
+from highwater.checker import counterexample, native
+from highwater.checker.search import SearchOptions
+from highwater.checker.spark.program import RowBuffers
+from tests.spark.test_search import same_counts
+from tests.steps.ledger import DEPTHS, ledger
+
+ALL = SearchOptions(workers=1, all_states=True)
+
+
+@pytest.mark.parametrize("small", [1, 60, 200_000])
+def test_spark_finds_the_steps_that_violate(on_spark, small):
+    """The first levels are the driver's, the others the cluster's; a violation is found by either."""
+    model = ledger()
+    found = on_spark(model, ALL, small=small)
+    same_counts(found, native.search(model, ALL))
+    assert {v.property: v.depth for v in found.violations} == DEPTHS
+    counterexample.follow_all(model, found.violations)
+
+
+def test_a_violation_that_was_found_is_kept(on_spark, tmp_path):
+    model, place = ledger(), tmp_path / "levels"
+    on_spark(model, ALL, checkpoint=place, limit_states=120)
+    found = on_spark(model, ALL, checkpoint=place, resume=True, small=1)
+    same_counts(found, native.search(model, ALL))
+    counterexample.follow_all(model, found.violations)
+
+
+def test_a_task_that_keeps_what_it_found_to_itself(on_spark, monkeypatch):
+    """Planted in the driver's half, which is this process."""
+    model = ledger()
+    monkeypatch.setattr(RowBuffers, "violated_by_steps", lambda self: {})
+    assert not on_spark(model, ALL).violations
+
+
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_tables_of_both_engines_say_the_same_of_steps(on_spark, tmp_path, symmetry):
+    from highwater.checker.native.explored import explore
+    from highwater.checker.spark.options import SparkOptions
+    from highwater.checker.tables import spark, writing
+    from tests.spark.conftest import MASTER
+
+    model, places = ledger(), [tmp_path / "spark", tmp_path / "native"]
+    options = SearchOptions(workers=1, symmetry=symmetry, all_states=True)
+    for place in places:
+        place.mkdir()
+    found = spark.write(model, options, SparkOptions(MASTER, small=30), places[0], None)
+    own = writing.write(explore(model, options), places[1], 1, None)
+    assert (found.states, found.transitions) == (own.states, own.transitions)
+    assert found.violations == own.violations
+    assert {name for name, count in found.violations.items() if count} == set(DEPTHS)
+    names = [p.name for p in model.step_properties]
+    rows = [
+        Counter((r["sentence"], *(r[n] for n in names)) for r in pq.read_table(p / "transitions").to_pylist())
+        for p in places
+    ]
+    assert rows[0] == rows[1]

@@ -1,0 +1,321 @@
+"""Engine against engine on properties of steps, those that hold and those that are violated; and each seen to fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from highwater.checker import counterexample, native, reference, simulation
+from highwater.checker.native import kernels
+from highwater.checker.native.program import Program
+from highwater.checker.native.search import Run
+from highwater.checker.search import EngineError, SearchOptions, SearchResult
+from highwater.checker.simulation import SimulationOptions
+from highwater.checker.solver import bounded
+from highwater.checker.solver.unrolling import Unrolling
+from highwater.model.language import (
+    Int,
+    Model,
+    Protocol,
+    State,
+    Struct,
+    action,
+    implies,
+    require,
+    step_properties,
+    step_property,
+    where,
+)
+from highwater.model.language.graph import FALSE
+from highwater.model.language.interpreter import Interpreter
+from tests.native.on_disk import on_disk, small_batches
+from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
+
+COUNTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
+ONE = SearchOptions(workers=1)
+ALL = replace(ONE, all_states=True)
+
+
+def depths(found: SearchResult) -> dict[str, int]:
+    return {v.property: v.depth for v in found.violations}
+
+
+def differences(found: SearchResult, expected: SearchResult) -> list[str]:
+    """What two engines say otherwise."""
+    told = [part for part in COUNTS if getattr(found, part) != getattr(expected, part)]
+    return told + ["violations"] * (depths(found) != depths(expected))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return ledger()
+
+
+@pytest.fixture(scope="module")
+def expected(model: Model) -> SearchResult:
+    return reference.search(model, ALL)
+
+
+def test_the_reference_finds_shortest_runs(model: Model, expected: SearchResult) -> None:
+    assert depths(expected) == DEPTHS
+    examples = counterexample.follow_all(model, expected.violations)
+    assert [e.name for e in examples] == ["values_never_fall", "term_never_falls", "one_value_at_a_time"]
+    assert all(e.of_step for e in examples)
+    assert expected.premises["nothing_to_say"] == 0
+    assert 0 < expected.premises["leaders_have_terms"] < expected.premises["something_happens"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_native_search_agrees(model: Model, expected: SearchResult, workers: int) -> None:
+    found = native.search(model, replace(ALL, workers=workers))
+    assert differences(found, expected) == []
+    counterexample.follow_all(model, found.violations)
+
+
+def test_the_search_on_disk_agrees(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    found = on_disk(model, slots=1 << 9, workers=1, all_states=True)
+    assert found.spilled_bytes > 0
+    assert differences(found, expected) == []
+    counterexample.follow_all(model, found.violations)
+
+
+def test_z3_finds_the_same_depths(model: Model) -> None:
+    some = ledger("values_never_fall", "leaders_have_terms", "something_happens", nodes=2)
+    found = bounded.check(some, 7)
+    assert depths(found) == depths(reference.search(some, ALL)) == {"values_never_fall": 6}
+    counterexample.follow_all(some, found.violations)
+
+
+@pytest.mark.parametrize("simulate", [native.simulate, simulation.simulate])
+def test_walks_end_with_the_step_that_violates(simulate: Any) -> None:
+    for name in DEPTHS:
+        model = ledger(name)
+        found = simulate(model, SimulationOptions(walks=20_000, depth=60, workers=1, seed=1))
+        assert [v.property for v in found.violations] == [name]
+        counterexample.follow_all(model, found.violations)
+    holds = simulate(
+        ledger("something_happens", "leaders_have_terms"), SimulationOptions(walks=50, workers=1)
+    )
+    assert not holds.violations
+    assert holds.premises["leaders_have_terms"] > 0
+
+
+def test_all_end_early_when_nothing_is_left_to_decide() -> None:
+    model = Model(Ledger(), step_properties=[values_never_fall, one_value_at_a_time])
+    for search in (reference.search, native.search):
+        assert search(model, ONE).stopped_by == "violation"
+        first = search(model, replace(ONE, stop_at_first=True))
+        assert depths(first) == {"values_never_fall": 6}
+
+
+def test_both_judges_agree_step_by_step(model: Model) -> None:
+    """The compiled judge, the interpreter, and what the expression says of an instance over the state before."""
+    program, interpreter = Program(model), Interpreter(model)
+    seen, told = list(model.initial), set()
+    for state in seen:
+        steps, broken = program.steps(state), program.broken(state)
+        assert [number for number, _ in steps] == [number for number, _ in broken]
+        for (number, after), (_, names) in zip(steps, broken, strict=True):
+            assert names == interpreter.broken(state, after)
+            told |= {(name, number) for name in names}
+            if after not in seen:
+                seen.append(after)
+    assert {name for name, _ in told} == set(DEPTHS)
+    for prop in model.step_properties:  # what is not asked is never violated
+        assert {number for name, number in told if name == prop.name} <= prop.asked
+
+
+# --- steps to states that are known ------------------------------------------------------------------------
+
+
+@step_property("test")
+def never_down(m: Any, before: State, after: State) -> Any:
+    """The number never falls."""
+    return before.n <= after.n
+
+
+@step_property("test")
+def never_still(m: Any, before: State, after: State) -> Any:
+    """The number changes in every step that changes anything."""
+    return before.n != after.n
+
+
+class Wheel(Protocol):
+    """A number that goes round: the only step down leads to the initial state; and one that changes nothing."""
+
+    name = "wheel"
+    step_properties = (never_down, never_still)
+
+    def define(self) -> Struct:
+        return Struct("State", n=Int(0, 3), other=Int(0, 1))
+
+    @action()
+    def up(self, s: State) -> None:
+        require("below", s.n < 3)
+        s.next.n = s.n + 1
+
+    @action()
+    def round(self, s: State) -> None:
+        require("at the top", s.n == 3)
+        s.next.n = 0
+
+    @action()
+    def stay(self, s: State) -> None:
+        s.next.n = where(s.n == 3, 3, s.n)
+
+
+def wheel() -> Model:
+    return Model(Wheel(), step_properties=Wheel.step_properties)
+
+
+def test_a_step_to_a_state_that_was_visited_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = wheel()
+    small_batches(monkeypatch)
+    for found in (
+        reference.search(model, ONE),
+        native.search(model, ONE),
+        native.search(model, replace(ONE, workers=2)),
+        on_disk(model, slots=1 << 9, workers=1),
+        bounded.check(model, 6),
+    ):
+        assert depths(found) == {"never_down": 5}
+        assert found.violations[0].path == (0, 0, 0, 1)
+        assert [s.action for s in counterexample.follow_all(model, found.violations)[0].steps][-1] == "round"
+
+
+def test_a_step_that_changes_nothing_is_none() -> None:
+    """``stay`` would violate ``never_still``; its instance is asked, as it writes what is read."""
+    model = wheel()
+    assert 2 in model.step_properties[1].asked
+    found = reference.search(model, ALL)
+    assert "never_still" not in depths(found)
+    assert found.premises["never_still"] == 4  # the steps that change something
+    assert differences(native.search(model, ALL), found) == []
+
+
+# --- each engine seen to fail -------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_takes_an_instance_for_another(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = kernels.Kernels._judged
+    last = len(model.instances) - 1
+
+    def turned(self: Any, f: Any, scope: Any, number: int) -> str:
+        return honest(self, f, scope, last - number)
+
+    monkeypatch.setattr(kernels.Kernels, "_judged", turned)
+    assert "violations" in differences(native.search(model, ALL), expected)
+
+
+def test_a_model_that_asks_too_few_instances(expected: SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = step_properties._asked
+
+    def forgetful(model: Model, read: Any, at_rest: Any) -> frozenset[int]:
+        return honest(model, read, at_rest) - {len(model.instances) - 1}
+
+    monkeypatch.setattr(step_properties, "_asked", forgetful)
+    assert "violations" in differences(native.search(ledger(), ALL), expected)
+    assert "violations" not in differences(reference.search(ledger(), ALL), expected)  # it asks all
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> Model:
+    """The same model; of its properties those of changes alone count as large."""
+    monkeypatch.setattr(step_properties, "LARGE", 0)
+    found = ledger()
+    large = {p.name for p in found.step_properties if p.is_large}
+    assert large == {"leaders_have_terms"}
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_properties_are_asked_apart(apart: Model, expected: SearchResult, workers: int) -> None:
+    assert differences(native.search(apart, replace(ALL, workers=workers)), expected) == []
+
+
+def test_a_large_property_that_is_violated(monkeypatch: pytest.MonkeyPatch) -> None:
+    @step_property("test")
+    def leaders_go_by_terms(m: Ledger, before: State, after: State) -> Any:
+        """Another leader means the term after the next: never."""
+        return implies(after.leader != before.leader, after.term == before.term + 2)
+
+    wrong = Model(Ledger(), step_properties=[leaders_go_by_terms])
+    told = reference.search(wrong, ALL)
+    assert depths(told) == {"leaders_go_by_terms": 2}
+    monkeypatch.setattr(step_properties, "LARGE", 0)
+    large = Model(Ledger(), step_properties=[leaders_go_by_terms])
+    assert large.step_properties[0].is_large
+    assert differences(native.search(large, ALL), told) == []
+
+
+def test_a_kernel_that_overlooks_what_a_large_property_reads(
+    apart: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels.Kernels, "_touched", lambda self, f, prop, output: "false")
+    assert differences(native.search(apart, ALL), expected) == ["premises"]
+
+
+def test_a_model_that_asks_steps_that_change_nothing(
+    expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Model, "unchanged", FALSE)
+    for found in (native.search(ledger(), ALL), native.search(ledger(), replace(ALL, workers=2))):
+        assert "something_happens" in depths(found)
+        assert differences(found, expected)
+
+
+def test_a_substitution_that_forgets_a_write(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = step_properties.substituted
+    first = len(model.leaves)
+
+    def forgetful(roots: Any, inputs: Any) -> Any:
+        changed = {n: with_ for n, with_ in inputs.items() if with_.op != "input"}
+        return honest(honest(roots, {n: model.inputs[n - first] for n in changed}), inputs)
+
+    monkeypatch.setattr(step_properties, "substituted", forgetful)
+    assert "violations" in differences(native.search(ledger(), ALL), expected)
+
+
+def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is taken again by the interpreter: what is none is an error, not an answer."""
+    honest = Run._note_steps
+
+    def careless(self: Run, number: int) -> None:
+        honest(self, number)
+        self.broken = {name: (level, index, 0) for name, (level, index, _) in self.broken.items()}
+
+    monkeypatch.setattr(Run, "_note_steps", careless)
+    found = native.search(model, ALL)
+    for violation in found.violations:
+        with pytest.raises(counterexample.BrokenRunError, match=r"not enabled|does not violate"):
+            counterexample.follow_all(model, [violation])
+
+
+def test_an_interpreter_that_turns_the_states_round(
+    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Interpreter.broken
+    monkeypatch.setattr(Interpreter, "broken", lambda self, before, after: honest(self, after, before))
+    assert "violations" in differences(reference.search(model, ALL), native.search(model, ALL))
+
+
+def test_a_solver_that_is_not_asked_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = ledger("values_never_fall", nodes=2)
+    monkeypatch.setattr(Unrolling, "step_holds", lambda self, depth: {})
+    assert depths(bounded.check(some, 6)) != depths(reference.search(some, ALL))
+
+
+def test_at_most_64_can_be_asked() -> None:
+    many = [replace(never_down, name=f"never_down_{i}") for i in range(65)]
+    assert len(native.search(Model(Wheel(), step_properties=many[:64]), ALL).violations) == 64
+    with pytest.raises(EngineError, match="at most 64"):
+        native.search(Model(Wheel(), step_properties=many), ONE)

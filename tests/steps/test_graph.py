@@ -1,0 +1,88 @@
+"""Properties of steps of the explored graph: a column of the table of transitions, an attribute of networkx's edges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from highwater.checker import native, reference
+from highwater.checker.coverage.gathering import Coverage
+from highwater.checker.explored import Explored
+from highwater.checker.native.explored import explore
+from highwater.checker.networkx_graph import to_networkx
+from highwater.checker.search import SearchOptions
+from highwater.model.language import Model
+from highwater.model.language.interpreter import Interpreter
+from tests.steps.ledger import DEPTHS, ledger
+
+pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'tables' is not installed")
+
+from highwater.checker.tables import directory, verdicts  # noqa: E402
+from highwater.checker.tables.writing import write  # noqa: E402
+
+
+def expected(explored: Explored) -> list[set[str]]:
+    """What each step of the graph violates, by the interpreter."""
+    model, found = explored.model, []
+    interpreter = Interpreter(model)
+    for source, instance in zip(explored.sources.tolist(), explored.instances.tolist(), strict=True):
+        before = explored.scalars(source)
+        after = interpreter.step(before, instance).state
+        assert after is not None
+        found.append(set(interpreter.broken(before, after)))
+    return found
+
+
+def written(explored: Explored, place: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    told = write(explored, place, 2, None)
+    table = pq.read_table(place / directory.TRANSITIONS)
+    return table.to_pylist(), told.violations
+
+
+@pytest.mark.parametrize("symmetry", [False, True])
+def test_the_table_of_transitions(tmp_path: Path, symmetry: bool) -> None:
+    """With symmetry, too, where the target may be a renaming of the state that the step leads to."""
+    model = ledger()
+    explored = explore(model, SearchOptions(workers=1, symmetry=symmetry))
+    rows, counts = written(explored, tmp_path)
+    names = [p.name for p in model.step_properties]
+    assert [{n for n in names if not row[n]} for row in rows] == expected(explored)
+    assert {name for name, count in counts.items() if count} == set(DEPTHS)
+    assert sum(counts.values()) == sum(map(len, expected(explored)))
+
+
+def test_verdicts_of_another_instance_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    explored = explore(ledger(), SearchOptions(workers=1))
+    honest = verdicts.StepVerdicts.__call__
+    monkeypatch.setattr(
+        verdicts.StepVerdicts,
+        "__call__",
+        lambda self, states, at, by: honest(self, states, at, np.roll(by, 1)),
+    )
+    rows, _ = written(explored, tmp_path)
+    names = [p.name for p in explored.model.step_properties]
+    assert [{n for n in names if not row[n]} for row in rows] != expected(explored)
+
+
+def test_edges_of_networkx() -> None:
+    explored = explore(ledger(), SearchOptions(workers=1))
+    edges = to_networkx(explored).edges(keys=True, data="violates")
+    found = {(source, key): set(names) for source, _, key, names in edges}
+    pairs = zip(explored.sources.tolist(), explored.instances.tolist(), strict=True)
+    assert found == dict(zip(pairs, expected(explored), strict=True))
+    assert (
+        "violates"
+        not in next(iter(to_networkx(explore(Model(ledger().protocol), SearchOptions())).edges(data=True)))[2]
+    )
+
+
+def test_coverage_counts_what_the_explorer_counts() -> None:
+    model = ledger()
+    found = reference.search(model, SearchOptions(all_states=True))
+    coverage = Coverage()
+    coverage.add("ledger", model, explore(model, SearchOptions(workers=1)).states, rules=False)
+    assert dict(coverage.premises) == found.premises
+    assert native.search(model, SearchOptions(all_states=True)).premises == found.premises

@@ -1,0 +1,64 @@
+"""Violations of properties of steps in checkpoints: what was found before is told, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.checker import counterexample, native
+from highwater.checker.native.disk.checkpoint import MANIFEST
+from highwater.checker.problems import InputError
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language import Model
+from tests.native.on_disk import assert_same
+from tests.native.test_checkpoint import rewritten
+from tests.steps.ledger import DEPTHS, ledger
+
+
+def part(model: Model, directory: Path, states: int | None = None, *, resume: bool = True) -> SearchResult:
+    options = SearchOptions(
+        workers=1, all_states=True, checkpoint=str(directory), resume=resume, limit_states=states
+    )
+    return native.search(model, options)
+
+
+def test_what_was_found_before_is_told_after(tmp_path: Path) -> None:
+    model = ledger()
+    whole = native.search(model, SearchOptions(workers=1, all_states=True))
+    first = part(model, tmp_path, 80, resume=False)
+    assert first.stopped_by == "states"
+    assert {v.property for v in first.violations} == {"values_never_fall"}
+    assert json.loads((tmp_path / MANIFEST).read_text().split("\n")[0])["broken"]
+    found = part(model, tmp_path)
+    assert_same(found, whole)
+    assert found.violations == whole.violations
+    counterexample.follow_all(model, found.violations)
+    again = part(model, tmp_path)  # when there is nothing left to do
+    assert {v.property: v.depth for v in again.violations} == DEPTHS
+
+
+def test_another_property_is_another_search(tmp_path: Path) -> None:
+    part(ledger("values_never_fall"), tmp_path, 40, resume=False)
+    with pytest.raises(InputError, match="made with other properties"):
+        part(ledger("term_never_falls"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"values_never_fall": [4, 1 << 40, 7]},
+        {"values_never_fall": [99, 0, 7]},
+        {"values_never_fall": [4, 0, 999]},
+        {"nothing_known": [0, 0, 0]},
+        {"values_never_fall": 7},
+        [],
+    ],
+)
+def test_a_violation_that_cannot_be_is_refused(tmp_path: Path, broken: Any) -> None:
+    part(ledger(), tmp_path, 120, resume=False)
+    rewritten(tmp_path, broken=broken)
+    with pytest.raises(InputError, match="damaged"):
+        part(ledger(), tmp_path)

@@ -1,0 +1,70 @@
+"""Properties of steps with symmetry: asked of real steps, from one state of each family."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from highwater.checker import counterexample, native
+from highwater.checker.search import EngineError, SearchOptions
+from highwater.model.language import Model, State, step_property
+from highwater.model.language.interpreter import Interpreter, compile_nodes
+from highwater.model.language.symmetry import asymmetry, renamed, renamings
+from tests.native.on_disk import on_disk, small_batches
+from tests.steps.ledger import DEPTHS, Ledger, ledger
+
+WITH = SearchOptions(workers=1, symmetry=True, all_states=True)
+
+
+@step_property("test")
+def the_first_never_falls(m: Any, before: State, after: State) -> Any:
+    """The value of the first node never falls: it is another property when nodes are renamed."""
+    return before.values[0] <= after.values[0]
+
+
+def test_the_same_depths_with_fewer_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ledger()
+    whole, found = native.search(model, replace(WITH, symmetry=False)), native.search(model, WITH)
+    assert found.distinct_states < whole.distinct_states / 3
+    assert {v.property: v.depth for v in found.violations} == DEPTHS
+    counterexample.follow_all(model, found.violations)  # runs are real: no renaming is in them
+    small_batches(monkeypatch)
+    kept = on_disk(model, slots=1 << 9, workers=1, symmetry=True, all_states=True)
+    assert (kept.distinct_states, kept.premises) == (found.distinct_states, found.premises)
+    assert {v.property: v.depth for v in kept.violations} == DEPTHS
+
+
+def test_verdicts_on_steps_go_with_renaming() -> None:
+    """What makes it sound: a renamed step is a step of the renamed state, and violates the same."""
+    model = ledger()
+    interpreter = Interpreter(model)
+    maps = [compile_nodes(renamed(model, renaming)) for renaming in renamings(model)]
+    states = list(model.initial)
+    for state in states:
+        for step in interpreter.steps(state):
+            if step.state is None:
+                continue
+            if step.state not in states:
+                states.append(step.state)
+            broken = set(interpreter.broken(state, step.state))
+            for rename in maps:
+                one, other = (tuple(map(int, rename(s))) for s in (state, step.state))
+                assert set(interpreter.broken(one, other)) == broken
+                assert other in interpreter.successors(one)
+
+
+def test_a_property_that_tells_nodes_apart_is_refused() -> None:
+    model = Model(Ledger(), step_properties=[the_first_never_falls])
+    with pytest.raises(EngineError, match="property the_first_never_falls differs under node 0 ↔"):
+        native.search(model, WITH)
+
+
+def test_a_sample_that_looks_at_states_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is violated would then depend on which state of a family was found first."""
+    honest = Interpreter.broken
+    monkeypatch.setattr(Interpreter, "broken", lambda self, before, after: [])
+    assert asymmetry(Model(Ledger(), step_properties=[the_first_never_falls])) is None
+    monkeypatch.setattr(Interpreter, "broken", honest)
+    assert asymmetry(Model(Ledger(), step_properties=[the_first_never_falls])) is not None

@@ -1,0 +1,336 @@
+"""A user's own file with a property of steps: the page that tells it, the commands, the JSON, traces and machines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import highwater
+from highwater.checker import catalogue, subject
+from highwater.checker.cli import cli
+from highwater.checker.sequence_chart import SequenceChart
+from highwater.checker.testing import ModelMachine, Violated, machine
+from highwater.model.language import (
+    Int,
+    LanguageError,
+    Model,
+    Protocol,
+    State,
+    Struct,
+    action,
+    enabled,
+    implies,
+    require,
+    step_property,
+    where,
+)
+from highwater.traces.report import Report
+from highwater.traces.runs.compiled import Compiled
+from highwater.traces.runs.format import read_run
+from highwater.traces.runs.replay import hold
+from tests.checker.schema import problems
+from tests.machine.test_machine import run as run_machine
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/language/steps.md").read_text(encoding="utf-8")
+OFF = ("--rule", "remembers=off")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The protocol of the page beside a scenario, in the working directory."""
+    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    (tmp_path / "store.py").write_text("from highwater.language import *\n\n" + snippet, encoding="utf-8")
+    (tmp_path / "store.toml").write_text('protocol = "store.py"\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ask(*arguments: str) -> Result:
+    result = CliRunner().invoke(cli, list(arguments), prog_name="highwater")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_the_page_shows_what_is_said(store: Path) -> None:
+    (command, shown) = re.findall(r"```console\n\$ highwater (.*?)\n(.*?)```", PAGE, re.S)[0]
+    found = ask(*command.split())
+    assert found.exit_code == 1
+    assert shown.strip() in found.stdout
+
+
+@pytest.mark.parametrize("engine", ["native", "interpreter"])
+def test_json_has_both_states(store: Path, engine: str) -> None:
+    found = ask("check", "store.toml", *OFF, "--engine", engine, "--json", "-")
+    (result,) = json.loads(found.stdout)
+    schema = json.loads((ROOT / "checker/result.schema.json").read_text(encoding="utf-8"))
+    assert problems([result], schema) == []
+    (violation,) = result["violations"]
+    assert (violation["kind"], violation["depth"], len(violation["trace"])) == ("step", 5, 5)
+    assert (violation["before"]["seen"], violation["state"]["seen"]) == (1, 0)
+    assert violation["trace"][-1]["changes"] == {"seen": {"before": 1, "after": 0}}
+    assert result["properties"] == ["reads_are_of_what_was_written", "reads_never_go_back"]
+    assert result["premises"]["reads_never_go_back"] > 0
+
+
+def test_a_scenario_promises_it(store: Path) -> None:
+    text = 'protocol = "store.py"\n[rules]\nremembers = false\n[expect]\nviolated = ["reads_never_go_back"]\n'
+    (store / "store.toml").write_text(text)
+    assert ask("check", "store.toml").exit_code == 0
+    (store / "store.toml").write_text(text.replace("= false", "= true"))
+    found = ask("check", "store.toml")
+    assert found.exit_code == 1
+    assert "reads_never_go_back holds, but was promised to be violated" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("names", "checked"),
+    [
+        (("reads_never_go_back",), ["reads_never_go_back"]),
+        (("step_properties",), ["reads_never_go_back"]),
+        (("invariants",), ["reads_are_of_what_was_written"]),
+        (("invariants", "step_properties"), ["reads_are_of_what_was_written", "reads_never_go_back"]),
+        (("deadlock", "reads_never_go_back"), ["reads_never_go_back", "deadlock"]),
+    ],
+)
+def test_it_is_chosen_by_name(store: Path, names: tuple[str, ...], checked: list[str]) -> None:
+    options = [word for name in names for word in ("--property", name)]
+    (result,) = json.loads(ask("check", "store.toml", *options, "--json", "-").stdout)
+    assert result["properties"] == checked
+
+
+def test_helpers_are_no_properties_of_a_check(store: Path) -> None:
+    found = ask("check", "store.toml", "--property", "copies_are_of_what_was_written")
+    assert found.exit_code == 2
+    assert "copies_are_of_what_was_written" in found.stderr
+
+
+def test_show_and_walks_and_z3(store: Path) -> None:
+    assert "What the client has read it reads again" in ask("show", "store.toml").stdout
+    walked = ask("simulate", "store.toml", *OFF, "--walks", "2000")
+    assert walked.exit_code == 1
+    assert "reads_never_go_back (example) is violated by step" in walked.stdout
+    proved = ask("prove", "store.toml", *OFF, "--depth", "6")
+    assert proved.exit_code == 1
+    assert "reads_never_go_back (example) is violated by step 5" in proved.stdout
+
+
+def test_outside_the_bounds_steps_are_asked_too(store: Path) -> None:
+    text = (store / "store.py").read_text().replace("before.seen <= after.seen", "after.written <= 3")
+    (store / "store.py").write_text(text)
+    assert ask("check", "store.toml").exit_code == 0
+    found = ask("check", "store.toml", "--outside")
+    assert found.exit_code == 1
+    assert "reads_never_go_back (example) is violated by step 5" in found.stdout
+
+
+def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
+    proved = ask("prove", "store.toml", "--induction", "--json", "proof.json")
+    assert proved.exit_code == 0
+    assert "2 invariants and 1 property of steps hold in every run" in proved.stdout
+    (result,) = json.loads((store / "proof.json").read_text())
+    assert result["helpers"] == ["copies_are_of_what_was_written"]
+    assert result["step_properties"] == ["reads_never_go_back"]
+    alone = ask("prove", "store.toml", "--induction", "--no-helpers")
+    assert alone.exit_code == 1
+    assert "Excluded by what was not assumed: copies_are_of_what_was_written" in alone.stdout
+    without = ask("prove", "store.toml", "--induction", *OFF)
+    assert "read does not keep reads_never_go_back" in without.stdout
+
+
+# --- traces, charts, notebooks and machines -----------------------------------------------------------------
+
+
+def test_a_trace_of_the_run_is_found_out(store: Path) -> None:
+    """A replay asks the steps that were observed."""
+    ask("check", "store.toml", *OFF, "--trace-out", "run.ndjson")
+    definition = catalogue.load_file(store / "store.py")
+    protocol = definition.protocol(rules=())
+    for stated, found in ((definition.step_properties, ["reads_never_go_back"]), ((), [])):
+        report = Report("run.ndjson", "run of the model", "all rules", ())
+        model = Model(protocol, definition.invariants, step_properties=stated)
+        hold(read_run(store / "run.ndjson"), Compiled(model), report)
+        assert report.unexplained_count == 0
+        assert [f.property for f in report.findings] == found
+    (finding,) = _replayed(store, definition).findings
+    assert finding.position == {"line": 6, "step": 4}
+    assert finding.certain
+    assert finding.summary.startswith("violated by the step that fits: What the client has read")
+
+
+def _replayed(store: Path, definition: Any) -> Report:
+    report = Report("run.ndjson", "run of the model", "all rules", ())
+    model = Model(definition.protocol(rules=()), step_properties=definition.step_properties)
+    hold(read_run(store / "run.ndjson"), Compiled(model), report)
+    return report
+
+
+def test_the_chart_and_the_notebook_name_the_step(store: Path) -> None:
+    result = highwater.check("store.toml", rules={"remembers": False})
+    (violation,) = result.violations
+    assert "is violated by the step to depth 5" in violation._repr_html_()
+    assert result.model is not None
+    chart = SequenceChart(result.model.protocol).mermaid(violation.example)
+    assert "reads_never_go_back is violated by step 5" in " ".join(chart.replace("<br/>", " ").split())
+    assert "5. the client reads from replica 1" in chart
+
+
+def violated(made: type[ModelMachine]) -> Violated:
+    with pytest.raises(Violated) as caught:
+        run_machine(made, 1000)
+    return caught.value
+
+
+def test_a_machine_finds_the_step_and_shrinks_the_run(store: Path) -> None:
+    run_machine(machine("store.toml"), 50)
+    failure = violated(machine("store.toml", rules={"remembers": False}))
+    assert type(failure).__name__ == "Violated[reads_never_go_back]"
+    assert len(failure.violation.path) == 4
+    assert "is violated by step 5" in str(failure)
+
+
+def test_a_machine_that_looks_at_states_only(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelMachine, "_violated", lambda self, b, state: self.interpreter.violated(state))
+    run_machine(machine("store.toml", rules={"remembers": False}), 300)
+
+
+# --- what is refused, and what says nothing ------------------------------------------------------------------
+
+
+@step_property("test")
+def grows(m: Any, before: State, after: State) -> Any:
+    """The number grows."""
+    return before.n <= after.n
+
+
+def counting(**more: Any) -> type[Protocol]:
+    """A protocol of one number, with these attributes."""
+
+    class Counting(Protocol):
+        name = "counting"
+
+        def define(self) -> Struct:
+            return Struct("State", n=Int(0, 3), idle=Int(0, 1))
+
+        @action()
+        def up(self, s: State) -> None:
+            s.next.n = where(s.n == 3, 0, s.n + 1)
+
+    return type("Counting", (Counting,), more)
+
+
+def test_one_that_is_not_listed_is_refused() -> None:
+    with pytest.raises(
+        LanguageError, match=r"grows is not among the step_properties \(or helpers\) of Counting"
+    ):
+        counting(grows=grows)
+    assert counting(grows=grows, step_properties=(grows,)).step_properties == (grows,)
+    assert counting(grows=grows, helpers=(grows,)).helpers == (grows,)
+
+
+def test_a_list_of_something_else_is_refused() -> None:
+    with pytest.raises(
+        LanguageError, match="step_properties of Counting is a tuple of what @step_property marks"
+    ):
+        counting(step_properties=(lambda m, a, b: True,))
+    with pytest.raises(LanguageError, match=r'write @step_property\("'):
+        step_property(lambda m, before, after: True)  # type: ignore[arg-type]
+
+
+def _wrong() -> Iterator[tuple[str, Any]]:
+    @step_property("test")
+    def writes(m: Any, before: State, after: State) -> Any:
+        after.next.n = 1
+        return before.n == 0
+
+    @step_property("test")
+    def requires(m: Any, before: State, after: State) -> Any:
+        require("something", before.n == 0)
+        return before.n == 0
+
+    @step_property("test")
+    def says_nothing(m: Any, before: State, after: State) -> Any:
+        return None
+
+    @step_property("test")
+    def asks_python(m: Any, before: State, after: State) -> Any:
+        return True if before.n == 0 else after.n == 0
+
+    yield "step property writes writes or requires something", writes
+    yield "step property requires writes or requires something", requires
+    yield "step property says_nothing returned None", says_nothing
+    yield "plain answer|if", asks_python
+
+
+@pytest.mark.parametrize(("said", "wrong"), list(_wrong()), ids=lambda value: getattr(value, "name", None))
+def test_one_that_does_more_than_look_is_refused(said: str, wrong: Any) -> None:
+    with pytest.raises(LanguageError, match=said):
+        Model(counting()(), step_properties=[wrong])
+
+
+def test_what_no_step_can_violate_is_said() -> None:
+    @step_property("test")
+    def idle_never_falls(m: Any, before: State, after: State) -> Any:
+        """Nothing writes it."""
+        return before.idle <= after.idle
+
+    @step_property("test")
+    def of_no_step(m: Any, before: State, after: State) -> Any:
+        """Its premise holds of no step."""
+        return implies(after.n < before.n - 3, after.idle == 1)
+
+    @step_property("test")
+    def never(m: Any, before: State, after: State) -> Any:
+        """It is false of every step."""
+        return before.n > 3
+
+    for stated, how in (
+        (idle_never_falls, "is about what no step writes"),
+        (of_no_step, "is true whatever the step"),
+        (never, "is false of every step that changes something"),
+    ):
+        result = highwater.check(counting(step_properties=(stated,)))
+        assert [w for w in result.warnings if how in w], (stated.name, result.warnings)
+        assert result.holds == (stated is not never)
+    assert not highwater.check(counting(step_properties=(grows,))).warnings
+
+
+def test_what_had_nothing_to_say_is_noted() -> None:
+    @step_property("test")
+    def from_three_up(m: Any, before: State, after: State) -> Any:
+        """What is at the top stays there."""
+        return implies((before.n == 3) & (after.n == 2), after.idle == 1)
+
+    result = highwater.check(counting(step_properties=(from_three_up,)))
+    assert "had nothing to say of any step: from_three_up" in str(result)
+
+
+def test_it_exists_where_its_rule_is_on(store: Path) -> None:
+    path, mark = store / "store.py", '@step_property("example"'
+    path.write_text(path.read_text().replace(mark, f'{mark}, rule="remembers"'))
+    assert subject.asked("store.toml").properties[-1] == "reads_never_go_back"
+    assert highwater.check("store.toml", rules={"remembers": False}).holds
+    found = ask("check", "store.toml", *OFF, "--property", "reads_never_go_back")
+    assert found.exit_code == 2
+    assert "says nothing while the rule remembers is off" in found.stderr
+
+
+def test_whether_a_step_could_be_taken_is_asked_of_the_state_before() -> None:
+    @step_property("test")
+    def up_was_possible(m: Any, before: State, after: State) -> Any:
+        """What happens can happen."""
+        return implies(before.n != after.n, enabled("up"))
+
+    assert highwater.check(counting(step_properties=(up_was_possible,))).holds
+
+
+def test_two_properties_of_one_name_are_refused() -> None:
+    with pytest.raises(LanguageError, match="two properties have the name 'grows'"):
+        Model(counting()(), step_properties=[grows, step_property("other")(grows.function)])
