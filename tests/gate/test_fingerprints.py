@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,9 +14,21 @@ from highwater.checker.gate.fingerprints import Fingerprints
 from highwater.checker.gate.image import image
 from highwater.checker.gate.restored import RestoredModel
 from highwater.checker.request import Overrides, Request
-from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph, invariant, require
+from highwater.model.language import (
+    Int,
+    Model,
+    Protocol,
+    State,
+    Struct,
+    action,
+    always_eventually,
+    graph,
+    invariant,
+    require,
+)
 from highwater.model.language.graph import BITS, BOOL, INT
 from highwater.model.language.interpreter import compile_nodes
+from tests.liveness.test_parameters import Election
 
 INPUTS = [
     graph.leaf(0, BOOL, 0, 1),
@@ -160,3 +175,28 @@ def test_an_image_is_the_model(name: str) -> None:
         assert [(c.leaf, c.node, c.bound) for c in one.checks] == [
             (c.leaf, c.node, c.bound) for c in other.checks
         ]
+
+
+def test_a_property_of_runs_with_parameters_and_alternatives() -> None:
+    asked: Any = SimpleNamespace(parameters={}, rules={}, symmetry=False, deadlock=False)
+    model = Model(Election({"settles": 0}), (), Election.liveness)
+    restored = RestoredModel(json.loads(json.dumps(image(model, asked))))
+    assert Fingerprints().model(restored) == Fingerprints().model(model)
+    for one, other in zip(restored.liveness, model.liveness, strict=True):
+        assert one.cases == other.cases
+        assert one.groups == other.groups
+
+    def of(goals: Any, nodes: str = "node") -> str:
+        @always_eventually("T", n=nodes, name="live")
+        def some(m: Any, s: State, n: Any) -> Any:
+            return goals(s, n)
+
+        model = Model(Election(), (), [some])
+        return Fingerprints().liveness(model, model.liveness[0])
+
+    def leads(s: State, n: Any) -> Any:
+        return s.leader == n
+
+    assert of(leads) == of(lambda s, n: n == s.leader)
+    assert of(leads) != of(lambda s, n: (s.leader == n) & s.settled)
+    assert len({of(leads), of(leads, "some"), of(leads, "one")}) == 3

@@ -182,6 +182,7 @@ class Election(Protocol):
 
     name = "election"
     parameters = {"settles": Parameter(1, 0, 1, "."), "undone": Parameter(0, 0, 1, ".")}
+    some, one = ("n1", "n2"), ("n1",)
     liveness = (
         one_leads_for_ever,
         somebody_leads,
