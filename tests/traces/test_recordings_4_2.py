@@ -14,6 +14,7 @@ from highwater.checker.cli import cli
 from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES
 from highwater.traces.operations.read_recording import read_controller_trace
 from highwater.traces.replay import replay
+from tests.slow import slow
 from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.recorded import lines_of, made, write
 from tests.traces.test_real_recordings import fate
@@ -32,12 +33,22 @@ def files(mode: str) -> list[Path]:
 
 
 @needs_recordings_4_2
+def test_every_recording_is_there() -> None:
+    assert {mode: len(files(mode)) for mode in COUNTS} == COUNTS
+
+
+EVERY = pytest.mark.parametrize(
+    "every", [5, pytest.param(1, marks=slow("all 130 recordings; the fast test has one in five"))]
+)
+"""One in so many recordings of a mode."""
+
+
+@needs_recordings_4_2
+@EVERY
 @pytest.mark.parametrize("mode", COUNTS)
-def test_every_recording_is_read(mode: str) -> None:
+def test_a_recording_is_read(mode: str, every: int) -> None:
     """Each line, with nothing lost: what was read is what the file has."""
-    paths = files(mode)
-    assert len(paths) == COUNTS[mode]
-    for path in paths:
+    for path in files(mode)[::every]:
         meta, *lines = lines_of(path)
         trace = read_controller_trace(path)
         assert trace.meta.kafka_version == "4.2.1"
@@ -59,29 +70,35 @@ def test_every_recording_is_read(mode: str) -> None:
 
 
 @needs_recordings_4_2
+@EVERY
 @pytest.mark.parametrize("mode", COUNTS)
-def test_every_recorded_operation_is_explained(mode: str) -> None:
-    operations = 0
-    for path in files(mode):
+def test_every_recorded_operation_is_explained(mode: str, every: int) -> None:
+    operations, paths = 0, files(mode)[::every]
+    for path in paths:
         report = replay(path)
         assert report.profile == PROFILE_OF[mode]
         assert not report.unexplained, (path.name, report.unexplained[0].lines())
         assert not report.doubts
         assert not report.skipped
         operations += report.operations
-    assert operations > 100 * COUNTS[mode]
+    assert operations > 100 * len(paths)
 
 
 @needs_recordings_4_2
-def test_a_change_of_one_field_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "lines",
+    [60, pytest.param(None, marks=slow("changes anywhere in whole recordings; fast: at their beginning"))],
+)
+def test_a_change_of_one_field_shows(tmp_path: Path, lines: int | None) -> None:
     rng, found = random.Random(1), Counter[tuple[str, str]]()
-    recordings = [lines_of(path) for mode in COUNTS for path in rng.sample(files(mode), 3)]
-    while found.total() < 120:
+    recordings = [lines_of(path)[:lines] for mode in COUNTS for path in rng.sample(files(mode), 3)]
+    tried = 60 if lines else 200
+    while found.total() < tried:
         what, name = fate(tmp_path / "changed.ndjson", rng.choice(recordings), rng)
         if what != "the same value":
             found[what, name] += 1
     assert not [name for what, name in found if what == "UNNOTICED"]
-    assert sum(n for (what, _), n in found.items() if what == "reported") > 70
+    assert sum(n for (what, _), n in found.items() if what == "reported") > tried // 2
 
 
 # --- every rule matters ---------------------------------------------------------------------------------
