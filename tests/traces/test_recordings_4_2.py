@@ -130,10 +130,7 @@ def matters(rule: str, on: bool) -> bool:
     if rule in KNOWN:
         mode, at = KNOWN[rule]
         every.insert(0, files(mode)[at])
-    for path in every:
-        if replay(path, rules={rule: on}).unexplained:
-            return True
-    return False
+    return any(replay(path, rules={rule: on}).unexplained for path in every)
 
 
 @needs_recordings_4_2
