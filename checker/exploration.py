@@ -32,12 +32,12 @@ def explore(
         model = request.model()
         if request.outside:
             result, outside = _search_outside(model, search, options, progress)
+        elif model.liveness:
+            from highwater.checker.liveness import search_with_liveness
+
+            result = search_with_liveness(model, search, engines.explore(engine), options, progress)
         else:
             result = search(model, options, progress)
-        if model.liveness:
-            from highwater.checker.liveness import decide
-
-            decide(model, engines.explore(engine), options, result, progress)
     except KeyboardInterrupt:
         pass
     outcome = outcome_of(request, engine, model, result, stop_at_first=options.stop_at_first)

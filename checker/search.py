@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Scalars
+
+if TYPE_CHECKING:
+    from highwater.checker.explored import Explored
 
 DEADLOCK = "deadlock"
 """Name of the property that a state without any step violates; asked for by SearchOptions.deadlock."""
@@ -21,7 +25,8 @@ class SearchOptions:
     what is free. With ``stop_at_first`` a search ends with the level of the first violation; else it goes
     on until every property has been violated or all states have been seen; with ``all_states`` until then.
     With ``on_disk`` a search whose visited states do not fit into memory goes on with them on disk. ``checkpoint``
-    is a directory to keep the search in, so that it survives its process; with ``resume`` it goes on from there.
+    is a directory to keep the search in, so that it survives its process; with ``resume`` it goes on from there. With
+    ``graph`` the explored graph is asked for besides, of an engine that makes it of its search.
     """
 
     workers: int = 0
@@ -36,6 +41,7 @@ class SearchOptions:
     on_disk: bool = True
     checkpoint: str | None = None
     resume: bool = False
+    graph: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class SearchResult:
     ``premises`` counts, for each property, the states in which it had something to say; for a property of steps, the
     steps of which it had, among those that can violate it.
     ``collision_probability`` bounds the chance that two states shared a fingerprint, so that one was never
-    looked at; 0 where an engine keeps whole states.
+    looked at; 0 where an engine keeps whole states. ``graph`` is the explored graph, where it was asked for and made.
     """
 
     distinct_states: int = 0
@@ -106,6 +112,7 @@ class SearchResult:
     table_bytes: int = 0
     peak_memory_bytes: int = 0
     spilled_bytes: int = 0
+    graph: Explored | None = None
 
     @property
     def complete(self) -> bool:

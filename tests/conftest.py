@@ -39,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
     place = config.rootpath / ".pytest_cache" / "code"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ[code_cache.VARIABLE] = str(place)
+    # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # In the background of a shell Ctrl-C is ignored, and so it is by what tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -7,7 +7,7 @@ from functools import cache
 
 from highwater.checker import scenarios
 from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.liveness import decide
+from highwater.checker.liveness import search_with_liveness
 from highwater.checker.native import search
 from highwater.checker.native.explored import explore
 from highwater.checker.request import Overrides, Request
@@ -51,9 +51,7 @@ def find(name: str, place: str = PLACE) -> Defect:
     scenario = scenarios.find(place + name)
     model = Request.of(scenario, Overrides()).model()
     options = SearchOptions(workers=1, stop_at_first=True)
-    result = search(model, options)
-    if model.liveness:
-        decide(model, explore, options, result)
+    result = search_with_liveness(model, search, explore, options)
     violated = {v.property for v in result.violations}
     promised = scenario.promise.violated
     if not violated <= promised or bool(violated) != bool(promised):  # it stops at the first of several

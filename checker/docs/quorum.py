@@ -8,7 +8,7 @@ from functools import cache
 from highwater.checker import scenarios
 from highwater.checker.docs.quorum_latency import latency_table
 from highwater.checker.docs.quorum_notes import GALLERY
-from highwater.checker.liveness import decide
+from highwater.checker.liveness import search_with_liveness
 from highwater.checker.native import search
 from highwater.checker.native.explored import explore
 from highwater.checker.search import SearchOptions
@@ -186,9 +186,7 @@ def never(off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]) -> froz
     failed: set[str] = set()
     for asked, timer in ((FULL, 1), (_REST, 0)):
         model = Model(Quorum({**dict(parameters), "timer": timer}, _rules(off)), (), liveness=asked)
-        options = SearchOptions(workers=1)
-        result = search(model, options)
-        decide(model, explore, options, result)
+        result = search_with_liveness(model, search, explore, SearchOptions(workers=1))
         failed |= {v.property for v in result.violations}
     return frozenset(failed)
 

@@ -27,20 +27,15 @@ def truncation_rules() -> str:
         "brokers; a search that has seen every property violated ends with that level.",
         "",
     ]
-    for profile_name, profile in Truncation.profiles.items():
+    for name, profile in Truncation.profiles.items():
         lines += [
-            f"## `{profile_name}`: {profile.meaning}",
+            f"## `{name}`: {profile.meaning}",
             "",
             f"| rules | what is missing | {' | '.join(names)} | states |",
             "| --- | --- | ---: | ---: | ---: |",
-            _row("all on", "nothing", profile.rules, names),
+            *rows(name),
+            "",
         ]
-        for rule in [name for name in Truncation.rules if name in profile.rules]:
-            said = Truncation.rules[rule]
-            lines.append(
-                _row(f"`{rule}` off", f"{said.source}: {said.sentence}", profile.rules - {rule}, names)
-            )
-        lines.append("")
     lines += [
         "Without `fenced_shrink` nothing fails: a leader may always take a replica out of the ISR; the rule only",
         "lets it do so when the replica is in another epoch, so that the ISR does not wait for it for ever.",
@@ -49,10 +44,20 @@ def truncation_rules() -> str:
     return "\n".join(lines)
 
 
-def _row(title: str, missing: str, rules: frozenset[str], properties: list[str]) -> str:
+def rows(profile: str) -> list[str]:
+    """The rows of a profile's table: with all its rules, and with each of them off."""
+    on = Truncation.profiles[profile].rules
+    found = [_row("all on", "nothing", on)]
+    for name, rule in Truncation.rules.items():
+        if name in on:
+            found.append(_row(f"`{name}` off", f"{rule.source}: {rule.sentence}", on - {name}))
+    return found
+
+
+def _row(title: str, missing: str, rules: frozenset[str]) -> str:
     found = _explore(rules)
     depths = {v.property: str(v.depth) for v in found.violations}
-    cells = [depths.get(name, "–") for name in properties]
+    cells = [depths.get(i.name, "–") for i in INVARIANTS]
     return f"| {title} | {missing} | {' | '.join(cells)} | {found.distinct_states:,} |"
 
 
@@ -61,4 +66,4 @@ def _explore(rules: frozenset[str]) -> SearchResult:
     return search(model, SearchOptions(symmetry=True))
 
 
-__all__ = ["truncation_rules"]
+__all__ = ["rows", "truncation_rules"]

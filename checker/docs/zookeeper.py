@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from highwater.checker.liveness import decide
+from highwater.checker.liveness import search_with_liveness
 from highwater.checker.native import search
 from highwater.checker.native.explored import explore
 from highwater.checker.search import SearchOptions
@@ -118,9 +118,7 @@ def failing(on: frozenset[str]) -> dict[str, int]:
 def failing_under(on: frozenset[str], number: int) -> Mapping[str, int]:
     """Property to depth, of those that fail under these rules within one of the budgets."""
     model = Model(ZooKeeperMode(BUDGETS[number], on), INVARIANTS, LIVENESS)
-    options = SearchOptions(workers=1)
-    result = search(model, options)
-    decide(model, explore, options, result)
+    result = search_with_liveness(model, search, explore, SearchOptions(workers=1))
     if not result.complete or any(result.cut.values()):
         raise RuntimeError(
             f"a search of docs/zookeeper.md did not come to its end: {settings(BUDGETS[number])}"

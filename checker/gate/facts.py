@@ -128,11 +128,13 @@ def run_image(image: Mapping[str, Any], limit_seconds: float | None, memory_byte
             symmetry=image["symmetry"],
             deadlock=image["deadlock"],
         )
-        result = engines.search("native")(model, options, None)
+        search = engines.search("native")
         if model.liveness:
-            from highwater.checker.liveness import decide
+            from highwater.checker.liveness import search_with_liveness
 
-            decide(model, engines.explore("native"), options, result)
+            result = search_with_liveness(model, search, engines.explore("native"), options)
+        else:
+            result = search(model, options, None)
         if result.stopped_by in (None, "violation"):
             violated = {v.property: v.depth for v in result.violations}
             ran.facts = _found(model, result, violated, image["symmetry"], image["deadlock"])

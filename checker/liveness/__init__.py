@@ -1,6 +1,6 @@
 """Liveness on explored graphs: fair runs on which what must happen never does."""
 
-from highwater.checker.liveness.decide import decide
+from highwater.checker.liveness.decide import search_with_liveness
 from highwater.checker.liveness.search import Finding, violating_run
 
-__all__ = ["Finding", "decide", "violating_run"]
+__all__ = ["Finding", "search_with_liveness", "violating_run"]

@@ -34,7 +34,7 @@ from highwater.checker.native.program import Program
 from highwater.checker.native.runtime import SLACK
 from highwater.checker.native.search import Run
 from highwater.checker.native.worker import Worker
-from highwater.checker.search import EngineError, Progress, ProgressCallback, SearchOptions
+from highwater.checker.search import EngineError, Progress, ProgressCallback, SearchOptions, SearchResult
 from highwater.model.language.model import Model
 
 
@@ -44,10 +44,8 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     A limit or the first Ctrl-C ends the search early: ``stopped_by`` says so. Raises EngineError where the
     graph needs more memory than it may have, or two states share a fingerprint; BoundError as a search does.
     """
-    program = _LinkProgram(model, options.symmetry, effort=Effort.QUICK)
-    # What follows needs the whole table in memory.
-    asked = replace(options, deadlock=False, all_states=True, on_disk=False, checkpoint=None, resume=False)
-    run = _Search(program, asked, progress)
+    asked = replace(options, deadlock=False, stop_at_first=False)
+    run, program = _begun(model, asked, progress, judging=False)
     try:
         run.explore()
         return _Linking(run, program).explored()
@@ -55,10 +53,42 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
         run.close()
 
 
+def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
+    """A search and the graph of it: what ``search`` and ``explore`` find, by one search, of all states.
+
+    There is no graph where the search was interrupted, or was to stop at its first violation and did. Raises as
+    ``explore`` does.
+    """
+    started = time.perf_counter()
+    run, program = _begun(model, options, progress, judging=True)
+    try:
+        run.result.preparation_seconds = time.perf_counter() - started
+        result = run.explore()
+        if result.stopped_by not in ("interrupted", "violation"):
+            result.graph = _Linking(run, program).explored()
+            result.seconds = run.seconds
+        return result
+    finally:
+        run.close()
+
+
+def _begun(
+    model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
+) -> tuple[_Search, _LinkProgram]:
+    """A search whose graph can be made: that needs the whole table in memory."""
+    program = _LinkProgram(model, options.symmetry, effort=Effort.QUICK)
+    program.judging = judging
+    every = not options.stop_at_first
+    asked = replace(options, all_states=every, on_disk=False, checkpoint=None, resume=False)
+    return _Search(program, asked, progress), program
+
+
 class _LinkProgram(Program):
     """Machine code for a search and for what follows it."""
 
     kernels, runtime = CutKernels, LinkRuntime
+    judging = False
+    """Whether the search looks at properties."""
 
     def bind(self, machine: Machine) -> None:
         """Take the functions from machine code."""
@@ -67,10 +97,10 @@ class _LinkProgram(Program):
         self.link = machine.function("link", 1)
 
     def worker(self, want_deadlock: bool = False) -> Worker:
-        """Buffers for one thread of the search; properties are not looked at."""
+        """Buffers for one thread of the search."""
         worker = super().worker(want_deadlock)
         make_room_for_cuts(worker, self.model)
-        worker["judging"] = 0
+        worker["judging"] = int(self.judging)
         return worker
 
 

@@ -8,15 +8,16 @@ from functools import cache
 import pytest
 
 from highwater.checker import docs
-from highwater.checker.docs import defects
+from highwater.checker.docs import defects, link_numbers
 from highwater.checker.docs.notes import GALLERY
 from highwater.checker.docs.replication_rules import rows, subjects
 from highwater.checker.docs.side_by_side import in_order
+from highwater.checker.docs.truncation_rules import rows as rows_of_truncation
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
 from tests.slow import all_but, slow
 
-QUICK = {"truncation-rules.md", "rules.md"}
+QUICK = {"rules.md"}
 WHOLE = [name for name in docs.PAGES if name != "replication-rules.md"]
 """The table of the other one takes as long as all of these together: of its rows one in three is asked below."""
 
@@ -44,6 +45,12 @@ def test_page_is_up_to_date(name: str) -> None:
 def test_a_row_of_the_rules_of_replication_is_up_to_date(number: int) -> None:
     (row,) = rows([SUBJECTS[number]])
     assert row == ROWS[number]
+
+
+@pytest.mark.parametrize("profile", ["kip_101", "kip_320"])
+def test_rows_of_the_rules_of_truncation_are_up_to_date(profile: str) -> None:
+    section = committed("truncation-rules.md").split(f"## `{profile}`")[1].split("\n## ")[0]
+    assert link_numbers("\n".join(rows_of_truncation(profile))) in section
 
 
 def test_parts_that_are_told_side_by_side_come_in_their_order() -> None:

@@ -31,7 +31,7 @@ from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Scalars
 from tests import models
 from tests.language.random_protocols import a_protocol
-from tests.slow import all_but
+from tests.slow import all_but, slow
 
 
 def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
@@ -89,7 +89,15 @@ def test_engines_agree_on_every_scenario(name: str) -> None:
 
 
 @pytest.mark.usefixtures("compiled_anew")
-@pytest.mark.parametrize(("nodes", "effort"), [(2, Effort.QUICK), (3, Effort.USUAL), (5, Effort.FULL)])
+@pytest.mark.parametrize(
+    ("nodes", "effort"),
+    [
+        (2, Effort.QUICK),
+        pytest.param(3, Effort.USUAL, marks=slow("the efforts between; random expressions have all, fast")),
+        (3, Effort.FULL),
+        pytest.param(5, Effort.FULL, marks=slow("more of each type; fast with three nodes")),
+    ],
+)
 def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -> None:
     model = models.everything(nodes=nodes)
     program = Program(model, effort=effort)

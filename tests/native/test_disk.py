@@ -206,10 +206,10 @@ def table_of(values: Words, capacity: int) -> Table:
 @pytest.mark.parametrize("share", [0.0001, 0.01, 0.5])
 def test_what_was_visited_is_marked_and_nothing_else(known: Visited, share: float) -> None:
     """Few candidates, for which few blocks are read, and many; runs of all lengths."""
-    old = fingerprints(700_000, seed=1)
+    old = fingerprints(200_000, seed=1)
     owner = np.minimum(np.random.default_rng(2).geometric(0.5, len(old)), 12)
     known.runs = [written(old[owner == n]) for n in range(1, 13)]
-    candidates = fingerprints(int(200_000 * share) + 5, seed=4)
+    candidates = fingerprints(int(60_000 * share) + 5, seed=4)
     both = np.unique(
         np.concatenate([candidates, np.random.default_rng(5).choice(old, len(candidates) // 2 + 1)])
     )

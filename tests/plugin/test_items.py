@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import highwater.checker.native  # noqa: F401  # the runs inside forget what they import, and numpy cannot be imported twice
+from tests.slow import slow
 
 pytest_plugins = ["pytester"]
 
@@ -216,10 +217,12 @@ def test_junit_has_each_item_and_what_was_counted(project: pytest.Pytester) -> N
     assert "violated at depth 4" in (failure.text or "")
 
 
-def test_xdist_gives_the_same(project: pytest.Pytester) -> None:
+@pytest.mark.parametrize(
+    "how", ["loadgroup", pytest.param("load", marks=slow("the other way to share; with groups it is fast"))]
+)
+def test_xdist_gives_the_same(project: pytest.Pytester, how: str) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\ndepth = 9\n')
     scenario(project, "hasty", HASTY)
-    for how in ("load", "loadgroup"):
-        result = project.runpytest_subprocess(*PLUGIN, "--highwater", "-n", "2", "--dist", how)
-        result.assert_outcomes(passed=3, failed=1)
+    result = project.runpytest_subprocess(*PLUGIN, "--highwater", "-n", "2", "--dist", how)
+    result.assert_outcomes(passed=3, failed=1)

@@ -86,7 +86,7 @@ def test_scenarios_take_off_rules_of_their_profile_only() -> None:
 
 
 def test_a_defect_that_is_not_found_is_told_on_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    def blind(model: Model, options: SearchOptions) -> SearchResult:
+    def blind(model: Model, options: SearchOptions, progress: None) -> SearchResult:
         result = search(model, options)
         result.violations.clear()
         return result

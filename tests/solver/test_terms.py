@@ -20,6 +20,7 @@ from highwater.model.language.types import Leaf
 from tests import models
 from tests.language.random_protocols import a_protocol
 from tests.native import test_agreement as agreement
+from tests.slow import slow
 
 PLAIN, INTEGERS = Numbers(), Numbers(integers=True)
 
@@ -80,7 +81,9 @@ def test_terms_agree_on_a_scenario_of_each_protocol(name: str) -> None:
 
 
 @pytest.mark.parametrize("numbers", [PLAIN, INTEGERS], ids=["bit-vectors", "integers"])
-@pytest.mark.parametrize("nodes", [2, 3, 5])
+@pytest.mark.parametrize(
+    "nodes", [2, pytest.param(3, marks=slow("a size between; fast are those with two and five nodes")), 5]
+)
 def test_terms_agree_on_every_type_and_operation(nodes: int, numbers: Numbers) -> None:
     assert disagreements(models.everything(nodes=nodes), 100, numbers) == []
 
@@ -108,7 +111,7 @@ def test_terms_agree_on_random_protocols(seed: int) -> None:
 
 def test_the_comparison_finds_a_wrong_operation() -> None:
     """Each operation is planted wrong in its turn: the comparison above is not blind to any."""
-    model = models.everything(nodes=3)
+    model = models.everything(nodes=2)
     used = {n.op for n in graph.reachable(everything_of(model))}
     from highwater.checker.solver import terms
 

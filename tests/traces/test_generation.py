@@ -20,7 +20,7 @@ from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.report import Report
 from tests.slow import slow
 
-SMALL: dict[str, Any] = {"partitions": 60, "records": 5000, "brokers": 6}
+SMALL: dict[str, Any] = {"partitions": 60, "records": 2500, "brokers": 6}
 
 
 def replayed(directory: Path) -> Report:
@@ -52,13 +52,13 @@ def check_explained(directory: Path) -> Report:
 def test_what_is_generated_is_explained(tmp_path: Path, seed: int, elr: bool) -> None:
     made = write_log(tmp_path, **SMALL, seed=seed, elr=elr)
     report = check_explained(tmp_path)
-    assert report.records == made.records >= 5000
+    assert report.records == made.records >= 2500
     assert report.profile == ("kafka_trunk_2024_10" if elr else "before_kip_966")
     kinds = Counter(decode(v).type for _, _, values in written(tmp_path) for v in values)
     assert report.changes == kinds["PARTITION_CHANGE_RECORD"]
     # Everything that is said to happen has happened in a log as small as this.
     assert kinds["REGISTER_BROKER_RECORD"] > 5
-    assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] > 15
+    assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] >= 10
     assert {"CONFIG_RECORD", "NO_OP_RECORD"} <= set(kinds)
 
 
@@ -74,7 +74,7 @@ def test_changes_of_every_kind_are_in_a_generated_log(tmp_path: Path) -> None:
 
 
 def test_segments_and_snapshots(tmp_path: Path) -> None:
-    write_log(tmp_path, **SMALL, seed=3, segment_bytes=40_000, snapshot_every=1000)
+    write_log(tmp_path, **SMALL, seed=3, segment_bytes=20_000, snapshot_every=500)
     segments = sorted(p.name for p in tmp_path.glob("*.log"))
     snapshots = sorted(tmp_path.glob("*.checkpoint"))
     assert len(segments) > 3
@@ -91,7 +91,7 @@ def test_segments_and_snapshots(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_that_differs_is_found(tmp_path: Path) -> None:
-    write_log(tmp_path, **SMALL, seed=3, snapshot_every=2000)
+    write_log(tmp_path, **SMALL, seed=3, snapshot_every=1000)
     first, *_ = sorted(tmp_path.glob("*.checkpoint"))
     later = sorted(tmp_path.glob("*.checkpoint"))[-1]
     assert first != later
@@ -101,7 +101,7 @@ def test_a_snapshot_that_differs_is_found(tmp_path: Path) -> None:
     assert {u.position["offset"] for u in report.unexplained} == {int(first.name[:20])}
 
 
-@pytest.mark.parametrize("nth", [700, 1800, 2500])
+@pytest.mark.parametrize("nth", [300, 1100])
 def test_a_planted_error_is_found_where_it_is(tmp_path: Path, nth: int) -> None:
     """One change of an ISR says another leader than the controller would elect."""
     write_log(tmp_path, **SMALL, seed=4)
@@ -147,7 +147,7 @@ def test_batches_are_encoded_as_by_the_plain_encoder(tmp_path: Path) -> None:
 
 
 def test_tables_that_begin_anew_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_log(tmp_path, partitions=60, records=2000, brokers=6, seed=1)
+    write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
     expected = replayed(tmp_path)
     for name, limit in (("MAX_ITEMS", 300), ("MAX_STEPS", 250), ("MAX_BELIEFS", 200)):
         with monkeypatch.context() as patched:

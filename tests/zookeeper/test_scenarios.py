@@ -8,7 +8,7 @@ import pytest
 
 from highwater.checker import scenarios
 from highwater.checker.docs.zookeeper_notes import GALLERY
-from highwater.checker.liveness import decide
+from highwater.checker.liveness import search_with_liveness
 from highwater.checker.native import search
 from highwater.checker.native.explored import explore
 from highwater.checker.request import Overrides, Request
@@ -28,10 +28,7 @@ QUICK = {"zookeeper/defect-stop-replica", "zookeeper/defect-unseen-bounce"}
 
 
 def found_by(model: Model) -> SearchResult:
-    options = SearchOptions(workers=1)
-    result = search(model, options)
-    decide(model, explore, options, result)
-    return result
+    return search_with_liveness(model, search, explore, SearchOptions(workers=1))
 
 
 @cache
