@@ -129,7 +129,7 @@ def _band(lanes: Lanes, band: Band, states: Sequence[Mapping[str, Any]]) -> dict
         [next((sign.name for sign in signs if _has(lanes, sign, state, i)), "") for i in range(size)]
         for state in states
     ]
-    return {"title": band.title, "first": first, "signs": values, "used": [s.name for s in signs]}
+    return {"title": band.title, "first": first, "signs": values}
 
 
 def _size(lanes: Lanes, index: str) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from highwater.checker import words
+from highwater.checker.falsity import Part, false_part
 from highwater.checker.lanes import Lanes
 from highwater.checker.page.chart import chart
 from highwater.checker.page.choices import choices
@@ -73,7 +74,7 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
             "fair": list(run.loop.fairness),
         },
         "falseAt": list(run.false_at),
-        "why": {},
+        "why": {str(i): _told(part) for i, part in _why(run)},
         "steps": [_step(step, named) for step in run.steps],
         "chart": chart(lanes, run.steps, states),
         **tables(lanes, states, texts),
@@ -82,6 +83,25 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
         "mermaid": mermaid,
         "markdown": "\n".join(markdown(run, mermaid)) + "\n",
     }
+
+
+def _why(run: ShownRun) -> Iterator[tuple[int, Part]]:
+    """For each state in which the property is false, the part of it that is."""
+    model = run.model
+    liveness = next((p.liveness for p in model.liveness if p.name == run.name), None)
+    invariant = next((p.invariant for p in model.properties if p.name == run.name), None)
+    found = liveness or invariant
+    for i in run.false_at if found is not None else ():
+        assert found is not None
+        part = false_part(model, found.function, run.steps[i].state, goal=liveness is not None)
+        if part is not None:
+            yield i, part
+
+
+def _told(part: Part) -> dict[str, Any]:
+    """A part in short, its leaves with their values, and whole."""
+    leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
+    return {"choices": list(part.choices()), "leaves": leaves, "whole": part.as_data()}
 
 
 def _lanes(protocol: Protocol, run: ShownRun) -> Lanes:

@@ -45,10 +45,20 @@ function heading() {
 
 // --- why the property is false ----------------------------------------------------------------------------------------
 
+const LEAVES = 8;
+let derived = false;
 function falsity(r) {
   const place = r.falseAt.includes(at) ? at : r.falseAt.at(-1), part = place === undefined ? null : r.why[String(place)];
   if (!part) return "";
-  return el("section", { class: "why", "aria-label": "the part that is false" }, el("h2", {}, r.loop ? `What does not happen, in state ${r.steps[place].number}` : "The part that is false"), branch(part));
+  const rows = given => part.leaves.filter(leaf => leaf[3] === given).slice(0, LEAVES).map(([text, holds, values]) => el("tr", {},
+    el("td", {}, el("code", { class: holds ? "holds" : "fails" }, text)), el("td", { class: "truth" }, holds ? "is true" : "is false"),
+    el("td", {}, values.map(([name, value], i) => [i ? ", " : "", el("code", {}, name), " is ", el("code", { class: "plain" }, value)]))));
+  const faults = rows(false), premises = rows(true);
+  const whole = el("details", { class: "fold", open: derived }, el("summary", {}, "How this follows, in the words of the source"), branch(part.whole));
+  whole.addEventListener("toggle", () => { derived = whole.open; });
+  return el("section", { class: "why", "aria-label": "the part that is false" },
+    el("h2", {}, r.loop ? `What does not happen, in state ${r.steps[place].number}` : "The part that is false", part.choices.length ? el("span", { class: "soft" }, `, for ${part.choices.join(", ")}`) : null),
+    el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, faults), premises.length ? el("tbody", {}, el("tr", {}, el("td", { class: "soft", colspan: 3 }, "where it should be true, as")), premises) : null)), whole);
 }
 function branch(part) {
   const values = part.values.map(([text, value]) => el("li", { class: "value" }, el("code", {}, text), " is ", el("code", { class: "plain" }, value)));
@@ -184,10 +194,10 @@ function legend(r) {
   const block = (name, h) => sample(shape("rect", { x: 2, y: 8 - h / 2, width: 22, height: h, class: name }));
   const line = name => sample(shape("line", { x1: 1, x2: 25, y1: 8, y2: 8, class: name }));
   const arrow = (fate, mark) => sample(shape("g", { class: "arrow " + fate }, shape("path", { class: "shaft", d: "M1 8H18" }), shape("path", { class: "mark", d: mark })));
-  const [band, beside] = r.chart.bands, used = new Set(band ? band.used : []), fatesUsed = new Set(r.chart.arrows.map(a => a.fate));
+  const [band, beside] = r.chart.bands, used = new Set(band ? band.signs.flat() : []), fatesUsed = new Set(r.chart.arrows.map(a => a.fate));
   const items = [[used.has("leader"), block("leader", 15), "leader"], [used.has("isr"), block("isr", 11), "in the ISR"], [used.has("elr"), block("elr", 11), "in the ELR"],
-    [used.has("fenced"), block("fenced", 7), "fenced"], [band, line("out"), "out"], [used.has("known"), line("known"), "last known ELR"], [used.has("down"), line("down"), "down"],
-    [beside, block("belief", 5), beside && beside.title],
+    [used.has("fenced"), block("fenced", 7), "fenced"], [used.has(""), line("out"), "out"], [used.has("known"), line("known"), "last known ELR"], [used.has("down"), line("down"), "down"],
+    [beside && beside.signs.flat().some(Boolean), block("belief", 5), beside && beside.title],
     [fatesUsed.has("taken"), arrow("taken", arrowhead(25, 8, 0)), "message"], [fatesUsed.has("lost"), arrow("lost", cross(20, 8, 4)), "lost"], [fatesUsed.has("under way"), arrow("under-way", circle(21, 8, 3)), "still under way"]];
   return el("ul", { class: "legend" }, items.filter(([on]) => on).map(([, sign, words]) => el("li", {}, sign, words)), band ? el("li", { class: "soft" }, `bars: ${band.title}`) : null);
 }
