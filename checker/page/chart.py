@@ -46,7 +46,8 @@ class Arrow:
 def chart(lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Everything that is drawn, as data; ``places`` has a lane or null for each step."""
     places = [None if i == 0 else lanes.lane(step.sentence) for i, step in enumerate(steps)]
-    found = [arrow.as_data() for arrow in arrows(lanes, steps, states, places)]
+    linear = all(step.base in (None, i - 1) for i, step in enumerate(steps))
+    found = [arrow.as_data() for arrow in arrows(lanes, steps, states, places)] if linear else []
     found += [_within(lanes, i, step) for i, step in enumerate(steps) if len(_ends(lanes, i, step)) == 2]
     return {
         "lanes": [[title, i in lanes.outside] for i, title in enumerate(lanes.titles)],

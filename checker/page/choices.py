@@ -50,12 +50,15 @@ class Choices:
 def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
     """The fates in each state as data: whole for the first, then pairs (instance, fate) that are others than before.
 
-    ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "places", "states"}``.
+    ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``.
     """
     found = Choices(model)
     states: list[list[int]] = []
     before: list[int] = []
     for step in steps:
+        if step.model is not model:  # in the outcome under other rules other steps can be taken
+            states.append([])
+            continue
         fates = found.fates(step.state)
         changed = [(i, fate) for i, fate in enumerate(fates) if not before or before[i] != fate]
         states.append([number for pair in changed for number in pair])
@@ -65,6 +68,7 @@ def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
         "guards": list(found.guards),
         "bounds": list(found.bounds),
         "states": states,
+        "known": [step.model is model for step in steps],
     }
 
 

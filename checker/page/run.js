@@ -132,6 +132,7 @@ function fates(r) {
   return found;
 }
 function possible(r) {
+  if (!r.choices.known[at]) return null;
   const all = fates(r), next = r.steps[at + 1], takes = next && next.base === at ? next.instance : null;
   const open = [], refused = new Map();
   all.forEach((fate, i) => {

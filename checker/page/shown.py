@@ -95,7 +95,7 @@ def of_example(model: Model, violation: Violation, example: Counterexample) -> S
     )
 
 
-def walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
+def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
     """A walk that violates nothing."""
     steps = tuple(taken(model, initial, path))
     left_out = max(0, len(steps) - LIMIT_STATES)
@@ -139,4 +139,13 @@ def _steps(number: int) -> str:
     return f"{number:,} step{'' if number == 1 else 's'}"
 
 
-__all__ = ["LIMIT_STATES", "Shown", "ShownRun", "counterexamples", "of_example", "said", "taken", "walk"]
+__all__ = [
+    "LIMIT_STATES",
+    "Shown",
+    "ShownRun",
+    "counterexamples",
+    "of_example",
+    "said",
+    "shown_walk",
+    "taken",
+]
