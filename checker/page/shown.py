@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from highwater.checker.counterexample import Counterexample, LoopBack
 from highwater.checker.search import Violation
-from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Instance, Model, Scalars
+from highwater.traces.runs import writing
 
 LIMIT_STATES = 1000
 """A page shows no more states of a run: its last ones."""
@@ -106,15 +106,11 @@ def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
 
 def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown]:
     """The states of a run by instance numbers, taken with the interpreter."""
-    interpreter, state = Interpreter(model), initial
-    yield Shown(1, "initial state", model, state, None)
-    for i, number in enumerate(path, 1):
-        instance = model.instances[number]
-        after = interpreter.step(state, number).state
-        if after is None:
-            raise ValueError(f"step {i} takes {instance}, which is cut at a bound")
-        state = after
-        yield Shown(i + 1, said(instance), model, state, i - 1, instance)
+    for i, (instance, state) in enumerate(writing.taken(model, initial, path)):
+        if instance is None:
+            yield Shown(1, "initial state", model, state, None)
+        else:
+            yield Shown(i + 1, said(instance), model, state, i - 1, instance)
 
 
 def said(instance: Instance) -> str:
