@@ -1,7 +1,8 @@
 """A run in the Informal Trace Format: JSON that viewers of the TLA+ world read (Apalache's ADR-015).
 
 Integers are ``#bigint``, which readers of every version take; arrays are maps, sets are sets, an Option is a list of
-none or one: there are readers that take neither a variant nor values of several types. Which action led to a state is ``mbt::actionTaken``, as Quint calls it.
+none or one: there are readers that take neither a variant nor values of several types. Which action led to a state is
+``mbt::actionTaken``, as Quint calls it.
 """
 
 from __future__ import annotations
