@@ -24,7 +24,7 @@ def content(title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str
     """The data of a page with these runs: ``{"title", "about", "rules", "runs"}``."""
     named: set[str] = set()
     shown = [_run(run, named) for run in runs]
-    books = [r.model.protocol.rulebook for r in runs]
+    books = [r.drawn.rulebook for r in runs]
     book = next((b for b in books if isinstance(b, Rulebook)), None)
     return {
         "title": title,
@@ -51,13 +51,11 @@ def about(request: Request) -> list[tuple[str, str]]:
 
 def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
     model = run.model
-    lanes = _lanes(model.protocol, run)
+    lanes = _lanes(run.drawn, run)
     states = [model.decode(step.state) for step in run.steps]
     texts = Texts()
     named.update(numbers(run.source))
-    mermaid = (
-        None if run.example is None or run.left_out else SequenceChart(model.protocol).mermaid(run.example)
-    )
+    mermaid = None if run.example is None or run.left_out else SequenceChart(run.drawn).mermaid(run.example)
     return {
         "title": run.title,
         "subtitle": run.subtitle,

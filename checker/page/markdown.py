@@ -22,7 +22,7 @@ def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
     yield ""
     yield "| | what happens | what changes |"
     yield "| ---: | --- | --- |"
-    interpreter, type = Interpreter(run.model), run.model.protocol.state
+    interpreter, type = Interpreter(run.model), run.drawn.state
     for i, step in enumerate(run.steps):
         again = " (from here on for ever)" if run.loop and i == run.loop.start + 1 else ""
         told = ""

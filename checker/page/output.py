@@ -28,14 +28,24 @@ class PageOutput:
             refuse_unwritable("--html", target)
 
     def write(self, request: Request, runs: Sequence[ShownRun], none: str) -> str:
-        """Write the page of a scenario's runs and tell how many they are; ``none`` is said where there are none."""
+        """Write the page of a scenario's runs; otherwise as ``write_about``."""
         from highwater.checker.page.content import about
+
+        return self.write_about(request.scenario.title or request.scenario.name, about(request), runs, none)
+
+    def write_about(
+        self, title: str, about: Sequence[tuple[str, str]], runs: Sequence[ShownRun], none: str
+    ) -> str:
+        """Write a page of runs and tell how many they are; ``none`` is said where there are none.
+
+        ``about`` is what is to be known of all of them, by names.
+        """
         from highwater.checker.page.writing import write_page
 
         assert self.target is not None
         if not runs:
             return f"--html {self.target}: not written, as {none}"
-        write_page(self.target, request.scenario.title or request.scenario.name, runs, about(request))
+        write_page(self.target, title, runs, about)
         return f"--html {self.target}: {len(runs)} run{'' if len(runs) == 1 else 's'} to step through"
 
 

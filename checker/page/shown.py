@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from highwater.checker.counterexample import Counterexample, LoopBack
 from highwater.checker.search import Violation
 from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.protocol import Protocol
 from highwater.traces.runs import writing
 
 LIMIT_STATES = 1000
@@ -49,6 +50,12 @@ class ShownRun:
     example: Counterexample | None = None
     false_at: tuple[int, ...] = ()
     left_out: int = 0
+    protocol: Protocol | None = None
+
+    @property
+    def drawn(self) -> Protocol:
+        """The protocol whose drawing it has: the model's, unless that is of another revision."""
+        return self.protocol or self.model.protocol
 
     @property
     def model(self) -> Model:
