@@ -43,11 +43,15 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return str(value)
 
 
-def policy(page: str) -> str:
-    """The content security policy of a page: its one style and its one script, known by their hashes, are all."""
+def policy(page: str, *, asks: bool = False) -> str:
+    """The content security policy of a page: its one style and its one script, known by their hashes, are all.
+
+    With ``asks`` the page may ask the server that it comes from.
+    """
     style = _hash(_between(page, "<style>", "</style>"))
     script = _hash(_between(page, "<script>", "</script>"))
-    return f"default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
+    connect = "connect-src 'self'; " if asks else ""
+    return f"default-src 'none'; {connect}style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
 
 
 def signs() -> str:

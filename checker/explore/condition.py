@@ -1,10 +1,10 @@
 """Conditions that a person types: ``brokers[1].hwm < brokers[0].hwm and partition.elr.is_empty``.
 
 The text is parsed and never run. Names are fields of the state, indices and enumerations of the protocol, and what is
-bound by ``any(… for b in broker)``; values are the language's own, so a condition means what it would mean in a property.
-What is known here is a subset of Python's expressions:
+bound by ``any(… for b in broker)``; values are the language's own, so a condition means what it would mean in a
+property. What is known here is a subset of Python's expressions:
 
-* numbers, text (a member of an enumeration), ``true``/``True``, ``false``/``False``, ``none``/``None``, ``[0, 2]`` for a set;
+* numbers, text (a member of an enumeration), ``true``, ``false``, ``none`` (also as in Python), ``[0, 2]`` for a set;
 * ``.field``, ``[index]``, and the attributes and methods in ``ATTRIBUTES`` and ``METHODS``;
 * ``+ - * // %``, comparisons (also ``a < b < c``), ``in``, ``is none``, ``and``, ``or``, ``not``, ``| & -`` of sets;
 * ``size(set)``, ``any(… for i in index)``, ``all(… for i in index)``, ``count(… for i in index)``,
@@ -88,6 +88,9 @@ def _read(model: Model, text: str) -> Any:
             raise InputError(f"{_short(text)!r} is nested too deeply") from None
         except LanguageError as wrong:
             raise InputError(f"{_short(text)!r}: {wrong.message}") from None
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as wrong:
+            # Parts that do not go together: a text with a number, an element of nothing.
+            raise InputError(f"{_short(text)!r} does not fit together: {wrong}") from None
 
 
 class _Reading:
@@ -96,7 +99,9 @@ class _Reading:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._state = State(model.protocol.state, model.inputs)
-        domains = {name: found for name, found in vars(model.protocol).items() if isinstance(found, Index | Enum)}
+        domains = {
+            name: found for name, found in vars(model.protocol).items() if isinstance(found, Index | Enum)
+        }
         self._domains: dict[str, Index | Enum] = domains
         self._bound: dict[str, Any] = {}
 
@@ -139,7 +144,9 @@ class _Reading:
         fields = of.type.fields if isinstance(of, Value) and isinstance(of.type, Struct) else {}
         if name in fields or (isinstance(of, Value) and name in ATTRIBUTES):
             return getattr(of, name)
-        raise _refuse(tree, f"there is no .{name} here; there is {', '.join([*fields] or sorted(ATTRIBUTES))}")
+        raise _refuse(
+            tree, f"there is no .{name} here; there is {', '.join([*fields] or sorted(ATTRIBUTES))}"
+        )
 
     def _subscript(self, tree: ast.Subscript) -> Any:
         of = self.of(tree.value)

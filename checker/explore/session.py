@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from highwater.checker import words
 from highwater.checker.engines import search
 from highwater.checker.explore import condition
 from highwater.checker.page.choices import POSSIBLE, Choices
@@ -25,7 +25,7 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Instance, Model, Property, Scalars
 from highwater.model.language.protocol import Invariant
 
-LONGEST = 2_000
+LONGEST = 500
 """Steps of a path."""
 _SOUGHT = "the state that is looked for"
 
@@ -74,7 +74,9 @@ class Session:
         """The states of a path, the initial one first. InputError where it is none of this model."""
         initial = self.model.initial
         if path.initial >= len(initial):
-            raise InputError(f"there is no initial state {path.initial}: there are {len(initial):,}, from 0 on")
+            raise InputError(
+                f"there is no initial state {path.initial}: there are {len(initial):,}, from 0 on"
+            )
         if len(path.steps) > LONGEST:
             raise InputError(f"a path has {LONGEST:,} steps at most")
         found = [initial[path.initial]]
@@ -148,6 +150,15 @@ class Session:
             return type_.decode([int(v) for v in found])
         return found[0]
 
+    def said(self, state: Scalars, text: str) -> str:
+        """What an expression reads from a state, as a person reads it. InputError where it is none."""
+        type_, nodes = condition.value(self.model, text)
+        found = [int(v) for v in compile_nodes(nodes)(state)]
+        if type_ is not None:
+            return words.say(type_, type_.decode(found))
+        (sort,) = (node.sort for node in nodes)
+        return str(found[0]) if sort != graph.BOOL else "true" if found[0] else "false"
+
     def nearest(self, path: Path, text: str, options: SearchOptions | None = None) -> Found:
         """A shortest way on from the end of a path to a state in which a condition holds.
 
@@ -163,17 +174,12 @@ class Session:
             return Found(None, result)
         return Found(path.then(*result.violations[0].path), result)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """What an address belongs to: it stands for the actions of the model, their parameters, and their order."""
-        import hashlib
 
-        told = "\n".join([self.model.protocol.name, *(str(i) for i in self.model.instances), *(x.path for x in self.model.leaves)])
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str, Mapping[str, Any]]) -> str:
+    """A path as a test for pytest: it takes the steps again, and asks that the invariants say the same at its end.
 
-
-def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str, Sequence[str]]) -> str:
-    """A path as a test for pytest: it takes the steps again, and asks that the invariants say the same at its end."""
+    ``changed`` are the parameters and the rules that are other than the scenario's own.
+    """
     states = session.states(path)
     lines = [
         '"""A run found by hand."""',
@@ -198,8 +204,8 @@ def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str,
     return "\n".join(lines)
 
 
-def _options(changed: Mapping[str, Sequence[str]]) -> str:
-    return "".join(f", {name}={value!r}" for name, value in changed.items() if value)
+def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
+    return "".join(f", {name}={dict(value)!r}" for name, value in changed.items() if value)
 
 
 __all__ = ["LONGEST", "Found", "Path", "Session", "pytest_of"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from highwater.checker import words
 from highwater.checker.explore.session import Path, Session, pytest_of
 from highwater.checker.page.content import content
 from highwater.checker.page.shown import ShownRun, shown_walk, taken
@@ -16,8 +15,6 @@ from highwater.model.language.model import Model
 
 SEARCH_SECONDS = 60.0
 """A search for a state ends then."""
-SHOWN = 60
-"""The last states of a path that the page shows; the others are in its address."""
 WATCHED = 20
 """Expressions that are watched at a time."""
 
@@ -45,7 +42,9 @@ class Views:
             rules = {name: not self.request.rules[name] for name in switched}
             if switched:
                 overrides = Overrides(
-                    dict(self.request.parameters), {**self.request.rules, **rules}, profile=self.request.profile
+                    dict(self.request.parameters),
+                    {**self.request.rules, **rules},
+                    profile=self.request.profile,
                 )
                 model = Request.of(self.request.scenario, overrides).model()
             else:
@@ -57,7 +56,7 @@ class Views:
         return Path.parse(arguments.get("path") or "0")
 
     def run(self, arguments: Arguments) -> dict[str, Any]:
-        """The run to a state, what is false there, and what is watched. ``path``, and ``watch``, a line an expression."""
+        """The run to the state of ``path``, what is false there, and the expressions of ``watch``, one a line."""
         path = self._path(arguments)
         states = self.session.states(path)
         data = content("", [_shown(self.session.model, path)])
@@ -74,7 +73,7 @@ class Views:
     def _watched(self, states: list[Any], text: str) -> tuple[bool, list[str]]:
         """Whether the text could be read, and its value in each of the states that are shown; else what is wrong."""
         try:
-            said = [words.plain(self.session.value(state, text)) for state in states[-SHOWN:]]
+            said = [self.session.said(state, text) for state in states]
         except InputError as wrong:
             return False, [str(wrong)]
         return True, said
@@ -96,7 +95,7 @@ class Views:
         return {"path": str(self.session.walk(self._path(arguments), steps, seed))}
 
     def rule(self, arguments: Arguments) -> dict[str, Any]:
-        """What else could be done in the state of ``path``, and what no more, were the rule ``name`` the other way round."""
+        """What could be done in the state of ``path``, and what not, were the rule ``name`` the other way round."""
         name = arguments.get("name", "")
         if name not in self.request.rules:
             raise InputError(f"there is no rule {name!r}")
@@ -123,8 +122,8 @@ class Views:
 
     def test(self, arguments: Arguments) -> dict[str, Any]:
         """The path as the text of a test."""
-        changed = {name: dict(value) for name, value in self.changed.items()}
-        return {"text": pytest_of(self.session, self._path(arguments), self.request.scenario.name, changed)}
+        name = self.request.scenario.name
+        return {"text": pytest_of(self.session, self._path(arguments), name, self.changed)}
 
     @property
     def changed(self) -> dict[str, Mapping[str, Any]]:
@@ -138,7 +137,11 @@ class Views:
 
 def _shown(model: Model, path: Path) -> ShownRun:
     steps = tuple(taken(model, model.initial[path.initial], path.steps))
-    return shown_walk(model, model.initial[path.initial], path.steps) if len(steps) <= 1 else ShownRun("", "", steps)
+    return (
+        shown_walk(model, model.initial[path.initial], path.steps)
+        if len(steps) <= 1
+        else ShownRun("", "", steps)
+    )
 
 
 def _said(model: Model, number: int) -> str:
@@ -153,4 +156,4 @@ def _number(arguments: Arguments, name: str, default: int) -> int:
     return int(text)
 
 
-__all__ = ["SEARCH_SECONDS", "SHOWN", "WATCHED", "Views"]
+__all__ = ["SEARCH_SECONDS", "WATCHED", "Views"]

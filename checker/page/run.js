@@ -6,6 +6,7 @@ const head = document.getElementById("head"), main = document.getElementById("ru
 let shown = 0, at = 0, everything = false;
 const many = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 const run = () => given.runs[shown];
+const current = () => at, place = i => { at = i === undefined ? last() : Math.max(0, Math.min(last(), i)); };
 
 // A source such as "B4, 966.6": each number that the rulebook has unfolds what it says.
 function ruled(source) {
@@ -35,8 +36,8 @@ function heading() {
   const chooser = given.runs.length < 2 ? null : el("div", { class: "chips", role: "group", "aria-label": "runs" }, given.runs.map((other, i) =>
     el("button", { type: "button", "aria-pressed": String(i === shown), onclick: () => { shown = i; at = last(); show(); } }, other.title)));
   const rows = given.about.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
-  head.replaceChildren(el("p", { class: "over" }, given.title), chooser || "",
-    el("div", { class: "verdict " + (bad ? "bad" : "plain") }, el("h1", {}, r.title), el("span", { class: "sub" }, r.subtitle), bad ? ruled(r.source) : null,
+  head.replaceChildren(el("p", { class: "over" }, given.title), chooser || "", live ? live.tools() : "",
+    !r.title ? "" : el("div", { class: "verdict " + (bad ? "bad" : "plain") }, el("h1", {}, r.title), el("span", { class: "sub" }, r.subtitle), bad ? ruled(r.source) : null,
       r.meaning ? el("p", { class: "meaning" }, "It says: ", r.meaning) : null),
     falsity(r),
     r.loop ? el("details", { class: "fold" }, el("summary", {}, "Why the loop is fair"), el("ul", {}, r.loop.fair.map(line => el("li", {}, line)))) : "",
@@ -89,8 +90,9 @@ function step() {
   drawChart();
   const why = head.querySelector(".why");
   if (why) why.replaceWith(falsity(r));
-  panel.replaceChildren(...[about(r, s), changes(r, s), logsOf(r, s), messages(r), possible(r), state(r, s)].filter(Boolean));
-  try { history.replaceState(null, "", `#${shown + 1}.${s.number}`); } catch { /* where a page has no address of its own */ }
+  const told = [changes(r, s), logsOf(r, s), messages(r)], next = possible(r);    // who explores wants to go on
+  panel.replaceChildren(...[about(r, s), ...(live ? [...live.about(at), next, ...told] : [...told, next]), state(r, s)].filter(Boolean));
+  try { history.replaceState(null, "", live ? live.address(at) : `#${shown + 1}.${s.number}`); } catch { /* where a page has no address of its own */ }
 }
 function about(r, s) {
   return el("section", {}, el("h2", {}, `${s.number}. ${s.sentence}`), s.note ? el("p", { class: "note" }, s.note) : null,
@@ -137,7 +139,7 @@ function possible(r) {
   const open = [], refused = new Map();
   all.forEach((fate, i) => {
     const [action, parameters, sentence] = r.choices.instances[i];
-    if (fate <= 0) open.push({ sentence, taken: i === takes, cut: fate < 0 ? r.choices.bounds[-fate - 1] : null });
+    if (fate <= 0) open.push({ i, sentence, taken: i === takes, cut: fate < 0 ? r.choices.bounds[-fate - 1] : null });
     else {
       if (!refused.has(action)) refused.set(action, new Map());
       const guards = refused.get(action), name = r.choices.guards[fate - 1];
@@ -146,7 +148,7 @@ function possible(r) {
     }
   });
   open.sort((a, b) => b.taken - a.taken || (a.cut !== null) - (b.cut !== null));
-  const list = open.length ? el("ul", { class: "possible" }, open.map(o => el("li", { class: o.taken ? "taken" : o.cut !== null ? "soft" : null }, o.sentence,
+  const list = open.length ? el("ul", { class: "possible" }, open.map(o => el("li", { class: o.taken ? "taken" : o.cut !== null ? "soft" : null }, live && o.cut === null ? el("button", { type: "button", class: "step", onclick: () => live.take(o.i) }, o.sentence) : o.sentence,
     o.taken ? el("span", { class: "tag" }, "this run does") : null, o.cut !== null ? el("span", { class: "tag" }, `cut at ${o.cut}`) : null))) : el("p", { class: "soft" }, "Nothing.");
   const rows = [...refused].flatMap(([action, guards]) => [...guards].map(([guard, parameters], k) => el("tr", {},
     k ? null : el("th", { scope: "rowgroup", rowspan: guards.size }, el("code", {}, action)), el("td", {}, "“", guard, "”"), el("td", { class: "soft" }, parameters.filter(Boolean).join("; ")))));
@@ -267,7 +269,12 @@ function fromAddress() {
   const place = asked ? run().steps.findIndex(s => s.number === Number(asked[2])) : -1;
   at = place >= 0 ? place : last();
 }
-if (given.runs.length) {
+// Where a server answers, a run goes on from where it is (explore.js).
+const live = globalThis.explorer ? globalThis.explorer() : null;
+if (live) {
+  live.start();
+  new ResizeObserver(() => requestAnimationFrame(() => { if (given.runs.length) drawChart(); })).observe(chartHolder);
+} else if (given.runs.length) {
   fromAddress();
   show();
   window.addEventListener("hashchange", () => { fromAddress(); show(); });

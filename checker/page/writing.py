@@ -15,13 +15,18 @@ from highwater.traces.embedding import as_json, policy, signs
 _HERE = Path(__file__).parent
 
 
-def page(data: Mapping[str, Any]) -> str:
-    """The text of the page. Nothing of the data is ever HTML: the script only sets text (``embedding``)."""
+def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bool = False) -> str:
+    """The text of the page. Nothing of the data is ever HTML: the script only sets text (``embedding``).
+
+    ``style`` and ``script`` are put to its own, the script before the one that draws runs; ``asks`` lets the page ask
+    the server that it comes from, and nobody else.
+    """
     text = (_HERE / "run.html").read_text(encoding="utf-8")
-    style = signs() + (_HERE / "run.css").read_text(encoding="utf-8")
-    script = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("drawing.js", "run.js"))
+    own = {name: (_HERE / name).read_text(encoding="utf-8") for name in ("run.css", "drawing.js", "run.js")}
+    style = signs() + own["run.css"] + style
+    script = own["drawing.js"] + script + own["run.js"]
     text = text.replace("{{style}}", style, 1).replace("{{script}}", script, 1)
-    text = text.replace("{{policy}}", policy(text), 1)
+    text = text.replace("{{policy}}", policy(text, asks=asks), 1)
     plain = "\n\n".join(run["markdown"] for run in data["runs"])
     text = text.replace("{{plain}}", html.escape(plain, quote=True), 1)
     before, _, after = text.rpartition("{{data}}")
