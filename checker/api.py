@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from highwater.checker import catalogue, engines, exploration
 from highwater.checker import scenarios as scenario_files
@@ -18,6 +19,9 @@ from highwater.checker.subject import Subject, asked
 from highwater.model import registry
 from highwater.model.language.protocol import Protocol
 from highwater.traces.replay import replay
+
+if TYPE_CHECKING:
+    from highwater.checker.explore.session import Session
 
 
 def scenario(
@@ -145,6 +149,24 @@ def simulate(
     return Result(outcome, model)
 
 
+def explore(
+    subject: Subject,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    rules: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+) -> Session:
+    """The state space of a scenario or a protocol by hand: ``highwater explore`` without its page.
+
+    The arguments are those of ``scenario``. A session takes steps and answers questions about states; a ``Path`` says
+    which state. Raises InputError as ``scenario``, LanguageError where the protocol misuses the language.
+    """
+    from highwater.checker.explore.session import Session
+
+    request = scenario(subject, parameters=parameters, rules=rules, profile=profile)
+    return Session(request.without_symmetry().model())
+
+
 def protocols() -> list[str]:
     """The names of the protocols that come with Highwater."""
     return list(registry.NAMES)
@@ -164,4 +186,4 @@ def scenarios(*, standard: bool = False) -> dict[str, str]:
     }
 
 
-__all__ = ["check", "protocol", "protocols", "replay", "scenario", "scenarios", "simulate"]
+__all__ = ["check", "explore", "protocol", "protocols", "replay", "scenario", "scenarios", "simulate"]

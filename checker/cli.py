@@ -23,6 +23,7 @@ _COMMANDS = {
     "states": "The states and transitions of a scenario as tables.",
     "prove": "Ask a solver: to a depth, or by induction.",
     "diff": "Where two sets of rules decide differently.",
+    "explore": "The state space by hand, in a browser.",
     "replay": "Whether the protocol explains what a system did.",
     "coverage": "Which guards, branches and rules states or traces exercised.",
     "gate": "Whether the protocol does what the committed baseline says.",

@@ -1,4 +1,4 @@
-"""Where ``--trace-out`` writes one run: a file in the format of docs/trace-format.md."""
+"""Where ``--trace-out`` writes one run: a file in the format of docs/trace-format.md, or in that of ``itf``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def trace_option(what: str) -> Callable[[Command], Command]:
     """The option ``--trace-out``; ``what`` says which run it writes."""
-    return click.option("--trace-out", metavar="FILE", help=f"Write {what} as a trace.")
+    return click.option(
+        "--trace-out",
+        metavar="FILE",
+        help=f"Write {what} as a trace; as ITF where FILE ends with .itf.json.",
+    )
 
 
 class TraceOutput:
@@ -36,7 +40,7 @@ class TraceOutput:
     ) -> str:
         """Write the run that an example tells, and tell its length and the property that it violates."""
         run = next(v for v in violations if v.property == example.name and v.depth == example.depth)
-        return self._write(request, model, run.initial, run.path, (example.name,), {})
+        return self._write(request, model, run.initial, run.path, (example.name,), {}, run.loop_start)
 
     def write_walk(self, request: Request, model: Model, depth: int, seed: int) -> str:
         """Write a walk of the reference engine: no engine keeps a walk that violates nothing."""
@@ -53,21 +57,30 @@ class TraceOutput:
         path: Iterable[int],
         violated: Sequence[str],
         about: Mapping[str, Any],
+        loop_start: int | None = None,
     ) -> str:
+        from highwater.traces.runs import itf
         from highwater.traces.runs.writing import write_run
 
         assert self.target is not None
+        about = {**about, "violates": list(violated)} if violated else about
+        path, name = tuple(path), request.scenario.name
+        steps = len(path)
         try:
-            steps = write_run(
-                Path(self.target),
-                model,
-                initial,
-                path,
-                protocol=request.scenario.definition.name,
-                scenario=request.scenario.name,
-                profile=request.profile,
-                about={**about, "violates": list(violated)} if violated else about,
-            )
+            if self.target.endswith(itf.SUFFIX):
+                trace = itf.itf(model, initial, path, loop_start=loop_start, source=name, about=about)
+                itf.write_itf(Path(self.target), trace)
+            else:
+                steps = write_run(
+                    Path(self.target),
+                    model,
+                    initial,
+                    path,
+                    protocol=request.scenario.definition.name,
+                    scenario=name,
+                    profile=request.profile,
+                    about=about,
+                )
         except OSError as wrong:
             raise InputError(f"--trace-out {self.target}: {wrong.strerror or wrong}") from None
         end = f", to a violation of {', '.join(violated)}" if violated else ""

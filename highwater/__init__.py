@@ -1,8 +1,9 @@
 """Highwater: a formal model of Apache Kafka's replication protocol, and the checker that holds it to account.
 
 The names here are the public ones (docs/api.md): ``check`` explores a protocol or a scenario, ``simulate`` walks in it
-at random, ``replay`` holds a recording against it; ``highwater.language`` has the words for a protocol of one's own.
-What a name stands for is imported when it is first used, so importing this package costs nothing.
+at random, ``explore`` lets one go by hand, ``replay`` holds a recording against it; ``highwater.language`` has the
+words for a protocol of one's own. What a name stands for is imported when it is first used, so importing this package
+costs nothing.
 """
 
 from importlib import import_module
@@ -11,8 +12,18 @@ from typing import TYPE_CHECKING, Any
 from highwater.errors import HighwaterError
 
 if TYPE_CHECKING:
-    from highwater.checker.api import check, protocol, protocols, replay, scenario, scenarios, simulate
+    from highwater.checker.api import (
+        check,
+        explore,
+        protocol,
+        protocols,
+        replay,
+        scenario,
+        scenarios,
+        simulate,
+    )
     from highwater.checker.api_results import Result, Violation
+    from highwater.checker.explore.session import Path, Session
     from highwater.checker.problems import InputError
     from highwater.checker.request import Request
     from highwater.model.language.errors import LanguageError
@@ -24,12 +35,15 @@ __version__ = "0.1.0"
 _HOMES = {
     "InputError": "highwater.checker.problems",
     "LanguageError": "highwater.model.language.errors",
+    "Path": "highwater.checker.explore.session",
     "Report": "highwater.traces.report",
     "Request": "highwater.checker.request",
     "Result": "highwater.checker.api_results",
+    "Session": "highwater.checker.explore.session",
     "TraceError": "highwater.traces.errors",
     "Violation": "highwater.checker.api_results",
     "check": "highwater.checker.api",
+    "explore": "highwater.checker.api",
     "protocol": "highwater.checker.api",
     "protocols": "highwater.checker.api",
     "replay": "highwater.checker.api",
@@ -56,6 +70,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "HighwaterError", "InputError", "LanguageError", "Report", "Request", "Result", "TraceError", "Violation",
-    "__version__", "check", "protocol", "protocols", "replay", "scenario", "scenarios", "simulate",
+    "HighwaterError", "InputError", "LanguageError", "Path", "Report", "Request", "Result", "Session", "TraceError",
+    "Violation", "__version__", "check", "explore", "protocol", "protocols", "replay", "scenario", "scenarios",
+    "simulate",
 ]  # fmt: skip

@@ -16,26 +16,19 @@ adding, removing]`` after it; lists of members are indices into ``members``.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
-import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
+from highwater.traces.embedding import as_json, policy, signs, told_rules
 from highwater.traces.observed import PartitionChange, PartitionState
 from highwater.traces.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.summary import summary
 
 _TEMPLATE = Path(__file__).with_name("page.html")
-_EXACT = 2**53
-"""Whole numbers beyond it are not exact in a browser; they are written as text."""
-_DEEP = 40
-"""A value that is nested deeper is cut there."""
 _SUMMARIES = 20
 """So many inputs are summed up for browsers without scripts."""
 _USUAL = ("RECOVERED", (), ())
@@ -66,15 +59,15 @@ def known_promises() -> dict[str, str]:
 
 def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:
     """The page's data as JSON, in pieces: ASCII only, and without any character that HTML could take up."""
-    yield f'{{"limit":{LIMIT_CHANGES},"rules":{_json(_named_rules(reports))},"reports":['
+    yield f'{{"limit":{LIMIT_CHANGES},"rules":{as_json(_named_rules(reports))},"reports":['
     for i, report in enumerate(reports):
         compact = _Compact()
         yield ",\n" if i else "\n"
-        yield f'{{"report":{_json(report.to_json())},"promises":{_json(_needed(report, promises))},"timelines":['
+        yield f'{{"report":{as_json(report.to_json())},"promises":{as_json(_needed(report, promises))},"timelines":['
         for j, timeline in enumerate(report.timelines.values()):
             yield ",\n" if j else "\n"
-            yield _json(compact.timeline(timeline))
-        yield f'],"causes":{_json(list(compact.causes))},"members":{_json([list(m) for m in compact.members])}}}'
+            yield as_json(compact.timeline(timeline))
+        yield f'],"causes":{as_json(list(compact.causes))},"members":{as_json([list(m) for m in compact.members])}}}'
     yield "]}"
 
 
@@ -132,65 +125,18 @@ def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
 def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
     """What the rulebook says of the numbers that findings name, of those findings that come from proposals."""
     named = {n for report in reports for f in report.findings if f.kip for n in numbers(f.rule)}
-    return {
-        number: {
-            "title": rule.title,
-            "states": rule.states,
-            "why": rule.why,
-            "beyond": rule.beyond,
-            "section": rule.section,
-            "from": [[p.name, p.title, p.link] for p in RULEBOOK.proposals(number)],
-        }
-        for number, rule in RULEBOOK.items()
-        if number in named
-    }
-
-
-def _json(value: Any) -> str:
-    """JSON that can stand in a script element: ``<``, ``>``, ``&`` and all that is not ASCII are escaped."""
-    text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _plain(value: Any, depth: int = 0) -> Any:
-    """A value as JSON has it, whatever it was; what a browser would not read exactly becomes text."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int):
-        return value if -_EXACT < value < _EXACT else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if depth > _DEEP:
-        return "…"
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item, depth + 1) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, depth + 1) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((_plain(item, depth + 1) for item in value), key=str)
-    return str(value)
+    return told_rules(RULEBOOK, named)
 
 
 def _template(reports: Sequence[Report]) -> tuple[str, str]:
     """The page's text before the data and after it."""
-    text = _TEMPLATE.read_text(encoding="utf-8")
-    style = _between(text, "<style>", "</style>")
-    script = _between(text, "<script>", "</script>")
-    allowed = f"style-src {_hash(style)}; script-src {_hash(script)}"
-    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    text = _TEMPLATE.read_text(encoding="utf-8").replace("{{signs}}", signs(), 1)
     told = "\n".join(line for report in reports[:_SUMMARIES] for line in [*summary(report), ""])
-    text = text.replace("{{policy}}", policy, 1).replace("{{summary}}", html.escape(told, quote=True), 1)
+    text = text.replace("{{policy}}", policy(text), 1).replace(
+        "{{summary}}", html.escape(told, quote=True), 1
+    )
     before, _, after = text.rpartition("{{data}}")
     return before, after
-
-
-def _between(text: str, start: str, end: str) -> str:
-    return text.split(start, 1)[1].split(end, 1)[0]
-
-
-def _hash(text: str) -> str:
-    """How a policy names a text that it allows."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
 __all__ = ["data", "known_promises", "write_page"]

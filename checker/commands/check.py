@@ -22,6 +22,8 @@ from highwater.checker.options import (
     verbose_option,
 )
 from highwater.checker.output import JsonOutput
+from highwater.checker.page.output import PageOutput, html_option
+from highwater.checker.page.shown import counterexamples
 from highwater.checker.problems import InputError
 from highwater.checker.progress import Reporter
 from highwater.checker.request import Overrides, Request
@@ -41,6 +43,7 @@ from highwater.checker.trace_output import TraceOutput, trace_option
 @verbose_option
 @quiet_option("the verdict table")
 @trace_option("the counterexample (the one that is told first)")
+@html_option("the counterexamples")
 def check(
     names: tuple[str, ...],
     overrides: Overrides,
@@ -51,6 +54,7 @@ def check(
     verbose: bool,
     quiet: bool,
     trace_out: str | None,
+    html: str | None,
 ) -> Status:
     """Explore every reachable state of each SCENARIO and check its properties.
 
@@ -67,7 +71,9 @@ def check(
     output = JsonOutput(json_file)
     if trace_out is not None and len(names) != 1:
         raise InputError("--trace-out: name one scenario; a trace is one run")
-    trace = TraceOutput(trace_out)
+    if html is not None and len(names) != 1:
+        raise InputError("--html: name one scenario; the page is about its runs")
+    trace, page = TraceOutput(trace_out), PageOutput(html)
     chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
     requests = [engine.request(scenario, overrides) for scenario in chosen]
     if engine.name == "spark":
@@ -111,6 +117,11 @@ def check(
                     if outcome.examples:
                         violations = outcome.result.violations
                         said = trace.write_violation(request, model, violations, outcome.examples[0])
+                    if not quiet:
+                        output.say(said)
+                if model is not None and html is not None:
+                    runs = counterexamples(model, outcome.result.violations, outcome.examples)
+                    said = page.write(request, runs, "no violation was found")
                     if not quiet:
                         output.say(said)
                 if outcome.status is Status.INTERRUPTED:

@@ -12,6 +12,8 @@ import click
 from highwater.checker import scenarios
 from highwater.checker.options import json_option, limit_seconds_option, quiet_option
 from highwater.checker.output import JsonOutput
+from highwater.checker.page.output import PageOutput, html_option
+from highwater.checker.page.shown import ShownRun
 from highwater.checker.problems import InputError, unknown
 from highwater.checker.request import Overrides, Request
 from highwater.checker.results import versions
@@ -31,6 +33,7 @@ from highwater.checker.status import Status, worst
 @click.option("--any-state", is_flag=True, help="Also from states that violate the invariants.")
 @limit_seconds_option
 @json_option
+@html_option("the states that tell them apart")
 @quiet_option("the verdicts")
 def diff(
     a: str,
@@ -44,6 +47,7 @@ def diff(
     any_state: bool,
     limit_seconds: float | None,
     json_file: str | None,
+    html: str | None,
     quiet: bool,
 ) -> Status:
     """Compare what actions do under two sets of rules, A and B, for all states.
@@ -64,7 +68,8 @@ def diff(
             raise InputError(
                 "--action: " + unknown(f"action of {first.scenario.definition.name}", name, known)
             )
-    output = JsonOutput(json_file)
+    output, page = JsonOutput(json_file), PageOutput(html)
+    runs: list[ShownRun] = []
     pairs = [("", second)]
     if each_rule:
         changed = [rule for rule, on in second.rules.items() if first.rules[rule] != on]
@@ -76,7 +81,7 @@ def diff(
     limits = Limits(limit_seconds)
     try:
         for rule, other in pairs:
-            status, said, result = _compare(first, other, rule, actions, any_state, limits, quiet)
+            status, said, result = _compare(first, other, rule, actions, any_state, limits, quiet, runs)
             for line in said:
                 output.say(line)
             statuses.append(status)
@@ -85,6 +90,10 @@ def diff(
                 break
     finally:
         output.write(results)
+    if html is not None:
+        note = page.write(first, runs, "no difference was found")
+        if not quiet:
+            output.say(note)
     return worst(statuses)
 
 
@@ -149,7 +158,9 @@ def _compare(
     any_state: bool,
     limits: Any,
     quiet: bool,
+    runs: list[ShownRun],
 ) -> tuple[Status, Iterator[str], dict[str, Any]]:
+    from highwater.checker.page.solved import differences as shown_differences
     from highwater.checker.solver.difference import Differences, differences, only_in_one, told
     from highwater.checker.solver.helpers import with_helpers
 
@@ -166,6 +177,7 @@ def _compare(
     different = [name for name, witness in found.actions.items() if witness]
     verdict = "different" if different or apart else "inconclusive" if found.stopped_by else "equal"
     sides = _sides(first, second)
+    runs += shown_differences((one, two), sides, found.actions)
 
     def lines() -> Iterator[str]:
         name = rule or first.scenario.name

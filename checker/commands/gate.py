@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from highwater.checker.gate import baseline as baselines
-from highwater.checker.gate import report
+from highwater.checker.gate import report, shown
 from highwater.checker.gate.baseline import Baseline, Selection
 from highwater.checker.gate.comparison import State
 from highwater.checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
 from highwater.checker.options import Positive, cache_option, json_option, quiet_option, workers_option
 from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.page.output import PageOutput, html_option
 from highwater.checker.problems import InputError
 from highwater.checker.status import Status
 
@@ -54,6 +55,7 @@ from highwater.checker.status import Status
 @click.option("--junit", metavar="FILE", help="Write a test suite as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations for a workflow of GitHub.")
 @json_option
+@html_option("the runs to what is new")
 @quiet_option("the last line")
 def gate(
     names: tuple[str, ...],
@@ -68,6 +70,7 @@ def gate(
     junit: str | None,
     github: bool,
     json_file: str | None,
+    html: str | None,
     quiet: bool,
 ) -> Status:
     """Run what the baseline names and compare: verdicts, counts, depths, actions taken, premises met, proofs.
@@ -84,7 +87,7 @@ def gate(
         )
     if against and only_changed:
         raise InputError("--only-changed is about the baseline; --against leaves out what is the same anyway")
-    output = JsonOutput(json_file)
+    output, page = JsonOutput(json_file), PageOutput(html)
     for option, target in (("--markdown", markdown), ("--junit", junit)):
         if target is not None:
             refuse_unwritable(option, target)
@@ -110,6 +113,12 @@ def gate(
     for option, target, text in (("--markdown", markdown, report.markdown), ("--junit", junit, report.junit)):
         if target is not None:
             write_text(option, target, text(found))
+    if html is not None:
+        about = [("baseline", str(path)), ("compared with", found.against or "the baseline's facts")]
+        runs = list(shown.runs(found))
+        said = page.write_about(report.summary(found), about, runs, "nothing new is violated or reached")
+        if not quiet:
+            output.say(said)
     output.write(report.as_json(found))
     return found.status
 

@@ -20,6 +20,8 @@ from highwater.checker.options import (
     workers_option,
 )
 from highwater.checker.output import JsonOutput
+from highwater.checker.page.output import PageOutput, html_option
+from highwater.checker.page.shown import counterexamples
 from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides, Request
 from highwater.checker.status import Status
@@ -60,6 +62,7 @@ DEPTH = 10
 @memory_option
 @workers_option
 @json_option
+@html_option("the runs to violations, or the steps that keep a property not,")
 @verbose_option
 @quiet_option("the verdicts")
 def prove(
@@ -74,6 +77,7 @@ def prove(
     memory_bytes: int | None,
     workers: int | None,
     json_file: str | None,
+    html: str | None,
     verbose: bool,
     quiet: bool,
 ) -> Status:
@@ -99,7 +103,7 @@ def prove(
         raise InputError("--no-helpers goes with --induction")
     request = Request.of(scenarios.find(name), overrides).without_symmetry()
     request = request.safety_only("Z3 is asked of states and steps only; ask `highwater check`")
-    output = JsonOutput(json_file)
+    output, page = JsonOutput(json_file), PageOutput(html)
     if epochs == "unbounded":
         request = _unbounded(request)
     if induction:
@@ -108,8 +112,8 @@ def prove(
 
         limits = Limits(limit_seconds, memory_bytes)
         workers = 1 if memory_bytes else workers or cores()
-        return _induction(request, use_helpers, workers, limits, output, verbose, quiet)
-    return _bounded(request, depth or DEPTH, first, limit_seconds, memory_bytes, output, verbose, quiet)
+        return _induction(request, use_helpers, workers, limits, output, page, verbose, quiet)
+    return _bounded(request, depth or DEPTH, first, limit_seconds, memory_bytes, output, page, verbose, quiet)
 
 
 def _unbounded(request: Request) -> Request:
@@ -133,6 +137,7 @@ def _induction(
     workers: int,
     limits: Limits,
     output: JsonOutput,
+    page: PageOutput,
     verbose: bool,
     quiet: bool,
 ) -> Status:
@@ -153,6 +158,12 @@ def _induction(
     outcome = InductionOutcome(request, model, result, own)
     for line in outcome.lines(failures=not quiet, full=verbose):
         output.say(line)
+    if page.target is not None:
+        from highwater.checker.page.solved import failures
+
+        said = page.write(helped, list(failures(outcome)), "every property is kept, or nothing was decided")
+        if not quiet:
+            output.say(said)
     output.write([outcome.as_json()])
     return outcome.status
 
@@ -164,6 +175,7 @@ def _bounded(
     limit_seconds: float | None,
     memory_bytes: int | None,
     output: JsonOutput,
+    page: PageOutput,
     verbose: bool,
     quiet: bool,
 ) -> Status:
@@ -202,6 +214,11 @@ def _bounded(
     if not quiet:
         report.runs(model, outcome, output.say, full=verbose)
         output.say("")
+    if page.target is not None:
+        runs = counterexamples(model, result.violations, examples)
+        said = page.write(request, runs, "no violation was found")
+        if not quiet:
+            output.say(said)
     for line in outcome.lines():
         output.say(line)
     report.warn([outcome])

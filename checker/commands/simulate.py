@@ -19,10 +19,13 @@ from highwater.checker.options import (
     workers_option,
 )
 from highwater.checker.output import JsonOutput
+from highwater.checker.page.output import PageOutput, html_option
+from highwater.checker.page.shown import ShownRun, counterexamples, shown_walk
 from highwater.checker.request import Overrides, Request
 from highwater.checker.simulation import SimulationOptions
 from highwater.checker.status import Status
 from highwater.checker.trace_output import TraceOutput, trace_option
+from highwater.model.language.model import Model
 
 
 @click.command(short_help="Random walks, for what is too large to explore.")
@@ -44,6 +47,7 @@ from highwater.checker.trace_output import TraceOutput, trace_option
 @json_option
 @verbose_option
 @quiet_option("the verdict table")
+@html_option("the runs to violations, or one walk,")
 @trace_option("one walk (the one that violates a property, if there is one)")
 def simulate(
     name: str,
@@ -58,6 +62,7 @@ def simulate(
     verbose: bool,
     quiet: bool,
     trace_out: str | None,
+    html: str | None,
 ) -> Status:
     """Walk at random through the states of SCENARIO until a property is violated.
 
@@ -67,7 +72,7 @@ def simulate(
     started = time.perf_counter()
     simulation = engines.simulate(engine)
     output = JsonOutput(json_file)
-    trace = TraceOutput(trace_out)
+    trace, page = TraceOutput(trace_out), PageOutput(html)
     request = Request.of(scenarios.find(name), overrides).for_walks()
     options = SimulationOptions(
         walks=walks,
@@ -88,5 +93,18 @@ def simulate(
             said = trace.write_walk(request, model, depth, seed)
         if not quiet:
             output.say(said)
+    if model is not None and html is not None:
+        runs = counterexamples(model, outcome.result.violations, outcome.examples)
+        said = page.write(request, runs or [_walk(model, depth, seed)], "")
+        if not quiet:
+            output.say(said)
     report.finish([outcome], output, quiet=quiet, verbose=verbose, seconds=time.perf_counter() - started)
     return outcome.status
+
+
+def _walk(model: Model, depth: int, seed: int) -> ShownRun:
+    """A walk of the reference engine: no engine keeps a walk that violates nothing."""
+    from highwater.traces.runs.writing import random_walk
+
+    walk = random_walk(model, depth, seed)
+    return shown_walk(model, walk.initial, walk.path)

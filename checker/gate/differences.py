@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from highwater.checker.page.shown import ShownRun
+
 
 @dataclass(frozen=True)
 class Step:
@@ -19,9 +21,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """A shortest run to a state that only one revision reaches."""
+    """A shortest run to a state that only one revision reaches; ``shown`` is the same for a page."""
 
     steps: tuple[Step, ...]
+    shown: ShownRun | None = field(default=None, compare=False)
 
     @property
     def depth(self) -> int:

@@ -25,7 +25,7 @@ from highwater.checker.gate.entries import PROOF, Entry
 from highwater.checker.gate.fingerprints import Fingerprints
 from highwater.checker.gate.restored import RestoredModel, UnknownImageError
 from highwater.checker.problems import InputError
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.search import SearchOptions, SearchResult, Violation
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 
@@ -40,7 +40,8 @@ class Ran:
     """What running an entry gave: its facts, or why there are none.
 
     ``error`` is what is wrong with the protocol or the scenario; ``stopped`` the limit that came first. ``runs`` are
-    counterexamples in words, by property; ``broken`` is what the scenario's own file promises otherwise.
+    counterexamples in words, by property, ``violations`` the same as numbers; ``broken`` is what the scenario's own
+    file promises otherwise.
     """
 
     facts: Facts | None = None
@@ -48,6 +49,7 @@ class Ran:
     stopped: str | None = None
     seconds: float = 0.0
     runs: dict[str, list[str]] = field(default_factory=dict)
+    violations: dict[str, Violation] = field(default_factory=dict)
     broken: tuple[str, ...] = ()
 
 
@@ -110,6 +112,7 @@ def _scenario(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes:
     if model is not None and outcome.result.stopped_by in (None, "violation"):
         ran.broken = (*outcome.broken, *(warning.text for warning in outcome.warnings))
         ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.examples}
+        ran.violations = {v.property: v for v in outcome.result.violations}
         violated = {e.name: e.depth for e in outcome.examples}
         ran.facts = _found(model, outcome.result, violated, request.symmetry, request.deadlock)
     else:

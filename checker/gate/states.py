@@ -13,6 +13,7 @@ from highwater.checker.gate.differences import Comparison, Run, Step
 from highwater.checker.gate.fingerprints import by_action
 from highwater.checker.gate.restored import RestoredModel
 from highwater.checker.native.explored import explore
+from highwater.checker.page.shown import ShownRun, taken
 from highwater.checker.search import SearchOptions
 from highwater.model.language import graph
 from highwater.model.language.graph import Node
@@ -51,9 +52,9 @@ class States:
         only_old = np.flatnonzero(~np.isin(known_before[: limit[1]], known_after))
         found.new_states, found.lost_states = len(only_new), len(only_old)
         if len(only_new):
-            found.to_new = _run(after, int(only_new[0]))
+            found.to_new = _run(after, int(only_new[0]), self.new, "a state that was not reached before")
         if len(only_old):
-            found.to_lost = _run(before, int(only_old[0]))
+            found.to_lost = _run(before, int(only_old[0]), self.new, "a state that is not reached any more")
 
     def _actions(self, in_both: NDArray[np.bool_]) -> None:
         """Ask every changed action in every state that both reach."""
@@ -148,8 +149,8 @@ def _levels(explored: Explored) -> int:
     return int(np.searchsorted(explored.level_starts, explored.expanded, side="right"))
 
 
-def _run(explored: Explored, state: int) -> Run:
-    """A shortest run to a state, told by the interpreter."""
+def _run(explored: Explored, state: int, drawn: Model, title: str) -> Run:
+    """A shortest run to a state, told by the interpreter; it is drawn as the model of now says."""
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
     scalars = explored.scalars(first)
@@ -159,7 +160,13 @@ def _run(explored: Explored, state: int) -> Run:
         assert after is not None
         steps.append(Step(_sentence(model.instances[number]), _changes(model, scalars, after)))
         scalars = after
-    return Run(tuple(steps))
+    shown = ShownRun(
+        title,
+        "one revision only",
+        tuple(taken(model, explored.scalars(first), path)),
+        protocol=drawn.protocol,
+    )
+    return Run(tuple(steps), shown)
 
 
 def _sentence(instance: Instance | None) -> str:

@@ -97,7 +97,7 @@ class InductionOutcome:
         type_ = self.model.protocol.state
         yield f"{group[0].action} does not keep {names}"
         for verdict in group:
-            if meaning := self._meaning(verdict.property):
+            if meaning := self.meaning(verdict.property):
                 yield f"  {verdict.property}: {meaning}"
         yield "  State before, in which all invariants hold:" if failure.instance else "  Initial state:"
         for path, text in words.lines(type_, self.model.decode(failure.before)):
@@ -118,7 +118,8 @@ class InductionOutcome:
             yield "  No other known invariant excludes the state before."
         yield ""
 
-    def _meaning(self, name: str) -> str:
+    def meaning(self, name: str) -> str:
+        """What a property says."""
         if name == WITHIN_TYPES:
             return "A step leaves a type only at a declared bound."
         return self.model.stated(name).meaning

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.model.language import Drawing, Lane, Message
+from highwater.model.language import Band, Drawing, Lane, Log, Message, Sign
 
 DRAWING = Drawing(
     lanes=(Lane("member {}", ("member {}", "leader {}"), index="member", state="members"),),
@@ -18,6 +18,11 @@ DRAWING = Drawing(
         "parked",
         "committed",
     ),
+    logs=(
+        Log("member {}", "members.log", {"HWM": "members.hwm"}, shows=("epoch",)),
+        Log("committed", "committed", shows=("epoch",)),
+    ),
+    bands=(Band("takes itself for the leader", "member", (Sign("leader", "members.leader"),)),),
 )
 
 __all__ = ["DRAWING"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from highwater.model.language import Drawing, Lane, Message
+from highwater.model.language import Band, Drawing, Lane, Log, Message, Sign
 
 DRAWING = Drawing(
     lanes=(
         Lane("controller", ("the controller", "the operator", "min.insync.replicas", "the metadata version")),
         Lane("broker {}", ("broker {}", "leader {}"), index="broker", state="brokers"),
+        Lane("clients", ("value",), outside=True),
     ),
     messages={
         "fetch_requests": Message(
@@ -42,6 +43,25 @@ DRAWING = Drawing(
         "brokers.proposed",
         "committed",
         "writes",
+    ),
+    logs=(
+        Log("broker {}", "brokers.log", {"HWM": "brokers.hwm"}, shows=("value", "epoch")),
+        Log("committed", "committed", shows=("value", "epoch")),
+    ),
+    bands=(
+        Band(
+            "as the controller has it",
+            "broker",
+            (
+                Sign("down", "brokers.status", ("STOPPED", "CRASHED")),
+                Sign("leader", "partition.leader"),
+                Sign("isr", "partition.isr"),
+                Sign("elr", "partition.elr"),
+                Sign("fenced", "registrations.fenced"),
+                Sign("known", "partition.last_known_elr"),
+            ),
+        ),
+        Band("takes itself for the leader", "broker", (Sign("leader", "brokers.view.leader"),)),
     ),
 )
 

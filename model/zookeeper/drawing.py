@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.model.language import Drawing, Lane, Message
+from highwater.model.language import Band, Drawing, Lane, Message, Sign
 
 DRAWING = Drawing(
     lanes=(
@@ -24,6 +24,18 @@ DRAWING = Drawing(
         "brokers.metadata",
         "controllers.registrations",
         "controllers.shutting_down",
+    ),
+    bands=(
+        Band(
+            "as ZooKeeper has it",
+            "broker",
+            (
+                Sign("down", "brokers.status", ("DOWN",)),
+                Sign("leader", "zookeeper.partition.leader"),
+                Sign("isr", "zookeeper.partition.isr"),
+            ),
+        ),
+        Band("takes itself for the leader", "broker", (Sign("leader", "brokers.leader"),)),
     ),
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.model import Model, Scalars
+from highwater.model.language.model import Instance, Model, Scalars
 from highwater.traces.runs.format import FORMAT
 
 
@@ -41,6 +41,22 @@ def meta_of(
     return {"meta": meta}
 
 
+def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterator[tuple[Instance | None, Scalars]]:
+    """The states of a run by instance numbers of the model, each with the step to it; the first without one.
+
+    Raises ValueError where the path is no run of the model.
+    """
+    interpreter, state = Interpreter(model), initial
+    yield None, state
+    for step, number in enumerate(path, 1):
+        instance = model.instances[number]
+        after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
+        if after is None:
+            raise ValueError(f"step {step} takes {instance}, which is not enabled")
+        state = after
+        yield instance, state
+
+
 def step_lines(
     model: Model, initial: Scalars, path: Iterable[int], *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
@@ -51,12 +67,10 @@ def step_lines(
     """
     interpreter = Interpreter(model)
     state = initial
-    yield {"step": 0, "state": model.decode(state)}
-    for step, number in enumerate(path, 1):
-        instance = model.instances[number]
-        after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
-        if after is None:
-            raise ValueError(f"step {step} takes {instance}, which is not enabled")
+    for step, (instance, after) in enumerate(taken(model, initial, path)):
+        if instance is None:
+            yield {"step": 0, "state": model.decode(state)}
+            continue
         line: dict[str, Any] = {"step": step, "action": instance.action.name}
         if instance.parameters:
             line["parameters"] = dict(instance.parameters)
@@ -125,4 +139,4 @@ def random_walk(model: Model, depth: int, seed: int) -> Walk:
     return Walk(initial, tuple(path), tuple(violated))
 
 
-__all__ = ["Walk", "meta_of", "random_walk", "step_lines", "write_run"]
+__all__ = ["Walk", "meta_of", "random_walk", "step_lines", "taken", "write_run"]

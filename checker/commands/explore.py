@@ -1,0 +1,72 @@
+"""``highwater explore``: the state space of a scenario by hand, in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from highwater.checker import scenarios
+from highwater.checker.options import model_options
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides, Request
+from highwater.checker.status import Status
+
+if TYPE_CHECKING:
+    from highwater.traces.runs.format import Line
+
+
+@click.command(short_help="The state space by hand, in a browser.")
+@click.argument("name", metavar="[SCENARIO]", required=False)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Begin at the end of a run that --trace-out wrote, in place of a SCENARIO.",
+)
+@model_options()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Listen here.  [default: any that is free]"
+)
+@click.option("--open/--no-open", "browse", default=True, help="Open a browser, or only say the address.")
+def explore(name: str | None, trace: Path | None, overrides: Overrides, port: int, browse: bool) -> Status:
+    """Take steps of SCENARIO by hand, in a page: what can be done in a state, what refuses the rest, and what changes.
+
+    The page goes back, branches, walks at random, looks for the nearest state in which a condition holds, watches
+    expressions, says what another rule would change, and writes the way to a state as a test. The address of the page
+    restores all of a way. It is served to this machine only, under an address that nobody else knows, until Ctrl-C.
+
+    Exit status: 0, 2 bad request.
+    """
+    from highwater.checker.explore.page import explorer_page
+    from highwater.checker.explore.server import serve
+    from highwater.checker.explore.traced import path_of, read_trace
+    from highwater.checker.explore.views import Views
+
+    if (name is None) == (trace is None):
+        raise InputError("name a SCENARIO, or a run with --trace")
+    lines: list[Line] = []
+    if trace is None:
+        request = Request.of(scenarios.find(str(name)), overrides).without_symmetry()
+    elif overrides != Overrides():
+        raise InputError("--trace: a run says itself how it is set up")
+    else:
+        request, lines = read_trace(trace)
+    views = Views(request)
+    at = path_of(views.session, lines)
+    server, address = serve(views, explorer_page(request), port)
+    address += f"#{at}" if at.steps else ""
+    click.echo(f"{address}\nCtrl-C ends it.")
+    if browse:
+        click.launch(address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        click.echo("")
+    finally:
+        server.server_close()
+    return Status.AS_PROMISED
+
+
+__all__ = ["explore"]

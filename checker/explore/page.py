@@ -1,0 +1,25 @@
+"""The page of the explorer: that of a run, with what asks the server put before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from highwater.checker.explore.server import page_file
+from highwater.checker.page.content import about
+from highwater.checker.page.writing import page
+from highwater.checker.request import Request
+
+
+def explorer_page(request: Request) -> str:
+    """The text of the page; what it shows it asks for."""
+    data: dict[str, Any] = {
+        "title": f"Exploring {request.scenario.name}",
+        "about": [list(pair) for pair in about(request)],
+        "rules": {},
+        "runs": [],
+        "switches": [[name, on] for name, on in request.rules.items()],
+    }
+    return page(data, style=page_file("explore.css"), script=page_file("explore.js"), asks=True)
+
+
+__all__ = ["explorer_page"]

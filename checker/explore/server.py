@@ -1,0 +1,86 @@
+"""The page's server: this machine only, a secret in the address, nothing that writes.
+
+Who knows the address can look, and that is all: every answer is a function of what is asked. The name that a browser
+asks for must be this machine's own, so that no other site's page can have its name lead here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from werkzeug.wrappers import Request, Response
+
+from highwater.checker.explore.views import Views
+from highwater.checker.problems import InputError
+
+HOST = "127.0.0.1"
+_MOST = 64 << 10
+"""Bytes of an address."""
+
+
+class Application:
+    """WSGI: ``/TOKEN/`` is the page, and ``/TOKEN/NAME?…`` the answers of ``Views`` as JSON."""
+
+    def __init__(self, views: Views, page: str, token: str) -> None:
+        self.views, self.page, self.token = views, page, token
+
+    def __call__(self, environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        """The answer to one request."""
+        request = Request(environment)
+        try:
+            response = self.answer(request)
+        except HTTPException as wrong:
+            response = wrong.get_response(environment)
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Cache-Control"] = "no-store"
+        return response(environment, start)
+
+    def answer(self, request: Request) -> Response:
+        """The page, or data. Raises HTTPException for what there is not."""
+        if request.host.rpartition(":")[0] not in (HOST, "localhost"):
+            raise NotFound
+        token, _, name = request.path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            raise NotFound
+        if request.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed(["GET", "HEAD"])
+        if not name:
+            return Response(self.page, content_type="text/html; charset=utf-8")
+        if name not in self.views.answers or len(request.query_string) > _MOST:
+            raise NotFound
+        try:
+            said, status = self.views.answers[name](request.args), 200
+        except InputError as wrong:
+            said, status = {"error": str(wrong)}, 400
+        return Response(json.dumps(said), status, content_type="application/json")
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Requests are not told."""
+
+
+def serve(views: Views, page: str, port: int = 0) -> tuple[BaseWSGIServer, str]:
+    """A server that listens, and its address; port 0 is any that is free. InputError where it cannot have the port."""
+    token = secrets.token_urlsafe(24)
+    try:
+        server = make_server(HOST, port, Application(views, page, token), request_handler=_Quiet)
+    except (OSError, SystemExit) as wrong:
+        raise InputError(f"--port {port}: {getattr(wrong, 'strerror', None) or 'is in use'}") from None
+    return server, f"http://{HOST}:{server.port}/{token}/"
+
+
+def page_file(name: str) -> str:
+    """The text of a file beside this one."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+__all__ = ["HOST", "Application", "page_file", "serve"]

@@ -1,0 +1,19 @@
+"""One small scenario of the truncation protocol, with all that is asked of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.checker.explore.views import Views
+from highwater.checker.request import Request
+from highwater.checker.subject import asked
+
+
+@pytest.fixture(scope="session")
+def request_() -> Request:
+    return asked("truncation/kip-101", parameters={"max_records": 1})
+
+
+@pytest.fixture(scope="session")
+def views(request_: Request) -> Views:
+    return Views(request_)

@@ -1,0 +1,80 @@
+"""The command: what it refuses, and that a written run is where it begins."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from werkzeug.serving import BaseWSGIServer
+
+from highwater.checker.cli import cli
+from highwater.checker.explore.session import Session
+from highwater.checker.explore.traced import path_of, read_trace
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server ends as by Ctrl-C, at once."""
+
+    def end(self: BaseWSGIServer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BaseWSGIServer, "serve_forever", end)
+
+
+def test_it_says_its_address(trace: Path) -> None:
+    for asked, end in ((("truncation/kip-101",), "/"), (("--trace", trace), ".")):
+        found = run("explore", *asked, "--no-open")
+        assert found.exit_code == 0
+        address = found.output.splitlines()[0]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/(#0(\.\d+){8})?", address)
+        assert ("#" in address) == (end == ".")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="highwater")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("explore") / "run.ndjson"
+    found = run("check", "truncation/truncate-to-hwm", "--quiet", "--trace-out", file)
+    assert found.exit_code == 0, found.output
+    return file
+
+
+def test_a_written_run_is_where_it_begins(trace: Path) -> None:
+    request, lines = read_trace(trace)
+    session = Session(request.model())
+    path = path_of(session, lines)
+    states = session.states(path)
+    assert len(path.steps) == 8
+    assert "weak_isr" in session.violated(states[-1])
+    assert session.violated(states[-2]) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name a SCENARIO, or a run with --trace"),
+        (("nothing/there",), "unknown scenario"),
+        (("truncation/kip-101", "--trace", "{trace}"), "name a SCENARIO, or a run with --trace"),
+        (("--trace", "{trace}", "--set", "replicas=2"), "a run says itself how it is set up"),
+        (("--trace", "nowhere"), "cannot be read"),
+        (("--trace", "{other}"), "other.ndjson:3: nothing("),
+    ],
+)
+def test_bad_requests_end_with_a_line(
+    trace: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    lines = trace.read_text().splitlines()
+    other = tmp_path / "other.ndjson"
+    other.write_text(
+        "\n".join([*lines[:2], re.sub('"action": "[a-z_]+"', '"action": "nothing"', lines[2]), ""])
+    )
+    found = run("explore", *(a.format(trace=trace, other=other) for a in arguments), "--no-open")
+    assert found.exit_code == 2
+    assert said in found.output
+    assert len(found.output.splitlines()) == 1

@@ -1,0 +1,126 @@
+"""What the page is given: only under its address, only to read, and the same as the session says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from werkzeug.test import Client, TestResponse
+
+from highwater.checker.engines import search
+from highwater.checker.explore.page import explorer_page
+from highwater.checker.explore.server import Application
+from highwater.checker.explore.session import Path
+from highwater.checker.explore.views import Views
+from highwater.checker.request import Request
+from highwater.checker.search import SearchOptions
+
+TOKEN = "a-secret"
+HERE = {"base_url": "http://127.0.0.1:8000"}
+
+
+@pytest.fixture(scope="module")
+def client(views: Views, request_: Request) -> Client:
+    return Client(Application(views, explorer_page(request_), TOKEN))
+
+
+def ask(client: Client, what: str, status: int = 200, /, **asked: Any) -> Any:
+    answer: TestResponse = client.get(f"/{TOKEN}/{what}", query_string=asked, **HERE)
+    assert answer.status_code == status, answer.text
+    return json.loads(answer.text)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/a-secre/", "/a-secret2/", "/run", "//", "/a-secret/nothing", "/a-secret/../run"]
+)
+def test_without_the_address_there_is_nothing(client: Client, path: str) -> None:
+    assert client.get(path, **HERE).status_code == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8000", "evil.example:8000", ""])
+def test_under_another_name_there_is_nothing(client: Client, host: str) -> None:
+    answer = client.get(f"/{TOKEN}/", base_url="http://127.0.0.1:8000", headers={"Host": host})
+    assert answer.status_code in (400, 404)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_can_be_written(client: Client, method: str) -> None:
+    assert client.open(f"/{TOKEN}/run", method=method, **HERE).status_code == 405
+
+
+def test_the_page_asks_nobody_else(client: Client) -> None:
+    answer = client.get(f"/{TOKEN}/", **HERE)
+    assert answer.status_code == 200
+    policy = answer.text.split('Content-Security-Policy" content="')[1].split('"')[0]
+    assert policy.startswith("default-src 'none'; connect-src 'self'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_run(client: Client, views: Views) -> None:
+    path = next(p for seed in range(99) if len((p := views.session.walk(Path(), 6, seed)).steps) == 6)
+    said = ask(client, "run", path=str(path), watch="size(quorum.isr)\nnothing")
+    assert said["path"] == str(path)
+    assert [step["number"] for step in said["run"]["steps"]] == list(range(1, 8))
+    sentences = [views.session.model.instances[n].sentence for n in path.steps]
+    assert [step["sentence"] for step in said["run"]["steps"][1:]] == sentences
+    (good, bad) = said["watched"]
+    states = views.session.states(path)
+    assert good == ["size(quorum.isr)", True, [views.session.said(s, "size(quorum.isr)") for s in states]]
+    assert bad[:2] == ["nothing", False]
+    assert "unknown name 'nothing'" in bad[2][0]
+
+
+def test_what_is_violated_is_said(client: Client, views: Views) -> None:
+    (violation,) = search("native")(views.session.model, SearchOptions(stop_at_first=True), None).violations
+    path = Path(0, tuple(violation.path))
+    assert ask(client, "run", path=str(path))["violated"] == ["strong_isr"]
+    assert ask(client, "run", path=str(Path(0, path.steps[:-1])))["violated"] == []
+
+
+def test_nearest_and_random(client: Client, views: Views) -> None:
+    found = ask(client, "nearest", path="0", where="next_record_id == 1")
+    assert views.session.holds(views.session.states(Path.parse(found["path"]))[-1], "next_record_id == 1")
+    assert (
+        ask(client, "nearest", path="0", where="next_record_id == 1 and next_record_id == 0")["path"] is None
+    )
+    assert ask(client, "random", path="0", steps=5, seed=4)["path"] == str(views.session.walk(Path(), 5, 4))
+
+
+APART = "logs[0].length == 1 and replicas[0].leader_epoch.is_(0) and replicas[1].leader_epoch.is_(1)"
+
+
+def test_another_rule(client: Client, views: Views) -> None:
+    """What differs is what the two models' steps say."""
+    path = views.session.nearest(Path(), APART).path
+    assert path is not None
+    told = {name: ask(client, "rule", path=str(path), name=name) for name in views.request.rules}
+    assert any(t["more"] or t["less"] or t["otherwise"] for t in told.values())
+    assert all(t["comparable"] for t in told.values())
+    fenced = views._with(frozenset({"fenced_fetch"}))
+    state = views.session.states(path)[-1]
+    here = {str(views.session.model.instances[n]) for n in views.session.possible(state)}
+    there = {str(fenced.model.instances[n]) for n in fenced.possible(state)}
+    assert len(told["fenced_fetch"]["more"]) == len(there - here)
+    assert len(told["fenced_fetch"]["less"]) == len(here - there)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "said"),
+    [
+        ("run", {"path": "x"}, "no address"),
+        ("run", {"path": "0.9999"}, "there is no step"),
+        ("nearest", {"where": "import os"}, "is no condition"),
+        ("random", {"steps": "-1"}, "is no number"),
+        ("rule", {"name": "nonsense"}, "there is no rule"),
+        ("test", {"path": "0.1.2.3.x"}, "no address"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(client: Client, name: str, asked: dict[str, str], said: str) -> None:
+    assert said in ask(client, name, 400, **asked)["error"]
+
+
+def test_too_long_a_question_is_refused(client: Client) -> None:
+    assert client.get(f"/{TOKEN}/run", query_string={"watch": "x" * (1 << 17)}, **HERE).status_code == 404

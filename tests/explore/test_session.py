@@ -1,0 +1,122 @@
+"""A session: paths are addresses, steps are the interpreter's, the nearest state is a nearest one."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+import highwater
+from highwater.checker.explore.session import LONGEST, Path, pytest_of
+from highwater.checker.explore.views import Views
+from highwater.checker.problems import InputError
+from highwater.model.language.model import Scalars
+
+
+def levels(views: Views, start: Scalars) -> dict[Scalars, int]:
+    """The distance of each state from one, by the reference."""
+    session, found, left = views.session, {start: 0}, deque([start])
+    while left:
+        state = left.popleft()
+        for after in session.interpreter.successors(state):
+            if after not in found:
+                found[after] = found[state] + 1
+                left.append(after)
+    return found
+
+
+def test_an_address_restores_the_path() -> None:
+    for path in (Path(), Path(3), Path(0, (1, 2, 300))):
+        assert Path.parse(str(path)) == path
+    for text in ("", "a", "0..1", "-1", "0.1e3", "٣", "0.99999999999", "0." * 9000):
+        with pytest.raises(InputError, match="no address"):
+            Path.parse(text)
+
+
+def test_a_path_that_cannot_be_gone_is_refused_with_the_guard(views: Views) -> None:
+    session = views.session
+    state = session.model.initial[0]
+    refused = next(n for n, fate in enumerate(session.fates(state)) if fate > 0)
+    guard = session.refusals(state, session.model.instances[refused])[0]
+    with pytest.raises(InputError, match=f"step 1: .* cannot be taken: '{guard}' does not hold"):
+        session.states(Path(0, (refused,)))
+    with pytest.raises(InputError, match="there is no step 9999"):
+        session.states(Path(0, (9999,)))
+    with pytest.raises(InputError, match="no initial state 5"):
+        session.states(Path(5))
+    with pytest.raises(InputError, match="steps at most"):
+        session.states(Path(0, (0,) * (LONGEST + 1)))
+
+
+def test_what_can_be_taken_is_what_the_interpreter_takes(views: Views) -> None:
+    session = views.session
+    for state in session.states(session.walk(Path(), 30, 5)):
+        steps = [s for s in session.interpreter.steps(state) if s.state is not None]
+        taken = [session.model.instances[n] for n in session.possible(state)]
+        assert taken == [s.instance for s in steps]
+        assert [session.after(state, n) for n in session.possible(state)] == [s.state for s in steps]
+
+
+def test_a_walk_is_its_seed_s(views: Views) -> None:
+    session = views.session
+    assert session.walk(Path(), 20, 1) == session.walk(Path(), 20, 1)
+    assert len({str(session.walk(Path(), 20, seed)) for seed in range(5)}) >= 3
+    assert session.walk(Path(), 20, 1).steps[:4] == session.walk(Path(), 4, 1).steps
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_the_nearest_state_is_a_nearest_one(views: Views, steps: int) -> None:
+    session = views.session
+    start = session.walk(Path(), steps, 0)
+    distance = levels(views, session.states(start)[-1])
+    texts = (
+        "any(replicas[r].hwm > 0 for r in replica)",
+        "logs[0].length > logs[1].length",
+        "quorum.leader_epoch.value == 1 and size(quorum.isr) == 1",
+        "quorum.leader_epoch.is_(0) and logs[1].length == 1",
+        "quorum.leader_epoch.value > 5",
+    )
+    met = 0
+    for text in texts:
+        wanted = [d for state, d in distance.items() if session.holds(state, text)]
+        found = session.nearest(start, text)
+        assert (found.path is None) == (not wanted), text
+        if found.path is not None:
+            met += 1
+            assert found.path.steps[: len(start.steps)] == start.steps
+            assert len(found.path.steps) - len(start.steps) == min(wanted)
+            assert session.holds(session.states(found.path)[-1], text)
+        else:
+            assert found.result.distinct_states == len(distance)
+    assert met >= 3
+
+
+def test_a_search_changes_nothing_of_the_model(views: Views) -> None:
+    model = views.session.model
+    before = (model.initial, model.properties, model.liveness, model.start)
+    views.session.nearest(views.session.walk(Path(), 3, 1), "next_record_id == 1")
+    assert (model.initial, model.properties, model.liveness, model.start) == before
+
+
+def test_the_api_goes_the_same_ways(views: Views) -> None:
+    session = highwater.explore("truncation/kip-101", parameters={"max_records": 1})
+    path = views.session.walk(Path(), 12, 2)
+    assert session.states(path) == views.session.states(path)
+    with pytest.raises(highwater.InputError, match=r"nothing\(\) stands for no step"):
+        session.number("nothing", {})
+
+
+def test_a_path_becomes_a_test_that_passes_and_can_fail(views: Views) -> None:
+    session = views.session
+    path = session.nearest(Path(), "any(replicas[r].hwm > 0 for r in replica)").path
+    assert path is not None
+    text = pytest_of(session, path, "truncation/kip-101", views.changed)
+    assert "parameters={'max_records': 1}" in text
+    scope: dict[str, object] = {}
+    exec(compile(text, "written.py", "exec"), scope)
+    scope["test_run"]()  # type: ignore[operator]
+    wrong = text.replace("== []", "== ['weak_isr']")
+    assert wrong != text
+    exec(compile(wrong, "wrong.py", "exec"), scope)
+    with pytest.raises(AssertionError):
+        scope["test_run"]()  # type: ignore[operator]
