@@ -68,7 +68,12 @@ def told(model: Model, outcome: Outcome, *, full: bool = False, width: int | Non
     """The counterexamples of one scenario; a run that violates several properties is told once."""
     names: dict[tuple[object, ...], str] = {}
     for example in outcome.examples:
-        key = (example.loop and example.loop.start, *((s.action, repr(s.parameters)) for s in example.steps))
+        # What a step is to an abstract protocol is told of the run by itself.
+        key = (
+            example.abstract is not None,
+            example.loop and example.loop.start,
+            *((s.action, repr(s.parameters)) for s in example.steps),
+        )
         yield ""
         yield click.style(outcome.request.scenario.name, bold=True)
         if key in names:

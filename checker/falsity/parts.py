@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,15 +72,22 @@ class Part:
 
 
 def false_part(
-    model: Model, function: Callable[..., Any], state: Scalars, *, goal: bool = False
+    model: Model,
+    function: Callable[..., Any],
+    *states: Scalars,
+    goal: bool = False,
+    chosen: Mapping[str, Any] | None = None,
 ) -> Part | None:
-    """Why a property's function is false in a state; None where its source is not there, or where it is true.
+    """Why a property's function is false; None where its source is not there, or where it is true.
 
-    With ``goal`` it is the last of what the function returns, as in a leads-to.
+    It is given the state, or of a property of steps both states; ``chosen`` are the values of its parameters, as the
+    language has them. With ``goal`` it is the last of what the function returns, as in a leads-to.
     """
-    protocol = model.protocol
-    constants = [graph.const(v, leaf.sort) for v, leaf in zip(state, model.leaves, strict=True)]
-    symbolic = State(protocol.state, constants)
+    protocol, state = model.protocol, states[-1]
+    symbolic = [
+        State(protocol.state, [graph.const(v, leaf.sort) for v, leaf in zip(each, model.leaves, strict=True)])
+        for each in states
+    ]
 
     def enabled(action: str, parameters: dict[str, Any]) -> Truth:
         node = model.enabled(action, parameters).nodes[0]
@@ -89,8 +96,9 @@ def false_part(
     function = inspect.unwrap(function)
     with tracing.tracing(protocol.on, enabled=enabled):
         try:
-            names = list(inspect.signature(function).parameters)
-            body = read(function, dict(zip(names, (protocol, symbolic), strict=True)), {})
+            names = [n for n in inspect.signature(function).parameters if n not in (chosen or {})]
+            given = dict(zip(names, (protocol, *symbolic), strict=True)) | dict(chosen or {})
+            body = read(function, given, {})
             term = body.returned
             if goal and isinstance(term.expression, ast.Tuple):
                 term = term.part(term.expression.elts[-1])

@@ -15,7 +15,11 @@ from highwater.checker.page.shown import Shown, ShownRun
 from highwater.checker.page.table import Texts, tables
 from highwater.checker.request import Request
 from highwater.checker.sequence_chart import SequenceChart
+from highwater.model.language.domains import parameter_values
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Model
 from highwater.model.language.protocol import Protocol
+from highwater.model.language.refinement import Refinement
 from highwater.model.language.rulebook import Rulebook, numbers
 from highwater.traces.embedding import told_rules
 
@@ -88,12 +92,31 @@ def _why(run: ShownRun) -> Iterator[tuple[int, Part]]:
     model = run.model
     liveness = next((p.liveness for p in model.liveness if p.name == run.name), None)
     invariant = next((p.invariant for p in model.properties if p.name == run.name), None)
-    found = liveness or invariant
-    for i in run.false_at if found is not None else ():
-        assert found is not None
-        part = false_part(model, found.function, run.steps[i].state, goal=liveness is not None)
+    of_steps = next((p.stated for p in model.step_properties if p.name == run.name), None)
+    found = liveness or invariant or of_steps
+    if found is None or isinstance(found, Refinement):
+        return
+    chosen = _chosen(model, liveness, run) if liveness is not None else {}
+    for i in run.false_at:
+        states = [run.steps[i].state]
+        if of_steps is not None:
+            base = run.steps[i].base
+            if base is None:
+                continue
+            states.insert(0, run.steps[base].state)
+        part = false_part(model, found.function, *states, goal=liveness is not None, chosen=chosen)
         if part is not None:
             yield i, part
+
+
+def _chosen(model: Model, liveness: Liveness, run: ShownRun) -> dict[str, Any]:
+    """The values of a property's parameters of which this is a run, as the language has them."""
+    wanted = run.example.parameters if run.example is not None else {}
+    found: dict[str, Any] = {}
+    for name in liveness.domains:
+        values = parameter_values(model.protocol, liveness, name)
+        found.update((name, symbolic) for symbolic, plain in values if plain == wanted.get(name))
+    return found
 
 
 def _told(part: Part) -> dict[str, Any]:
