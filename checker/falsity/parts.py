@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from highwater.checker import words
-from highwater.checker.falsity.source import Body, NotReadable, Scope, Term, plain, read
+from highwater.checker.falsity.items import items_of
+from highwater.checker.falsity.source import Body, NotReadable, Term, read
 from highwater.model.language import graph, tracing, values
 from highwater.model.language.interpreter import compile_nodes, differences
 from highwater.model.language.model import Model, Scalars
@@ -196,7 +197,7 @@ class _Walk:
         return Part("", text, written, value, body.place, parts=(inner,))
 
     def _quantifier(self, term: Term, items: ast.expr, every: bool, value: bool, deep: int) -> Part | None:
-        found = _items(term.part(items))
+        found = items_of(term.part(items))
         if found is None:
             return None
         if every is value:  # all of them hold, or none does: there is no one that tells
@@ -275,69 +276,6 @@ def _enter(term: Term, node: ast.Call, function: Callable[..., Any]) -> Body:
         assert isinstance(node.func, ast.Attribute)
         terms = {first: term.part(node.func.value), **terms}
     return read(inspect.unwrap(plain_function), arguments, terms)
-
-
-def _items(term: Term) -> list[tuple[str, Term]] | None:
-    """What a quantifier goes over: each as what tells it from the others, and the expression for it."""
-    node = term.expression
-    if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
-        found = []
-        for scope in _choices(term.scope, node.generators):
-            new = {n: v for n, v in scope.bound.items() if term.scope.bound.get(n) != v or n in _names(node)}
-            found.append((", ".join(f"{n} = {v}" for n, v in new.items()), Term(node.elt, scope)))
-        return found
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return [("", term.part(item)) for item in node.elts]
-    if isinstance(node, ast.Name) and node.id in term.scope.origins:
-        return _items(term.scope.origins[node.id])
-    return None
-
-
-def _names(node: ast.GeneratorExp | ast.ListComp) -> set[str]:
-    return {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-
-
-def _choices(scope: Scope, generators: list[ast.comprehension]) -> Iterator[Scope]:
-    """The scopes inside a comprehension."""
-    if not generators:
-        yield scope
-        return
-    first, *rest = generators
-    origins = _element_origins(Term(first.iter, scope))
-    for number, item in enumerate(Term(first.iter, scope).value()):
-        own, known = dict[str, Any](), dict[str, Term]()
-        _bind(first.target, item, origins(number), own, known)
-        inner = scope.with_bound(own, known)
-        if all(Term(condition, inner).value() for condition in first.ifs):
-            yield from _choices(inner, rest)
-
-
-def _bind(target: ast.expr, item: Any, origin: Any, own: dict[str, Any], known: dict[str, Term]) -> None:
-    if isinstance(target, ast.Name):
-        own[target.id] = item
-        if (isinstance(origin, Term) and plain(item) is None) or (
-            isinstance(origin, Term) and isinstance(item, Truth)
-        ):
-            known[target.id] = origin
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        for i, inner in enumerate(target.elts):
-            below = origin[i] if isinstance(origin, list) and i < len(origin) else None
-            if isinstance(origin, Term) and isinstance(origin.expression, ast.Tuple):
-                below = origin.part(origin.expression.elts[i])
-            _bind(inner, item[i], below, own, known)
-
-
-def _element_origins(term: Term) -> Callable[[int], Any]:
-    """The expression of an element of what is gone through, by its number: a Term, or a list of them for a tuple."""
-    node = term.expression
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
-        inner = [_items(term.part(a)) for a in node.args]
-        return lambda i: [x[i][1] if x is not None and i < len(x) else None for x in inner]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "enumerate":
-        found = _items(term.part(node.args[0]))
-        return lambda i: [None, found[i][1] if found is not None and i < len(found) else None]
-    listed = None if isinstance(node, ast.Call) else _items(term)
-    return lambda i: listed[i][1] if listed is not None and i < len(listed) else None
 
 
 # --- leaves -------------------------------------------------------------------------------------------------------

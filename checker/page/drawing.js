@@ -52,7 +52,7 @@ class Chart {
   constructor(run, width, pick) {
     Object.assign(this, { run, width, pick, data: run.chart });
     this.narrow = width < 620;
-    this.left = this.narrow ? 30 : Math.round(Math.max(width * 0.4, Math.min(width * 0.7, width - run.chart.lanes.length * 110)));
+    this.left = this.narrow ? 30 : Math.round(Math.max(width * 0.45, Math.min(width * 0.7, width - run.chart.lanes.length * 92)));
     this.lane = (width - this.left - 6) / this.data.lanes.length;
     this.lines = run.steps.map(s => fold(s.sentence, this.narrow ? width - 44 : this.left - 52, SIZE, this.narrow ? 1 : 2));
     this.row = this.narrow ? 50 : 40;

@@ -32,13 +32,14 @@ function rule(number) {
 
 function heading() {
   const r = run(), bad = Boolean(r.name);
-  const chooser = given.runs.length < 2 ? null : el("div", { class: "chips", role: "group", "aria-label": "runs" }, given.runs.map((other, i) =>
-    el("button", { type: "button", "aria-pressed": String(i === shown), onclick: () => { shown = i; at = last(); show(); } }, other.title)));
+  const titles = given.runs.map(other => other.title), names = given.runs.map((other, i) => titles.indexOf(other.title) === i && titles.lastIndexOf(other.title) === i ? other.title : `${other.title} (${other.subtitle})`);
+  const chooser = given.runs.length < 2 ? null : given.runs.length > 6 ? el("p", {}, el("select", { "aria-label": "runs", onchange: event => { shown = Number(event.target.value); at = last(); show(); } }, names.map((name, i) => el("option", { value: i, selected: i === shown }, name)))) : el("div", { class: "chips", role: "group", "aria-label": "runs" }, given.runs.map((other, i) =>
+    el("button", { type: "button", "aria-pressed": String(i === shown), onclick: () => { shown = i; at = last(); show(); } }, names[i])));
   const rows = given.about.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
   head.replaceChildren(el("p", { class: "over" }, given.title), chooser || "",
     el("div", { class: "verdict " + (bad ? "bad" : "plain") }, el("h1", {}, r.title), el("span", { class: "sub" }, r.subtitle), bad ? ruled(r.source) : null,
       r.meaning ? el("p", { class: "meaning" }, "It says: ", r.meaning) : null),
-    falsity(r),
+    falsity(r), outcomes(r),
     r.loop ? el("details", { class: "fold" }, el("summary", {}, "Why the loop is fair"), el("ul", {}, r.loop.fair.map(line => el("li", {}, line)))) : "",
     el("details", { class: "fold" }, el("summary", {}, "How it was set up"), el("dl", { class: "pairs" }, rows)));
 }
@@ -66,6 +67,17 @@ function branch(part) {
   return el("div", { class: "part" }, el("p", {}, part.says ? part.says + " " : "", text, part.place ? el("span", { class: "soft place" }, " ", part.place) : null),
     part.written && part.written !== part.text ? el("p", { class: "soft written" }, "as written: ", el("code", {}, part.written)) : null,
     values.length ? el("ul", { class: "values" }, values) : null, part.parts.map(branch));
+}
+
+// What two sets of rules make of the same state, where it is not the same.
+function outcomes(r) {
+  if (!r.sides) return "";
+  const [a, b] = [ids(last() - 1), ids(last())], before = ids(r.steps[last()].base);
+  const rows = cellsOf(r).filter(({ cell }) => a[cell] !== b[cell]).map(({ cell, label, column }) => el("tr", {}, el("th", { scope: "row" }, column ? el("span", { class: "soft" }, column + " ") : null, el("code", {}, label)),
+    [before, a, b].map(texts => el("td", {}, r.texts[texts[cell]]))));
+  const notes = [last() - 1, last()].map(i => r.steps[i].note && el("p", { class: "note" }, `${r.sides[i - last() + 1]}: ${r.steps[i].note}`)).filter(Boolean);
+  return el("section", { class: "why", "aria-label": "both outcomes" }, el("h2", {}, r.steps[last() - 1].sentence.replace(`${r.sides[0]}: `, "")), notes,
+    el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", "before", ...r.sides].map(h => el("th", {}, h)))), el("tbody", {}, rows))));
 }
 
 // --- a step ----------------------------------------------------------------------------------------------------------
@@ -98,12 +110,12 @@ function about(r, s) {
     s.meaning ? el("p", { class: "soft" }, s.meaning) : null);
 }
 const ids = i => run().states[i];
+const cellsOf = r => r.tables.flatMap(table => table.rows.flatMap(([label, tells, , cells]) =>
+  cells.map((cell, column) => ({ cell, label, tells, column: table.columns[column] || "" })).filter(({ cell }) => cell !== null)));
 function rowsThatChanged(r, s) {
   if (s.base === null) return [];
-  const now = ids(at), before = ids(s.base), found = [];
-  for (const table of r.tables) for (const [label, tells, , cells] of table.rows) cells.forEach((cell, column) => {
-    if (cell !== null && now[cell] !== before[cell]) found.push({ label, tells, column: table.columns[column] || "", before: r.texts[before[cell]], now: r.texts[now[cell]] });
-  });
+  const now = ids(at), before = ids(s.base);
+  const found = cellsOf(r).filter(({ cell }) => now[cell] !== before[cell]).map(place => ({ ...place, before: r.texts[before[place.cell]], now: r.texts[now[place.cell]] }));
   return found.sort((a, b) => b.tells - a.tells);
 }
 function changes(r, s) {
