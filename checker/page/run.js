@@ -57,7 +57,7 @@ function falsity(r) {
   const faults = rows(false), premises = rows(true);
   const whole = el("details", { class: "fold", open: derived }, el("summary", {}, "How this follows, in the words of the source"), branch(part.whole));
   whole.addEventListener("toggle", () => { derived = whole.open; });
-  return el("section", { class: "why", "aria-label": "the part that is false" },
+  return el("section", { class: "why false", "aria-label": "the part that is false" },
     el("h2", {}, r.loop ? `What does not happen, in state ${r.steps[place].number}` : "The part that is false", part.choices.length ? el("span", { class: "soft" }, `, for ${part.choices.join(", ")}`) : null),
     el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, faults), premises.length ? el("tbody", {}, el("tr", {}, el("td", { class: "soft", colspan: 3 }, "where it should be true, as")), premises) : null)), whole);
 }
@@ -99,7 +99,7 @@ function step() {
   buttons[2].disabled = buttons[3].disabled = at === last();
   where.replaceChildren(el("strong", {}, `${s.number} of ${r.steps.at(-1).number}`), " ", s.sentence);
   drawChart();
-  const why = head.querySelector(".why");
+  const why = head.querySelector(".why.false");
   if (why) why.replaceWith(falsity(r));
   panel.replaceChildren(...[about(r, s), changes(r, s), logsOf(r, s), messages(r), possible(r), state(r, s)].filter(Boolean));
   try { history.replaceState(null, "", `#${shown + 1}.${s.number}`); } catch { /* where a page has no address of its own */ }
@@ -222,17 +222,15 @@ function standalone(scale) {
   const r = run(), drawing = new Chart(r, width, () => {}), heads = drawing.heads(), chart = drawing.svg(-1), drawn = logs(r, last(), null, 560);
   holder.append(heads, chart, ...(drawn ? [drawn] : []));
   const looks = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-size", "font-weight", "font-family", "paint-order", "stroke-linejoin"];
-  for (const svg of holder.children) for (const node of svg.querySelectorAll("*")) {
-    if (node.tagName === "title") continue;
-    const style = getComputedStyle(node);
-    for (const look of looks) if (style.getPropertyValue(look)) node.setAttribute(look, plainLook(look, style.getPropertyValue(look), style));
-    node.removeAttribute("class");
-  }
-  const title = 48 + HEAD, height = title + chart.height.baseVal.value + (drawn ? drawn.height.baseVal.value + 10 : 0), ground = getComputedStyle(document.body).backgroundColor, ink = getComputedStyle(document.body).color;
+  // First all of them are looked at: an element's looks depend on the classes of those around it.
+  const nodes = [...holder.querySelectorAll("svg *")].filter(node => node.tagName !== "title");
+  const found = nodes.map(node => { const style = getComputedStyle(node); return looks.map(look => [look, plainLook(look, style.getPropertyValue(look), style)]); });
+  nodes.forEach((node, i) => { for (const [look, value] of found[i]) if (value) node.setAttribute(look, value); node.removeAttribute("class"); });
+  const top = 66, title = top + HEAD, height = title + chart.height.baseVal.value + (drawn ? drawn.height.baseVal.value + 10 : 0), ground = getComputedStyle(document.body).backgroundColor, ink = getComputedStyle(document.body).color;
   const text = (y, size, weight, words) => shape("text", { x: 12, y, "font-size": size, "font-weight": weight, "font-family": "sans-serif", fill: ink }, fold(words, width - 24, size, 1)[0]);
   const whole = shape("svg", { width: width * scale, height: height * scale, viewBox: `0 0 ${width} ${height}` }, shape("title", {}, r.title),
-    shape("rect", { x: 0, y: 0, width, height, fill: ground }), text(20, 15, 600, `${given.title}: ${r.title}`), text(38, 12, 400, r.meaning || r.subtitle),
-    shape("g", { transform: "translate(0 48)" }, [...heads.childNodes]), shape("g", { transform: `translate(0 ${title})` }, [...chart.childNodes]), drawn ? shape("g", { transform: `translate(12 ${title + chart.height.baseVal.value + 6})` }, [...drawn.childNodes]) : null);
+    shape("rect", { x: 0, y: 0, width, height, fill: ground }), text(20, 15, 600, `${r.title}, ${r.subtitle}`), text(38, 12, 400, r.meaning), text(56, 12, 400, given.title),
+    shape("g", { transform: `translate(0 ${top})` }, [...heads.childNodes]), shape("g", { transform: `translate(0 ${title})` }, [...chart.childNodes]), drawn ? shape("g", { transform: `translate(12 ${title + chart.height.baseVal.value + 6})` }, [...drawn.childNodes]) : null);
   holder.remove();
   return new XMLSerializer().serializeToString(whole);
 }
