@@ -6,8 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from highwater.checker.falsity.source import Scope, Term, plain
-from highwater.model.language.values import Truth
+from highwater.checker.falsity.source import Scope, Term
 
 
 def items_of(term: Term) -> list[tuple[str, Term]] | None:
@@ -48,9 +47,7 @@ def _choices(scope: Scope, generators: list[ast.comprehension]) -> Iterator[Scop
 def _bind(target: ast.expr, item: Any, origin: Any, own: dict[str, Any], known: dict[str, Term]) -> None:
     if isinstance(target, ast.Name):
         own[target.id] = item
-        if (isinstance(origin, Term) and plain(item) is None) or (
-            isinstance(origin, Term) and isinstance(item, Truth)
-        ):
+        if isinstance(origin, Term) and not _is_known(origin):
             known[target.id] = origin
     elif isinstance(target, (ast.Tuple, ast.List)):
         for i, inner in enumerate(target.elts):
@@ -58,6 +55,12 @@ def _bind(target: ast.expr, item: Any, origin: Any, own: dict[str, Any], known: 
             if isinstance(origin, Term) and isinstance(origin.expression, ast.Tuple):
                 below = origin.part(origin.expression.elts[i])
             _bind(inner, item[i], below, own, known)
+
+
+def _is_known(term: Term) -> bool:
+    """Whether an expression is a loop's variable or a constant: then its value says more."""
+    node = term.expression
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id in term.scope.bound)
 
 
 def _element_origins(term: Term) -> Callable[[int], Any]:

@@ -31,8 +31,10 @@ class Scope:
 
     def with_bound(self, found: Mapping[str, Any], origins: Mapping[str, Term]) -> Scope:
         """The scope inside a comprehension, for one choice of its variables."""
-        own = {name: said for name, value in found.items() if (said := plain(value)) is not None}
-        return Scope({**self.names, **found}, {**self.origins, **origins}, {**self.bound, **own})
+        own = {name: said for name, value in found.items() if name not in origins and (said := plain(value))}
+        outer = {name: said for name, said in self.bound.items() if name not in found}
+        before = {name: term for name, term in self.origins.items() if name not in found}
+        return Scope({**self.names, **found}, {**before, **origins}, {**outer, **own})
 
 
 @dataclass(frozen=True)
@@ -179,12 +181,17 @@ def _targets(target: ast.expr, value: ast.expr | None, found: dict[str, list[ast
 
 def _same(term: Term, value: object) -> bool:
     try:
-        found = term.value()
+        return _alike(term.value(), value)
     except Exception:
         return False
-    if isinstance(found, Value) and isinstance(value, Value):
-        return found.nodes == value.nodes
-    return found is value
+
+
+def _alike(a: object, b: object) -> bool:
+    if isinstance(a, Value) and isinstance(b, Value):
+        return a.nodes == b.nodes
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return a is b
 
 
 class _Resolved(ast.NodeTransformer):
