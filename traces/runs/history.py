@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.model import Instance, Model, Scalars
+from highwater.traces.runs.carrying import Reached
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.steps import Expected
 
@@ -82,8 +83,9 @@ class History:
         return found[::-1]
 
     def _forward(self, line: int, state: Scalars, numbers: Sequence[int]) -> Iterator[Told]:
+        assert self.compiled is not None
         for i, number in enumerate(numbers, 1):
-            after = self._step(state, number)
+            after = self.compiled.interpreter.step(state, number).state
             assert after is not None
             state = after
             yield Told(line, self.model.instances[number], state, observed=i == len(numbers))
@@ -91,38 +93,49 @@ class History:
     def _back(
         self, before: Sequence[Scalars], expected: Expected, after: Scalars
     ) -> tuple[Scalars, list[int]]:
-        """A state before a line from which steps, the last of them the line's own, lead to the state after it."""
+        """A state before a line from which steps, the last of them the line's own, lead to the state after it.
+
+        No more states are looked at than the replay has carried (``Carrier``): each at most once.
+        """
+        every = tuple(range(len(self.model.instances)))
+        level = [(expected.basis(state), state) for state in before]
+        came: dict[Reached, tuple[Reached, int] | None] = dict.fromkeys(level)
         for hidden in range(self.hidden_steps + 1):
-            for state in before:
-                if (path := self._path(state, expected, expected.basis(state), after, hidden)) is not None:
-                    return state, path
+            for reached in level:
+                for number, later in self._steps(reached[1], expected.numbers):
+                    if later == after and expected.fits(reached[0], later):
+                        return _from_start(came, reached, number)
+            following: list[Reached] = []
+            for reached in level if hidden < self.hidden_steps else ():
+                for number, later in self._steps(reached[1], every):
+                    if (reached[0], later) not in came:
+                        came[reached[0], later] = reached, number
+                        following.append((reached[0], later))
+            level = following
         raise AssertionError("no state before the line leads to the one after it")
 
-    def _path(
-        self, state: Scalars, expected: Expected, basis: Scalars, after: Scalars, hidden: int
-    ) -> list[int] | None:
-        if hidden == 0:
-            for number in expected.numbers:
-                if self._step(state, number) == after and expected.fits(basis, after):
-                    return [number]
-            return None
-        for number in range(len(self.model.instances)):
-            later = self._step(state, number)
-            if later is not None:
-                path = self._path(later, expected, basis, after, hidden - 1)
-                if path is not None:
-                    return [number, *path]
-        return None
-
-    def _step(self, state: Scalars, number: int) -> Scalars | None:
-        """The state after an instance; None where it cannot be taken, or is cut."""
+    def _steps(self, state: Scalars, numbers: tuple[int, ...]) -> Iterator[tuple[int, Scalars]]:
+        """The states that these instances lead to, cut ones left out."""
         assert self.compiled is not None
-        if not self.compiled.enabled((number,))(state)[0]:
-            return None
-        try:
-            return self.compiled.interpreter.step(state, number).state
-        except BoundError:
-            return None
+        for number, enabled in zip(numbers, self.compiled.enabled(numbers)(state), strict=True):
+            if enabled:
+                try:
+                    after = self.compiled.interpreter.step(state, number).state
+                except BoundError:
+                    continue
+                if after is not None:
+                    yield number, after
+
+
+def _from_start(
+    came: Mapping[Reached, tuple[Reached, int] | None], reached: Reached, last: int
+) -> tuple[Scalars, list[int]]:
+    """The state from which one was reached, and the steps on the way to it and from it."""
+    numbers = [last]
+    while (step := came[reached]) is not None:
+        reached, number = step
+        numbers.append(number)
+    return reached[1], numbers[::-1]
 
 
 __all__ = ["KEPT_STATES", "History", "Taken", "Told"]
