@@ -10,12 +10,13 @@ from typing import Any
 
 from highwater.checker import words
 from highwater.checker.falsity.items import items_of
+from highwater.checker.falsity.known import Known
 from highwater.checker.falsity.source import Body, NotReadable, Term, read
-from highwater.model.language import graph, tracing, values
-from highwater.model.language.interpreter import compile_nodes, differences
+from highwater.model.language import tracing, values
+from highwater.model.language.interpreter import differences
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.tracing import State
-from highwater.model.language.values import StructValue, Truth, Value
+from highwater.model.language.values import StructValue, Value
 
 _DEEP = 14
 """So many calls and connectives are followed; below them an expression is told whole."""
@@ -80,18 +81,12 @@ def false_part(
     With ``goal`` it is the last of what the function returns, as in a leads-to.
     """
     protocol = model.protocol
-    constants = [graph.const(v, leaf.sort) for v, leaf in zip(state, model.leaves, strict=True)]
-    symbolic = State(protocol.state, constants)
-
-    def enabled(action: str, parameters: dict[str, Any]) -> Truth:
-        node = model.enabled(action, parameters).nodes[0]
-        return Truth(None, (graph.truth(bool(compile_nodes([node])(state)[0])),))
-
+    symbolic = State(protocol.state, model.inputs)
     function = inspect.unwrap(function)
-    with tracing.tracing(protocol.on, enabled=enabled):
+    with tracing.tracing(protocol.on, enabled=model.enabled):
         try:
             names = list(inspect.signature(function).parameters)
-            body = read(function, dict(zip(names, (protocol, symbolic), strict=True)), {})
+            body = read(function, dict(zip(names, (protocol, symbolic), strict=True)), {}, Known(state))
             term = body.returned
             if goal and isinstance(term.expression, ast.Tuple):
                 term = term.part(term.expression.elts[-1])
@@ -101,16 +96,11 @@ def false_part(
 
 
 def _truth(term: Term) -> bool | None:
-    """Whether an expression holds; None where it is no condition, or has no meaning."""
+    """Whether an expression holds; None where it is no condition."""
     try:
-        value = term.value()
+        return term.scope.known.truth(term.value())
     except Exception:
         return None
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Truth) and value.nodes[0].is_const:
-        return bool(value.nodes[0].value)
-    return None
 
 
 class _Walk:
@@ -275,7 +265,7 @@ def _enter(term: Term, node: ast.Call, function: Callable[..., Any]) -> Body:
         arguments = {first: owner, **arguments}
         assert isinstance(node.func, ast.Attribute)
         terms = {first: term.part(node.func.value), **terms}
-    return read(inspect.unwrap(plain_function), arguments, terms)
+    return read(inspect.unwrap(plain_function), arguments, terms, term.scope.known)
 
 
 # --- leaves -------------------------------------------------------------------------------------------------------
@@ -343,8 +333,10 @@ def _known_parts(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _value(term: Term) -> Any:
+    """What an expression comes to in the state, where it comes to anything."""
     try:
-        return term.value()
+        value = term.value()
+        return term.scope.known.value(value) if isinstance(value, Value) else value
     except Exception:
         return None
 
@@ -355,7 +347,7 @@ def _said(value: Any) -> str | None:
         return None  # a reader wants the field, which stands beside it
     if isinstance(value, (bool, int)):
         return "true" if value is True else "false" if value is False else str(value)
-    if not isinstance(value, Value) or not all(n.is_const for n in value.nodes):
+    if not isinstance(value, Value):
         return None
     found = value._plain()
     if value.type is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
+from highwater.checker.falsity.known import Known
 from highwater.model.language.errors import shortened
 from highwater.model.language.tracing import State
 from highwater.model.language.values import Value
@@ -26,6 +27,7 @@ class Scope:
     """What names stand for: their values, the expressions that gave them (``origins``), loop values (``bound``)."""
 
     names: Mapping[str, Any]
+    known: Known
     origins: Mapping[str, Term] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
 
@@ -34,7 +36,7 @@ class Scope:
         own = {name: said for name, value in found.items() if name not in origins and (said := plain(value))}
         outer = {name: said for name, said in self.bound.items() if name not in found}
         before = {name: term for name, term in self.origins.items() if name not in found}
-        return Scope({**self.names, **found}, {**before, **origins}, {**outer, **own})
+        return Scope({**self.names, **found}, self.known, {**before, **origins}, {**outer, **own})
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ def plain(value: object) -> str | None:
     return repr(value) if isinstance(value, (int, str, bool)) else None
 
 
-def read(function: Callable[..., Any], arguments: Mapping[str, Any], origins: Mapping[str, Term]) -> Body:
+def read(
+    function: Callable[..., Any], arguments: Mapping[str, Any], origins: Mapping[str, Term], known: Known
+) -> Body:
     """Run a function with these arguments and find what it returned in its source. Raises NotReadable."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
@@ -94,7 +98,7 @@ def read(function: Callable[..., Any], arguments: Mapping[str, Any], origins: Ma
         raise NotReadable
     closure = inspect.getclosurevars(function).nonlocals
     names = {**function.__globals__, **closure, **frame.names}
-    scope = Scope(names, {**_assigned(definition, Scope(names, origins)), **origins})
+    scope = Scope(names, known, {**_assigned(definition, Scope(names, known, origins)), **origins})
     return Body(Term(found.value, scope), shortened(f"{code.co_filename}:{code.co_firstlineno}"))
 
 
@@ -117,6 +121,8 @@ def _run(function: Callable[..., Any], code: CodeType, arguments: Mapping[str, A
                 found.names, found.line = dict(frame.f_locals), frame.f_lineno
 
     former = sys.getprofile()
+    if former is not None and not callable(former):
+        raise NotReadable  # a profiler of C is at work, which could not be put back
     sys.setprofile(watch)
     try:
         function(**arguments)
