@@ -88,24 +88,29 @@ class Lanes:
                 else:
                     yield message
 
-    def in_flight(self, state: Mapping[str, Any]) -> Iterator[InFlight]:
-        """The messages that are under way in a state."""
+    def in_flight(self, state: Mapping[str, Any], *, waiting: bool = False) -> Iterator[InFlight]:
+        """The messages that are under way in a state; with ``waiting`` also those in the other fields of a message."""
         for name, message in self.drawing.messages.items():
-            array = self.type.fields.get(name)
-            if array is None:
-                continue
+            for field in (name, *message.also) if waiting else (name,):
+                yield from self._in_field(state, name, message, field)
+
+    def _in_field(
+        self, state: Mapping[str, Any], name: str, message: Message, field: str
+    ) -> Iterator[InFlight]:
+        array = self.type.fields.get(field)
+        if array is not None:
             assert isinstance(array, Array)
             content = content_type(array.element)
-            values = state[name]
+            values = state[field]
             for i, value in enumerate(values.values() if isinstance(values, dict) else values):
                 queued = isinstance(value, list)
                 for one in value if queued else [value]:
                     if one is not None:
                         receiver = self._receiver(message, array, i, content, one)
-                        shown = _shown(message, content, one)
+                        said = _shown(message, content, one)
                         # Of those in a queue a reader knows only what is shown.
-                        known_by = [one[field] for field in message.shows or one] if queued else one
-                        yield InFlight(name, i, receiver, message.title, shown, known_by)
+                        known_by = [one[shown] for shown in message.shows or one] if queued else one
+                        yield InFlight(name, i, receiver, message.title, said, known_by)
 
     def _receiver(
         self, message: Message, array: Array, index: int, type: Struct, value: Mapping[str, Any]

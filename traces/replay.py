@@ -11,6 +11,7 @@ from highwater.traces.errors import TraceError
 from highwater.traces.inputs import OPERATIONS, RUN, Input, inputs
 from highwater.traces.operations.recording import replay_recording
 from highwater.traces.report import Report
+from highwater.traces.runs.history import History
 from highwater.traces.runs.replay import replay_run
 
 ProgressCallback = Callable[[Report], None]
@@ -46,12 +47,16 @@ def replay_input(
     rules: Mapping[str, bool] | None = None,
     progress: ProgressCallback | None = None,
     timelines: bool = False,
+    history: History | None = None,
 ) -> Report:
-    """Replay one of the inputs that ``highwater.traces.inputs.inputs`` found; otherwise as ``replay``."""
+    """Replay one of the inputs that ``highwater.traces.inputs.inputs`` found; otherwise as ``replay``.
+
+    A ``history`` is given what the replay of a run goes through.
+    """
     if found.kind == OPERATIONS:
         return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:
-        return replay_run(found.path, rules, profile, progress)
+        return replay_run(found.path, rules, profile, progress, history=history)
     report = replay_cluster(
         found.path, found.broker_logs, profile, rules, progress, timelines, found.data_dumps
     )

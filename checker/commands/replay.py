@@ -20,10 +20,11 @@ from highwater.checker.search import EngineError
 from highwater.checker.status import Status, worst
 from highwater.model.language.errors import LanguageError
 from highwater.traces.errors import TraceError, printable
-from highwater.traces.inputs import Input, inputs
+from highwater.traces.inputs import RUN, Input, inputs
 from highwater.traces.page import write_page
 from highwater.traces.replay import replay_input
 from highwater.traces.report import Report
+from highwater.traces.runs.history import History
 from highwater.traces.summary import rich_summary, summary
 
 
@@ -79,6 +80,7 @@ def replay(
     if engine == "spark" and page is not None:
         raise InputError("--html: the page is made by the embedded engine only")
     reports: list[Report] = []
+    histories: list[History] = []
     interrupted = False
     try:
         found = inputs(paths)
@@ -86,7 +88,11 @@ def replay(
             replayed = _on_spark(found.found, profile, switched, spark_master, out, quiet)
         else:
             progress = None if quiet else _progress()
-            replayed = (replay_input(i, profile, switched, progress, page is not None) for i in found.found)
+            if page is not None and all(i.kind == RUN for i in found.found):
+                histories = [History() for _ in found.found]
+            kept: Sequence[History | None] = histories or [None for _ in found.found]
+            pairs = zip(found.found, kept, strict=True)
+            replayed = (replay_input(i, profile, switched, progress, page is not None, h) for i, h in pairs)
         for report in replayed:
             reports.append(report)
             _clear()
@@ -101,10 +107,10 @@ def replay(
     except (TraceError, LanguageError, InputError) as wrong:
         _clear()
         if reports:
-            _end(reports, output, page)
+            _end(reports, output, page, histories)
         raise InputError(printable(wrong, 1000)) from None
     _clear()
-    return _end(reports, output, page, interrupted or any(r.interrupted for r in reports))
+    return _end(reports, output, page, histories, interrupted or any(r.interrupted for r in reports))
 
 
 def _on_spark(
@@ -146,10 +152,18 @@ def _print(report: Report, output: JsonOutput) -> None:
         output.say(line)
 
 
-def _end(reports: list[Report], output: JsonOutput, page: Path | None, interrupted: bool = False) -> Status:
+def _end(
+    reports: list[Report],
+    output: JsonOutput,
+    page: Path | None,
+    histories: Sequence[History],
+    interrupted: bool = False,
+) -> Status:
     """The last line, the JSON, the page, and the status."""
     output.write([r.to_json() for r in reports])
-    if page is not None:
+    if page is not None and histories:
+        _runs_page(page, reports, histories)
+    elif page is not None:
         try:
             write_page(reports, page)
         except OSError as wrong:
@@ -162,6 +176,16 @@ def _end(reports: list[Report], output: JsonOutput, page: Path | None, interrupt
     if interrupted:
         return Status.INTERRUPTED
     return worst(_status(r) for r in reports)
+
+
+def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[History]) -> None:
+    """Where all that was replayed are runs of the model: these, to step through."""
+    from highwater.checker.page.replayed import replayed
+    from highwater.checker.page.writing import write_page as write_runs
+
+    found = [replayed(report, history) for report, history in zip(reports, histories, strict=False)]
+    about = [("rules", report.profile) for report in reports[:1]]
+    write_runs(str(page), "Replay", [run for run in found if run is not None], about)
 
 
 def _status(report: Report) -> Status:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from highwater.checker import words
-from highwater.checker.falsity.source import Body, NotReadable, Scope, Term, plain, read
-from highwater.model.language import graph, tracing, values
-from highwater.model.language.interpreter import compile_nodes, differences
+from highwater.checker.falsity.items import items_of
+from highwater.checker.falsity.known import Known
+from highwater.checker.falsity.source import Body, NotReadable, Term, read
+from highwater.model.language import tracing, values
+from highwater.model.language.interpreter import differences
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.tracing import State
-from highwater.model.language.values import StructValue, Truth, Value
+from highwater.model.language.values import StructValue, Value
 
 _DEEP = 14
 """So many calls and connectives are followed; below them an expression is told whole."""
@@ -83,22 +85,15 @@ def false_part(
     It is given the state, or of a property of steps both states; ``chosen`` are the values of its parameters, as the
     language has them. With ``goal`` it is the last of what the function returns, as in a leads-to.
     """
-    protocol, state = model.protocol, states[-1]
-    symbolic = [
-        State(protocol.state, [graph.const(v, leaf.sort) for v, leaf in zip(each, model.leaves, strict=True)])
-        for each in states
-    ]
-
-    def enabled(action: str, parameters: dict[str, Any]) -> Truth:
-        node = model.enabled(action, parameters).nodes[0]
-        return Truth(None, (graph.truth(bool(compile_nodes([node])(state)[0])),))
-
+    protocol = model.protocol
+    inputs = (model.inputs,) if len(states) == 1 else (model.inputs, model.after)
+    symbolic = [State(protocol.state, list(nodes)) for nodes in inputs]
     function = inspect.unwrap(function)
-    with tracing.tracing(protocol.on, enabled=enabled):
+    with tracing.tracing(protocol.on, enabled=model.enabled):
         try:
             names = [n for n in inspect.signature(function).parameters if n not in (chosen or {})]
             given = dict(zip(names, (protocol, *symbolic), strict=True)) | dict(chosen or {})
-            body = read(function, given, {})
+            body = read(function, given, {}, Known([scalar for state in states for scalar in state]))
             term = body.returned
             if goal and isinstance(term.expression, ast.Tuple):
                 term = term.part(term.expression.elts[-1])
@@ -108,16 +103,11 @@ def false_part(
 
 
 def _truth(term: Term) -> bool | None:
-    """Whether an expression holds; None where it is no condition, or has no meaning."""
+    """Whether an expression holds; None where it is no condition."""
     try:
-        value = term.value()
+        return term.scope.known.truth(term.value())
     except Exception:
         return None
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Truth) and value.nodes[0].is_const:
-        return bool(value.nodes[0].value)
-    return None
 
 
 class _Walk:
@@ -204,7 +194,7 @@ class _Walk:
         return Part("", text, written, value, body.place, parts=(inner,))
 
     def _quantifier(self, term: Term, items: ast.expr, every: bool, value: bool, deep: int) -> Part | None:
-        found = _items(term.part(items))
+        found = items_of(term.part(items))
         if found is None:
             return None
         if every is value:  # all of them hold, or none does: there is no one that tells
@@ -282,70 +272,7 @@ def _enter(term: Term, node: ast.Call, function: Callable[..., Any]) -> Body:
         arguments = {first: owner, **arguments}
         assert isinstance(node.func, ast.Attribute)
         terms = {first: term.part(node.func.value), **terms}
-    return read(inspect.unwrap(plain_function), arguments, terms)
-
-
-def _items(term: Term) -> list[tuple[str, Term]] | None:
-    """What a quantifier goes over: each as what tells it from the others, and the expression for it."""
-    node = term.expression
-    if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
-        found = []
-        for scope in _choices(term.scope, node.generators):
-            new = {n: v for n, v in scope.bound.items() if term.scope.bound.get(n) != v or n in _names(node)}
-            found.append((", ".join(f"{n} = {v}" for n, v in new.items()), Term(node.elt, scope)))
-        return found
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return [("", term.part(item)) for item in node.elts]
-    if isinstance(node, ast.Name) and node.id in term.scope.origins:
-        return _items(term.scope.origins[node.id])
-    return None
-
-
-def _names(node: ast.GeneratorExp | ast.ListComp) -> set[str]:
-    return {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-
-
-def _choices(scope: Scope, generators: list[ast.comprehension]) -> Iterator[Scope]:
-    """The scopes inside a comprehension."""
-    if not generators:
-        yield scope
-        return
-    first, *rest = generators
-    origins = _element_origins(Term(first.iter, scope))
-    for number, item in enumerate(Term(first.iter, scope).value()):
-        own, known = dict[str, Any](), dict[str, Term]()
-        _bind(first.target, item, origins(number), own, known)
-        inner = scope.with_bound(own, known)
-        if all(Term(condition, inner).value() for condition in first.ifs):
-            yield from _choices(inner, rest)
-
-
-def _bind(target: ast.expr, item: Any, origin: Any, own: dict[str, Any], known: dict[str, Term]) -> None:
-    if isinstance(target, ast.Name):
-        own[target.id] = item
-        if (isinstance(origin, Term) and plain(item) is None) or (
-            isinstance(origin, Term) and isinstance(item, Truth)
-        ):
-            known[target.id] = origin
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        for i, inner in enumerate(target.elts):
-            below = origin[i] if isinstance(origin, list) and i < len(origin) else None
-            if isinstance(origin, Term) and isinstance(origin.expression, ast.Tuple):
-                below = origin.part(origin.expression.elts[i])
-            _bind(inner, item[i], below, own, known)
-
-
-def _element_origins(term: Term) -> Callable[[int], Any]:
-    """The expression of an element of what is gone through, by its number: a Term, or a list of them for a tuple."""
-    node = term.expression
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
-        inner = [_items(term.part(a)) for a in node.args]
-        return lambda i: [x[i][1] if x is not None and i < len(x) else None for x in inner]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "enumerate":
-        found = _items(term.part(node.args[0]))
-        return lambda i: [None, found[i][1] if found is not None and i < len(found) else None]
-    listed = None if isinstance(node, ast.Call) else _items(term)
-    return lambda i: listed[i][1] if listed is not None and i < len(listed) else None
+    return read(inspect.unwrap(plain_function), arguments, terms, term.scope.known)
 
 
 # --- leaves -------------------------------------------------------------------------------------------------------
@@ -413,8 +340,10 @@ def _known_parts(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _value(term: Term) -> Any:
+    """What an expression comes to in the state, where it comes to anything."""
     try:
-        return term.value()
+        value = term.value()
+        return term.scope.known.value(value) if isinstance(value, Value) else value
     except Exception:
         return None
 
@@ -425,7 +354,7 @@ def _said(value: Any) -> str | None:
         return None  # a reader wants the field, which stands beside it
     if isinstance(value, (bool, int)):
         return "true" if value is True else "false" if value is False else str(value)
-    if not isinstance(value, Value) or not all(n.is_const for n in value.nodes):
+    if not isinstance(value, Value):
         return None
     found = value._plain()
     if value.type is None:

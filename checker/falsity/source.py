@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
+from highwater.checker.falsity.known import Known
 from highwater.model.language.errors import shortened
 from highwater.model.language.tracing import State
 from highwater.model.language.values import Value
@@ -26,13 +27,16 @@ class Scope:
     """What names stand for: their values, the expressions that gave them (``origins``), loop values (``bound``)."""
 
     names: Mapping[str, Any]
+    known: Known
     origins: Mapping[str, Term] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
 
     def with_bound(self, found: Mapping[str, Any], origins: Mapping[str, Term]) -> Scope:
         """The scope inside a comprehension, for one choice of its variables."""
-        own = {name: said for name, value in found.items() if (said := plain(value)) is not None}
-        return Scope({**self.names, **found}, {**self.origins, **origins}, {**self.bound, **own})
+        own = {name: said for name, value in found.items() if name not in origins and (said := plain(value))}
+        outer = {name: said for name, said in self.bound.items() if name not in found}
+        before = {name: term for name, term in self.origins.items() if name not in found}
+        return Scope({**self.names, **found}, self.known, {**before, **origins}, {**outer, **own})
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,9 @@ def plain(value: object) -> str | None:
     return repr(value) if isinstance(value, (int, str, bool)) else None
 
 
-def read(function: Callable[..., Any], arguments: Mapping[str, Any], origins: Mapping[str, Term]) -> Body:
+def read(
+    function: Callable[..., Any], arguments: Mapping[str, Any], origins: Mapping[str, Term], known: Known
+) -> Body:
     """Run a function with these arguments and find what it returned in its source. Raises NotReadable."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
@@ -92,7 +98,7 @@ def read(function: Callable[..., Any], arguments: Mapping[str, Any], origins: Ma
         raise NotReadable
     closure = inspect.getclosurevars(function).nonlocals
     names = {**function.__globals__, **closure, **frame.names}
-    scope = Scope(names, {**_assigned(definition, Scope(names, origins)), **origins})
+    scope = Scope(names, known, {**_assigned(definition, Scope(names, known, origins)), **origins})
     return Body(Term(found.value, scope), shortened(f"{code.co_filename}:{code.co_firstlineno}"))
 
 
@@ -115,6 +121,8 @@ def _run(function: Callable[..., Any], code: CodeType, arguments: Mapping[str, A
                 found.names, found.line = dict(frame.f_locals), frame.f_lineno
 
     former = sys.getprofile()
+    if former is not None and not callable(former):
+        raise NotReadable  # a profiler of C is at work, which could not be put back
     sys.setprofile(watch)
     try:
         function(**arguments)
@@ -179,12 +187,17 @@ def _targets(target: ast.expr, value: ast.expr | None, found: dict[str, list[ast
 
 def _same(term: Term, value: object) -> bool:
     try:
-        found = term.value()
+        return _alike(term.value(), value)
     except Exception:
         return False
-    if isinstance(found, Value) and isinstance(value, Value):
-        return found.nodes == value.nodes
-    return found is value
+
+
+def _alike(a: object, b: object) -> bool:
+    if isinstance(a, Value) and isinstance(b, Value):
+        return a.nodes == b.nodes
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return a is b
 
 
 class _Resolved(ast.NodeTransformer):
@@ -206,12 +219,13 @@ class _Resolved(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """A field; one of the state is told without the state's name."""
-        of = node.value
+        """A field; one of the state is told without the state's name, where there is only one state."""
+        of, states = node.value, sum(isinstance(value, State) for value in self.scope.names.values())
         if (
             isinstance(of, ast.Name)
             and of.id not in self.hidden
             and isinstance(self.scope.names.get(of.id), State)
+            and states == 1
         ):
             return ast.Name(node.attr, ast.Load())
         return ast.Attribute(self.visit(of), node.attr, ast.Load())

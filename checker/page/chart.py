@@ -62,12 +62,12 @@ def arrows(
     lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], places: Sequence[int | None]
 ) -> Iterable[Arrow]:
     """The messages of a run. Those of the first state have been sent before it, by nobody who is known."""
-    found = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0])]
+    found = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0], waiting=True)]
     open_arrows = list(found)
     for i, step in enumerate(steps):
         if step.base is None:
             continue
-        now = list(lanes.in_flight(states[i]))
+        now = list(lanes.in_flight(states[i], waiting=True))
         left, still = list(now), []
         for arrow in open_arrows:
             if arrow.message in left:

@@ -66,6 +66,7 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
         "name": run.name,
         "source": run.source,
         "meaning": run.meaning,
+        "sides": None if run.sides is None else list(run.sides),
         "leftOut": run.left_out,
         "loop": None
         if run.loop is None

@@ -52,7 +52,7 @@ class Chart {
   constructor(run, width, pick) {
     Object.assign(this, { run, width, pick, data: run.chart });
     this.narrow = width < 620;
-    this.left = this.narrow ? 30 : Math.round(Math.max(width * 0.4, Math.min(width * 0.7, width - run.chart.lanes.length * 110)));
+    this.left = this.narrow ? 30 : Math.round(Math.max(width * 0.45, Math.min(width * 0.7, width - run.chart.lanes.length * 92, 420)));
     this.lane = (width - this.left - 6) / this.data.lanes.length;
     this.lines = run.steps.map(s => fold(s.sentence, this.narrow ? width - 44 : this.left - 52, SIZE, this.narrow ? 1 : 2));
     this.row = this.narrow ? 50 : 40;
@@ -171,7 +171,7 @@ class Chart {
   dots(selected) {
     return this.run.steps.map((step, i) => {
       const lane = this.data.places[i], name = "dot" + (i === selected ? " selected" : "");
-      if (step.base === null) return null;
+      if (step.instance === null) return null;
       if (lane !== null) return shape("circle", { class: name, cx: this.x(lane), cy: this.y(i), r: i === selected ? DOT + 2 : DOT });
       const x = this.x(0) - 8;
       return shape("rect", { class: name + " wide", x, y: this.y(i) - 3, width: this.x(this.data.lanes.length - 1) + 8 - x, height: 6, rx: 3 });

@@ -8,12 +8,13 @@ from typing import Any
 
 from highwater.checker import words
 from highwater.checker.page.shown import ShownRun
+from highwater.checker.sequence_chart import tells
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.types import Type
 
 
 def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
-    """The lines of a run."""
+    """The lines of a run: what the protocol wants told of the changes, or all of them."""
     source = f" ({_escaped(run.source)})" if run.source else ""
     yield f"**{_escaped(run.title)}**{source}, {_escaped(run.subtitle)}."
     if run.meaning:
@@ -22,13 +23,19 @@ def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
     yield ""
     yield "| | what happens | what changes |"
     yield "| ---: | --- | --- |"
-    interpreter, type = Interpreter(run.model), run.drawn.state
+    interpreter, type, drawing = Interpreter(run.model), run.drawn.state, run.drawn.drawing
+    told_all = drawing is not None and not drawing.tells
     for i, step in enumerate(run.steps):
         again = " (from here on for ever)" if run.loop and i == run.loop.start + 1 else ""
         told = ""
         if step.base is not None:
             changes = interpreter.changes(run.steps[step.base].state, step.state)
-            told = "<br/>".join(_code(_change(type, path, *values)) for path, values in changes.items())
+            wanted = {
+                path: pair
+                for path, pair in changes.items()
+                if drawing is None or told_all or tells(drawing, path)
+            }
+            told = "<br/>".join(_code(_change(type, path, *pair)) for path, pair in wanted.items())
         yield f"| {step.number} | {_escaped(step.sentence)}{again} | {told or _escaped(step.note)} |"
     if mermaid:
         yield ""

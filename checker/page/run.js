@@ -33,13 +33,14 @@ function rule(number) {
 
 function heading() {
   const r = run(), bad = Boolean(r.name);
-  const chooser = given.runs.length < 2 ? null : el("div", { class: "chips", role: "group", "aria-label": "runs" }, given.runs.map((other, i) =>
-    el("button", { type: "button", "aria-pressed": String(i === shown), onclick: () => { shown = i; at = last(); show(); } }, other.title)));
+  const titles = given.runs.map(other => other.title), names = given.runs.map((other, i) => titles.indexOf(other.title) === i && titles.lastIndexOf(other.title) === i ? other.title : `${other.title} (${other.subtitle})`);
+  const chooser = given.runs.length < 2 ? null : given.runs.length > 6 ? el("p", {}, el("select", { "aria-label": "runs", onchange: event => { shown = Number(event.target.value); at = last(); show(); } }, names.map((name, i) => el("option", { value: i, selected: i === shown }, name)))) : el("div", { class: "chips", role: "group", "aria-label": "runs" }, given.runs.map((other, i) =>
+    el("button", { type: "button", "aria-pressed": String(i === shown), onclick: () => { shown = i; at = last(); show(); } }, names[i])));
   const rows = given.about.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
   head.replaceChildren(el("p", { class: "over" }, given.title), chooser || "", live ? live.tools() : "",
     !r.title ? "" : el("div", { class: "verdict " + (bad ? "bad" : "plain") }, el("h1", {}, r.title), el("span", { class: "sub" }, r.subtitle), bad ? ruled(r.source) : null,
       r.meaning ? el("p", { class: "meaning" }, "It says: ", r.meaning) : null),
-    falsity(r),
+    falsity(r), outcomes(r),
     r.loop ? el("details", { class: "fold" }, el("summary", {}, "Why the loop is fair"), el("ul", {}, r.loop.fair.map(line => el("li", {}, line)))) : "",
     el("details", { class: "fold" }, el("summary", {}, "How it was set up"), el("dl", { class: "pairs" }, rows)));
 }
@@ -57,7 +58,7 @@ function falsity(r) {
   const faults = rows(false), premises = rows(true);
   const whole = el("details", { class: "fold", open: derived }, el("summary", {}, "How this follows, in the words of the source"), branch(part.whole));
   whole.addEventListener("toggle", () => { derived = whole.open; });
-  return el("section", { class: "why", "aria-label": "the part that is false" },
+  return el("section", { class: "why false", "aria-label": "the part that is false" },
     el("h2", {}, r.loop ? `What does not happen, in state ${r.steps[place].number}` : "The part that is false", part.choices.length ? el("span", { class: "soft" }, `, for ${part.choices.join(", ")}`) : null),
     el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, faults), premises.length ? el("tbody", {}, el("tr", {}, el("td", { class: "soft", colspan: 3 }, "where it should be true, as")), premises) : null)), whole);
 }
@@ -67,6 +68,17 @@ function branch(part) {
   return el("div", { class: "part" }, el("p", {}, part.says ? part.says + " " : "", text, part.place ? el("span", { class: "soft place" }, " ", part.place) : null),
     part.written && part.written !== part.text ? el("p", { class: "soft written" }, "as written: ", el("code", {}, part.written)) : null,
     values.length ? el("ul", { class: "values" }, values) : null, part.parts.map(branch));
+}
+
+// What two sets of rules make of the same state, where it is not the same.
+function outcomes(r) {
+  if (!r.sides) return "";
+  const [a, b] = [ids(last() - 1), ids(last())], before = ids(r.steps[last()].base);
+  const rows = cellsOf(r).filter(({ cell }) => a[cell] !== b[cell]).map(({ cell, label, column }) => el("tr", {}, el("th", { scope: "row" }, column ? el("span", { class: "soft" }, column + " ") : null, el("code", {}, label)),
+    [before, a, b].map(texts => el("td", {}, r.texts[texts[cell]]))));
+  const notes = [last() - 1, last()].map(i => r.steps[i].note && el("p", { class: "note" }, `${r.sides[i - last() + 1]}: ${r.steps[i].note}`)).filter(Boolean);
+  return el("section", { class: "why", "aria-label": "both outcomes" }, el("h2", {}, r.steps[last() - 1].sentence.replace(`${r.sides[0]}: `, "")), notes,
+    el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", "before", ...r.sides].map(h => el("th", {}, h)))), el("tbody", {}, rows))));
 }
 
 // --- a step ----------------------------------------------------------------------------------------------------------
@@ -88,7 +100,7 @@ function step() {
   buttons[2].disabled = buttons[3].disabled = at === last();
   where.replaceChildren(el("strong", {}, `${s.number} of ${r.steps.at(-1).number}`), " ", s.sentence);
   drawChart();
-  const why = head.querySelector(".why");
+  const why = head.querySelector(".why.false");
   if (why) why.replaceWith(falsity(r));
   const told = [changes(r, s), logsOf(r, s), messages(r)], next = possible(r);    // who explores wants to go on
   panel.replaceChildren(...[about(r, s), ...(live ? [...live.about(at), next, ...told] : [...told, next]), state(r, s)].filter(Boolean));
@@ -100,12 +112,12 @@ function about(r, s) {
     s.meaning ? el("p", { class: "soft" }, s.meaning) : null);
 }
 const ids = i => run().states[i];
+const cellsOf = r => r.tables.flatMap(table => table.rows.flatMap(([label, tells, , cells]) =>
+  cells.map((cell, column) => ({ cell, label, tells, column: table.columns[column] || "" })).filter(({ cell }) => cell !== null)));
 function rowsThatChanged(r, s) {
   if (s.base === null) return [];
-  const now = ids(at), before = ids(s.base), found = [];
-  for (const table of r.tables) for (const [label, tells, , cells] of table.rows) cells.forEach((cell, column) => {
-    if (cell !== null && now[cell] !== before[cell]) found.push({ label, tells, column: table.columns[column] || "", before: r.texts[before[cell]], now: r.texts[now[cell]] });
-  });
+  const now = ids(at), before = ids(s.base);
+  const found = cellsOf(r).filter(({ cell }) => now[cell] !== before[cell]).map(place => ({ ...place, before: r.texts[before[place.cell]], now: r.texts[now[place.cell]] }));
   return found.sort((a, b) => b.tells - a.tells);
 }
 function changes(r, s) {
@@ -212,17 +224,15 @@ function standalone(scale) {
   const r = run(), drawing = new Chart(r, width, () => {}), heads = drawing.heads(), chart = drawing.svg(-1), drawn = logs(r, last(), null, 560);
   holder.append(heads, chart, ...(drawn ? [drawn] : []));
   const looks = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-size", "font-weight", "font-family", "paint-order", "stroke-linejoin"];
-  for (const svg of holder.children) for (const node of svg.querySelectorAll("*")) {
-    if (node.tagName === "title") continue;
-    const style = getComputedStyle(node);
-    for (const look of looks) if (style.getPropertyValue(look)) node.setAttribute(look, plainLook(look, style.getPropertyValue(look), style));
-    node.removeAttribute("class");
-  }
-  const title = 48 + HEAD, height = title + chart.height.baseVal.value + (drawn ? drawn.height.baseVal.value + 10 : 0), ground = getComputedStyle(document.body).backgroundColor, ink = getComputedStyle(document.body).color;
+  // First all of them are looked at: an element's looks depend on the classes of those around it.
+  const nodes = [...holder.querySelectorAll("svg *")].filter(node => node.tagName !== "title");
+  const found = nodes.map(node => { const style = getComputedStyle(node); return looks.map(look => [look, plainLook(look, style.getPropertyValue(look), style)]); });
+  nodes.forEach((node, i) => { for (const [look, value] of found[i]) if (value) node.setAttribute(look, value); node.removeAttribute("class"); });
+  const top = 66, title = top + HEAD, height = title + chart.height.baseVal.value + (drawn ? drawn.height.baseVal.value + 10 : 0), ground = getComputedStyle(document.body).backgroundColor, ink = getComputedStyle(document.body).color;
   const text = (y, size, weight, words) => shape("text", { x: 12, y, "font-size": size, "font-weight": weight, "font-family": "sans-serif", fill: ink }, fold(words, width - 24, size, 1)[0]);
   const whole = shape("svg", { width: width * scale, height: height * scale, viewBox: `0 0 ${width} ${height}` }, shape("title", {}, r.title),
-    shape("rect", { x: 0, y: 0, width, height, fill: ground }), text(20, 15, 600, `${given.title}: ${r.title}`), text(38, 12, 400, r.meaning || r.subtitle),
-    shape("g", { transform: "translate(0 48)" }, [...heads.childNodes]), shape("g", { transform: `translate(0 ${title})` }, [...chart.childNodes]), drawn ? shape("g", { transform: `translate(12 ${title + chart.height.baseVal.value + 6})` }, [...drawn.childNodes]) : null);
+    shape("rect", { x: 0, y: 0, width, height, fill: ground }), text(20, 15, 600, `${r.title}, ${r.subtitle}`), text(38, 12, 400, r.meaning), text(56, 12, 400, given.title),
+    shape("g", { transform: `translate(0 ${top})` }, [...heads.childNodes]), shape("g", { transform: `translate(0 ${title})` }, [...chart.childNodes]), drawn ? shape("g", { transform: `translate(12 ${title + chart.height.baseVal.value + 6})` }, [...drawn.childNodes]) : null);
   holder.remove();
   return new XMLSerializer().serializeToString(whole);
 }

@@ -37,7 +37,8 @@ class ShownRun:
     """A run with what is said of it.
 
     ``example`` is what it is a run of, where a property is violated; ``false_at`` are the places in ``steps`` of the
-    states in which the property, or the goal of a liveness property, is asked for and is false.
+    states in which the property, or the goal of a liveness property, is asked for and is false. A difference has
+    ``sides``: its last two states are the outcomes under these two.
     """
 
     title: str
@@ -51,6 +52,7 @@ class ShownRun:
     false_at: tuple[int, ...] = ()
     left_out: int = 0
     protocol: Protocol | None = None
+    sides: tuple[str, str] | None = None
 
     @property
     def drawn(self) -> Protocol:

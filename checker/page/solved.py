@@ -61,7 +61,7 @@ def differences(
         outcomes = (witness.first, witness.second)
         for number, (model, side, after) in enumerate(zip(models, sides, outcomes, strict=True), 3):
             steps.append(_outcome(number, model, side, action, witness, after))
-        yield ShownRun(f"{action} differs", f"{sides[0]} / {sides[1]}", tuple(steps))
+        yield ShownRun(f"{action} differs", f"{sides[0]} / {sides[1]}", tuple(steps), sides=sides)
 
 
 def _outcome(

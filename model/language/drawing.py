@@ -34,12 +34,14 @@ class Message:
     """What one element of a field holds while it is under way: a message, or a queue of them.
 
     ``to`` names the field of the message that says whose it is, or the title of a lane; empty: it is for the
-    value whose element it is. ``shows`` are the fields of the message that a reader wants to see.
+    value whose element it is. ``shows`` are the fields of the message that a reader wants to see. ``also`` are other
+    fields of the same form, in which the same message can wait: it is one as long as it is in any of them.
     """
 
     title: str
     to: str = ""
     shows: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 SIGNS = ("down", "leader", "isr", "elr", "fenced", "known")

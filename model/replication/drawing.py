@@ -12,7 +12,10 @@ DRAWING = Drawing(
     ),
     messages={
         "fetch_requests": Message(
-            "Fetch", to="leader", shows=("offset", "last_epoch", "leader_epoch", "broker_epoch")
+            "Fetch",
+            to="leader",
+            shows=("offset", "last_epoch", "leader_epoch", "broker_epoch"),
+            also=("late_fetches",),
         ),
         "fetch_responses": Message("Fetch answer", shows=("record", "hwm", "diverging", "leader_epoch")),
         "alter_requests": Message(

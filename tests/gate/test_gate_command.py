@@ -174,6 +174,25 @@ def test_two_revisions_are_compared_without_a_baseline(project: Path) -> None:
     assert gate("--against", "HEAD~7", "register.toml", "--baseline", "none.toml").exit_code == 2
 
 
+def test_what_is_new_is_a_page_to_step_through(project: Path) -> None:
+    edit(project / "register.py", 'require("every live replica has it", holds)', "pass")
+    done = gate("--html", "page.html")
+    assert done.exit_code == 1, done.output
+    assert "--html page.html: 2 runs to step through" in done.stdout
+    text = (project / "page.html").read_text(encoding="utf-8")
+    data = json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])
+    violated, reached = data["runs"]
+    assert violated["title"] == "register.toml: no_acknowledged_write_is_lost is violated"
+    assert violated["steps"][-1]["sentence"] == "the leader dies and replica 1 takes over"
+    assert violated["why"]["3"]["leaves"][0][0] == "stored[leader] >= acknowledged"
+    assert reached["title"] == "register.toml: a state that was not reached before"
+    assert len(reached["steps"]) == 3
+    git(project, "checkout", "--quiet", "register.py")
+    done = gate("--html", "none.html")
+    assert "--html none.html: not written, as nothing new is violated or reached" in done.stdout
+    assert not (project / "none.html").exists()
+
+
 def test_update_writes_nothing_that_a_scenario_does_not_promise(project: Path) -> None:
     baseline = project / ".highwater" / "gate.toml"
     before = baseline.read_text(encoding="utf-8")

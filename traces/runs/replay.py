@@ -14,6 +14,7 @@ from highwater.traces.report import LIMIT, Finding, Report, Unexplained
 from highwater.traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.format import Line, RunTrace, read_run
+from highwater.traces.runs.history import History, Taken
 from highwater.traces.runs.nearest import Nearest
 from highwater.traces.runs.protocols import model_for
 from highwater.traces.runs.steps import Expected, Reader
@@ -40,13 +41,14 @@ def replay_run(
     progress: ProgressCallback | None = None,
     *,
     limit: int = LIMIT_STATES,
+    history: History | None = None,
 ) -> Report:
     """Hold a trace in the format ``highwater-trace-1`` against the protocol that its first line names.
 
-    ``rules`` and ``profile`` go over what the first line says. KeyboardInterrupt ends the replay with what was
-    found so far (``Report.interrupted``). Raises TraceError where the file is no such trace, or where more than
-    ``limit`` states fit it at some line, so that nothing can be said; LanguageError where an argument names a
-    rule or a profile that does not exist.
+    ``rules`` and ``profile`` go over what the first line says. A ``history`` is given what the replay goes through.
+    KeyboardInterrupt ends the replay with what was found so far (``Report.interrupted``). Raises TraceError where the
+    file is no such trace, or where more than ``limit`` states fit it at some line, so that nothing can be said;
+    LanguageError where an argument names a rule or a profile that does not exist.
     """
     file = Path(path)
     if file.exists() and not file.is_file():
@@ -54,7 +56,7 @@ def replay_run(
     trace = read_run(file)
     name, compiled = model_for(trace.meta, rules, profile)
     report = Report(str(path), KIND, name or ALL_RULES, tuple(sorted(compiled.model.protocol.rules_on)))
-    hold(trace, compiled, report, progress, limit=limit)
+    hold(trace, compiled, report, progress, limit=limit, history=history)
     return report
 
 
@@ -65,13 +67,14 @@ def hold(
     progress: ProgressCallback | None = None,
     *,
     limit: int = LIMIT_STATES,
+    history: History | None = None,
 ) -> None:
     """Hold an open trace against any model, and add to a report what is found. Raises TraceError as above.
 
     This is for a protocol of one's own: ``hold(read_run(path), Compiled(model), report)``.
     """
     started = time.perf_counter()
-    run = _Run(trace, compiled, report, limit)
+    run = _Run(trace, compiled, report, limit, history)
     try:
         for line in trace.lines:
             run.take(line)
@@ -87,7 +90,12 @@ def hold(
 class _Run:
     """The states that fit so far, and what was found about them. None are carried once the replay has ended."""
 
-    def __init__(self, trace: RunTrace, compiled: Compiled, report: Report, limit: int) -> None:
+    def __init__(
+        self, trace: RunTrace, compiled: Compiled, report: Report, limit: int, history: History | None
+    ) -> None:
+        self.history = history or History()
+        self.history.compiled, self.history.hidden_steps = compiled, trace.meta.hidden_steps
+        self.keeps = history is not None
         self.meta, self.model, self.report = trace.meta, compiled.model, report
         self.reader = Reader(compiled.model, trace.meta)
         self.carrier = Carrier(compiled, trace.meta.hidden_steps, limit)
@@ -113,17 +121,26 @@ class _Run:
         else:
             if not self.begun:
                 self._look(self.states, line, step=0)
+                self._keep(Taken(line.place.line, None, self.states))
             advance = self.carrier.advance(self.states, expected)
         self.begun = True
         if advance.states:
             self.states = advance.states
             self._look_at_step(advance, line)
+            self._keep(Taken(line.place.line, None if line.step == 0 else expected, self.states))
         else:
             self._unexplained(expected, advance)
+            said = self.report.unexplained[-1].lines() if self.report.unexplained_count <= LIMIT else []
+            after = [] if self.ended else self.states
+            self._keep(Taken(line.place.line, expected, after, "\n".join(said) or "nothing explains it"))
         if not self.ended:
             figures = self.report.figures
             figures["most_states"] = max(figures.get("most_states", 0), len(self.states))
             self._look(self.states, line, line.step)
+
+    def _keep(self, taken: Taken) -> None:
+        if self.keeps:
+            self.history.add(taken)
 
     def _start(self, expected: Expected) -> Advance:
         """The states that fit line 0."""

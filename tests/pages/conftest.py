@@ -1,0 +1,97 @@
+"""Pages of runs, made once, and one browser for all tests that drive them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from highwater.checker.cli import cli
+
+REQUIRED = "HIGHWATER_NEEDS_BROWSER"
+"""Where it is set a browser must be there: continuous integration skips none of these tests."""
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+HOSTILE = '''
+from highwater.model.language import Enum, Int, Protocol, Seq, Struct, action, invariant, require
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\\"'`&lt;"
+
+
+@invariant(EVIL)
+def below(m, s):
+    """</script><script>alert(3)</script> stays <b>below</b> "two"."""
+    return (s.count < 2) | (s.kind == "x<b>")
+
+
+class Hostile(Protocol):
+    name = "hostile"
+    invariants = (below,)
+
+    def define(self):
+        return Struct("State", count=Int(0, 3), kind=Enum("Kind", ["a</script>", "x<b>"]))
+
+    def initial(self):
+        return [{"count": 0, "kind": "a</script>"}]
+
+    @action(EVIL, says=EVIL + " ‮ counts")
+    def increase(self, s):
+        """<i>One</i> more."""
+        require("</td><script>alert(4)</script>", s.count < 3)
+        s.next.count = s.count + 1
+
+    @action(says="never <b>taken</b>")
+    def never(self, s):
+        require("<img src=x onerror=alert(5)>", s.count > 2)
+        s.next.count = 0
+'''
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The page that a command writes; the same one where the same is asked for again."""
+    found: dict[tuple[str, ...], Path] = {}
+
+    def write(*arguments: str) -> Path:
+        if arguments not in found:
+            page = tmp_path_factory.mktemp("page") / "run.html"
+            done = CliRunner().invoke(cli, [*arguments, "--html", str(page)], prog_name="highwater")
+            assert done.exit_code in (0, 1), done.output
+            found[arguments] = page
+        return found[arguments]
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A scenario in which every text is one that would be a script, were it HTML."""
+    tree = tmp_path_factory.mktemp("hostile")
+    (tree / "hostile.py").write_text(HOSTILE, encoding="utf-8")
+    title = "</script><script>alert(6)</script> {{data}} {{policy}}"
+    (tree / "hostile.toml").write_text(f"title = '{title}'\nprotocol = \"hostile.py\"\n", encoding="utf-8")
+    return str(tree / "hostile.toml")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, driven by Playwright."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        path = None
+    if path is None:
+        missing = "no browser: these tests need playwright and Debian's chromium"
+        if os.environ.get(REQUIRED):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()

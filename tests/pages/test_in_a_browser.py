@@ -1,0 +1,195 @@
+"""Pages of runs as their readers have them: driven in a browser."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as xml
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LATE = ("check", "replication/defect-late-fetch", "--workers", "1")
+LOOP = ("check", "replication/live-rejected", "--workers", "1")
+DIFFERENCE = (
+    *("diff", "replication/defect-late-fetch", "--rule", "fetch_response_epoch_check=off"),
+    *("--action", "take_fetch_answer"),
+)
+REGISTER = ("check", "docs/examples/register-hasty.toml")
+
+
+@pytest.fixture
+def opened(browser: Any, written: Callable[..., Path]) -> Iterator[Callable[..., Any]]:
+    """Open a page, and have the test fail for whatever its console, its errors or its policy complain of."""
+    complaints: list[str] = []
+    contexts = []
+
+    def open_page(
+        arguments: tuple[str, ...], hash: str = "", *, width: int = 1280, dark: bool = False
+    ) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 844}, color_scheme="dark" if dark else "light"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(5000)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+        page.on("request", lambda r: r.url.startswith(("file:", "blob:")) or complaints.append(r.url))
+        page.add_init_script(
+            "document.addEventListener('securitypolicyviolation', e => console.error('policy: ' + e.blockedURI))"
+        )
+        page.goto(written(*arguments).as_uri() + hash)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def heading(page: Any) -> str:
+    return str(page.locator(".panel h2").inner_text())
+
+
+def test_a_run_is_stepped_through_by_buttons_keys_and_clicks(opened: Callable[..., Any]) -> None:
+    page = opened(LATE)
+    assert page.locator("h1").inner_text() == "leader_completeness is violated"
+    assert heading(page) == "21. leader 0 takes the answer to its AlterPartition"
+    page.get_by_label("one step back (←)").click()
+    assert heading(page).startswith("20. ")
+    page.keyboard.press("Home")
+    assert heading(page) == "1. initial state"
+    assert page.get_by_label("first state (Home)").is_disabled()
+    page.keyboard.press("ArrowRight")
+    assert heading(page) == "2. broker 1 sends a fetch"
+    page.locator(".chart .row").nth(2).click()
+    assert heading(page) == "3. value 0 is written to leader 0 with acks=all"
+    assert page.url.endswith("#1.3")
+    changed = page.locator(".changes tr").first.inner_text().split()
+    assert changed == ["broker", "0", "brokers.log", "[]", "→", "[(value", "0,", "epoch", "0)]"]
+    assert page.locator(".state td.changed").all_inner_texts() == ["[(value 0, epoch 0)]", "PENDING"]
+    assert page.locator(".logs .cell.changed").count() == 1
+    page.goto(page.url.replace("#1.3", "#1.9"))
+    assert heading(page).startswith("9. broker 1 starts and registers"), "an address restores the step"
+
+
+def test_what_was_possible_and_which_guard_refuses(opened: Callable[..., Any]) -> None:
+    page = opened(LATE, "#1.2")
+    taken = page.locator(".possible .taken").inner_text()
+    page.locator(".refused summary").click()
+    rows = page.locator(".refused tbody tr").all_inner_texts()
+    assert any("fence_broker" in row and "“" in row for row in rows)
+    page.keyboard.press("ArrowRight")
+    assert taken.removesuffix("this run does").strip() == heading(page).split(". ", 1)[1]
+    assert page.locator(".refused tbody tr").count() > 5, "what is unfolded stays so"
+
+
+def test_the_part_that_is_false_and_a_rule_one_click_away(opened: Callable[..., Any]) -> None:
+    page = opened(LATE)
+    part = page.locator(".why.false")
+    assert "for b = 1, o = 0" in part.locator("h2").inner_text()
+    assert "brokers[1].log.length > 0" in part.locator("code.fails").all_inner_texts()
+    assert "brokers[1].log is []" in part.inner_text()
+    part.locator("summary").click()
+    assert "as written: first.length > offset" in part.inner_text()
+    assert page.locator(".verdict .rule").is_hidden()
+    page.locator(".verdict button.tag").click()
+    assert page.locator(".verdict .rule").inner_text().startswith("P1: ")
+
+
+def test_the_keyboard_alone_is_enough(opened: Callable[..., Any]) -> None:
+    page = opened(REGISTER, "#1.1")
+    names = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        names.append(
+            page.evaluate("(e => e.getAttribute('aria-label') || e.textContent)(document.activeElement)")
+        )
+    assert {"one step on (→)", "step of the run", "SVG", "Markdown", "How it was set up"} <= set(names)
+    page.locator(".chart[role=slider]").focus()
+    page.keyboard.press("ArrowDown")
+    assert (
+        page.evaluate("document.activeElement.getAttribute('aria-valuetext')")
+        == "2: a client writes to the leader"
+    )
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.getAttribute('aria-valuenow')") == "4"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "dark"),
+    [(LATE, False), (LOOP, True), (DIFFERENCE, False), (REGISTER, True)],
+    ids=["late-light", "loop-dark", "difference-light", "register-dark"],
+)
+def test_a_phone_shows_it_without_scrolling_sideways(
+    opened: Callable[..., Any], arguments: tuple[str, ...], dark: bool
+) -> None:
+    page = opened(arguments, width=390, dark=dark)
+    page.locator(".fold > summary").evaluate_all("all => all.forEach(s => { s.parentElement.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    ground, ink = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
+    bright = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ground, ink)]
+    assert (bright[0] < 150 and bright[1] > 600) if dark else (bright[0] > 600 and bright[1] < 150)
+    smallest = page.evaluate(
+        """Math.min(...[...document.querySelectorAll('.page *')]
+            .filter(e => e.textContent.trim() && e.getClientRects().length)
+            .map(e => parseFloat(getComputedStyle(e).fontSize)))"""
+    )
+    assert smallest >= 10
+
+
+def test_a_loop_and_a_difference_say_what_they_are(opened: Callable[..., Any]) -> None:
+    page = opened(LOOP)
+    assert page.locator(".verdict .sub").inner_text() == "after 5 steps by a loop of 3 steps"
+    assert page.locator(".chart .loop").count() == 1
+    assert page.locator(".why.false h2").inner_text().startswith("What does not happen, in state 9")
+    page = opened(DIFFERENCE)
+    assert page.locator("h1").inner_text() == "take_fetch_answer differs"
+    outcomes = page.locator(".why tbody tr").first.locator("td").all_inner_texts()
+    assert outcomes == ["[]", "[]", "[(value 0, epoch 0)]"]
+
+
+def test_what_is_saved_is_a_picture_by_itself_and_text(opened: Callable[..., Any]) -> None:
+    page = opened(LATE)
+    saved = {}
+    for button in ("SVG", "SVG ×2", "Mermaid", "Markdown"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=button, exact=True).click()
+        saved[download.value.suggested_filename] = Path(download.value.path()).read_text(encoding="utf-8")
+    name = "leader_completeness"
+    assert set(saved) == {f"{name}.svg", f"{name}-2x.svg", f"{name}.mmd", f"{name}.md"}
+    small, large = (xml.fromstring(saved[f"{name}{scale}.svg"]) for scale in ("", "-2x"))
+    assert float(large.attrib["width"]) == 2 * float(small.attrib["width"])
+    assert not re.search(r"class=|style=|url\(|var\(", saved[f"{name}.svg"])
+    texts = [e.text for e in small.iter() if e.tag.endswith("}text")]
+    assert "leader 0 takes the answer to its AlterPartition" in texts
+    fills = {e.attrib["fill"] for e in small.iter() if e.tag.endswith("}rect")}
+    assert {"rgb(10, 79, 140)", "rgb(143, 199, 234)", "#f2c14e"} <= fills, "leader, ISR, ELR"
+    assert saved[f"{name}.mmd"].startswith("sequenceDiagram\n")
+    assert "```mermaid\nsequenceDiagram\n" in saved[f"{name}.md"]
+
+
+def test_hostile_texts_are_shown_and_do_nothing(opened: Callable[..., Any], hostile: str) -> None:
+    page = opened(("check", hostile))
+    assert "</script><script>alert(6)</script> {{data}} {{policy}}" in page.locator(".over").inner_text()
+    assert "</script><script>alert(1)</script>" in heading(page)
+    assert "\\u{202e}" in heading(page), "direction is not turned round"
+    page.locator(".fold > summary").evaluate_all("all => all.forEach(s => { s.parentElement.open = true; })")
+    assert "“<img src=x onerror=alert(5)>”" in page.locator(".refused").inner_text()
+    assert page.locator("img, b, i, .page script").count() == 0
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    tree = xml.parse(download.value.path())
+    assert {e.tag.rsplit("}", 1)[1] for e in tree.iter()} <= {
+        "svg",
+        "g",
+        "rect",
+        "line",
+        "path",
+        "circle",
+        "text",
+        "title",
+    }
