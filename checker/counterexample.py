@@ -135,7 +135,7 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
     if isinstance(found, StepProperty):
         if len(states) < 2 or found.name not in interpreter.broken(*states[-2:]):
             raise BrokenRunError(f"the last step of the run does not violate {found.name}")
-        run = _as_abstract(model, found, states)
+        run = _as_abstract(model, found, states, [step.parameters for step in steps[1:]])
         return Counterexample(
             found.name, found.source, found.meaning, tuple(steps), of_step=True, abstract=run
         )
@@ -144,11 +144,13 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
     return Counterexample(found.name, found.source, found.meaning, tuple(steps))
 
 
-def _as_abstract(model: Model, found: StepProperty, states: list[Scalars]) -> AbstractRun | None:
+def _as_abstract(
+    model: Model, found: StepProperty, states: list[Scalars], parameters: list[Mapping[str, Any]]
+) -> AbstractRun | None:
     """The run as the abstract protocol of a refinement sees it; BrokenRunError where that takes its last step."""
     if not isinstance(found, Refinement):
         return None
-    run = Abstract(found.of(model.protocol)).run(states)
+    run = Abstract(found.of(model.protocol)).run(states, parameters)
     if run.steps[-1].allowed:
         raise BrokenRunError(
             f"the last step of the run is one of {run.name}: it does not violate {found.name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from highwater.model.language.evaluation import compile_nodes
@@ -82,17 +83,23 @@ class Abstract:
         self.implementation = implementation
         self.model = implementation.model
 
-    def run(self, states: Sequence[Scalars]) -> AbstractRun:
-        """A run of the protocol that implements it, as the abstract one sees it."""
+    def run(self, states: Sequence[Scalars], parameters: Sequence[Mapping[str, Any]]) -> AbstractRun:
+        """A run of the protocol that implements it, as the abstract one sees it; with each step's parameters."""
         seen = [self.implementation.state(state) for state in states]
-        steps = tuple(self.step(a, b) for a, b in itertools.pairwise(seen))
+        pairs = zip(itertools.pairwise(seen), parameters, strict=True)
+        steps = tuple(self.step(a, b, given) for (a, b), given in pairs)
         protocol = self.model.protocol
         return AbstractRun(
             protocol.name or type(protocol).__name__, protocol.state, self.model.decode(seen[0]), steps
         )
 
-    def step(self, before: Scalars, after: Scalars) -> AbstractStep:
-        """A step from one abstract state to another."""
+    def step(
+        self, before: Scalars, after: Scalars, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> AbstractStep:
+        """A step from one abstract state to another.
+
+        Where several abstract instances take it, it is the one that has most parameters in common with what is given.
+        """
         if leaves := self.implementation.left(after):
             return AbstractStep(None, {}, "", {}, {}, False, (), tuple(leaves))
         state = self.model.decode(after)
@@ -100,12 +107,12 @@ class Abstract:
             return AbstractStep(None, {}, "", {}, state, True)
         changes = differences(self.model.decode(before), state)
         attempts = [_Attempt(instance, before) for instance in self.model.instances]
-        for attempt in attempts:
-            if not attempt.refused and attempt.after == after:
-                instance = attempt.instance
-                return AbstractStep(
-                    instance.action.name, dict(instance.parameters), _sentence(instance), changes, state, True
-                )
+        taken = [a.instance for a in attempts if not a.refused and a.after == after]
+        if taken:
+            found = max(taken, key=lambda i: sum(given.get(n) == v for n, v in i.parameters.items()))
+            return AbstractStep(
+                found.action.name, dict(found.parameters), _sentence(found), changes, state, True
+            )
         return AbstractStep(None, {}, "", changes, state, False, self._near(attempts, before, after))
 
     def _near(self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars) -> tuple[Near, ...]:

@@ -37,8 +37,8 @@ _VIOLATED = {
 
 
 def names(protocol: str) -> list[str]:
-    """The standard scenarios of a protocol, but for those of which the page tells more elsewhere."""
-    standard = [s.name for s in scenarios.standard() if s.definition.name == protocol]
+    """The standard scenarios of a protocol with all rules on, but for those of which the page tells more elsewhere."""
+    standard = [s.name for s in scenarios.standard() if s.definition.name == protocol and not s.rules]
     return [name for name in standard if name not in SCENARIOS]
 
 

@@ -12,7 +12,7 @@ from highwater.checker.counterexample import Counterexample, abstract_step, no_a
 from highwater.checker.docs import defects
 from highwater.checker.gate import baseline
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 MARK = "<!-- standard -->"
 PROPERTY = "keeps_the_promise"
 
@@ -28,11 +28,13 @@ def promise_page() -> str:
 def _standard() -> Iterator[str]:
     """The table of the scenarios in which the promise is kept, by the committed baseline."""
     kept = baseline.read(HERE.parents[1] / baseline.DEFAULT).facts
-    yield "| scenario | states | depth |"
-    yield "| --- | ---: | ---: |"
+    yield "| scenario | states | depth | steps that clients see |"
+    yield "| --- | ---: | ---: | ---: |"
     for (_, name), facts in kept.items():
-        if facts.get("properties", {}).get(PROPERTY) == "holds":
-            yield f"| `{name}` | {facts['distinct_states']:,} | {facts['depth']} |"
+        steps = facts.get("premises", {}).get(PROPERTY)
+        if steps is not None or facts.get("properties", {}).get(PROPERTY) == "holds":
+            seen = "" if steps is None else f"{steps:,}"
+            yield f"| `{name}` | {facts['distinct_states']:,} | {facts['depth']} | {seen} |"
 
 
 def _section(name: str, says: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
 from tests.slow import all_but, slow
 
-QUICK = {"rules.md"}
+QUICK = {"rules.md", "promise.md"}
 WHOLE = [name for name in docs.PAGES if name != "replication-rules.md"]
 """The table of the other one takes as long as all of these together: of its rows one in three is asked below."""
 
