@@ -65,13 +65,13 @@ CHECK_DEADLOCK FALSE
         "paxos_commit",
     ),
     Example(
-        "LamportMutex: three processes, clocks up to 7",
+        "LamportMutex: three processes, clocks up to 8",
         "lamport_mutex",
         "MCLamportMutex",
         """CONSTANTS
   N = 3
-  MaxNat = 8
-  maxClock = 7
+  MaxNat = 9
+  maxClock = 8
   Nat <- NatOverride
 INVARIANTS TypeOK BoundedNetwork Mutex
 CONSTRAINT ClockConstraint
@@ -79,7 +79,7 @@ SPECIFICATION Spec
 CHECK_DEADLOCK FALSE
 """,
         "lamport_mutex",
-        ("clocks=7",),
+        ("clocks=8",),
     ),
     Example(
         "Bakery: from every state in which its invariant holds",

@@ -216,6 +216,7 @@ VERDICTS = {
     (0, 0): {"one_leads_for_ever", "settled_in_the_end"},
     (1, 1): {"one_leads_for_ever", "settled_for_ever", "settled_in_the_end"},
 }
+"""TLC says the same of the same in TLA+: `\\E n: <>[](leader = n)`, `settled ~> []settled`, `<>[]settled`."""
 
 
 @pytest.mark.parametrize(("settles", "undone"), VERDICTS)
