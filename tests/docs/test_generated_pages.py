@@ -47,7 +47,7 @@ def test_a_row_of_the_rules_of_replication_is_up_to_date(number: int) -> None:
     assert row == ROWS[number]
 
 
-@pytest.mark.parametrize("profile", ["kip_101", "kip_320"])
+@pytest.mark.parametrize("profile", ["kip_101", "kip_279"])
 def test_rows_of_the_rules_of_truncation_are_up_to_date(profile: str) -> None:
     section = committed("truncation-rules.md").split(f"## `{profile}`")[1].split("\n## ")[0]
     assert link_numbers("\n".join(rows_of_truncation(profile))) in section

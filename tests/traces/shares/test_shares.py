@@ -27,7 +27,7 @@ from highwater.traces.shares.follow import Found, ShareFollower, from_json, to_j
 from highwater.traces.shares.plan import Range, ranges
 from highwater.traces.shares.replay import Ends, RunShares, Unreadable, replay_shares
 from highwater.traces.shares.route import Head, route
-from tests.slow import slow
+from tests.slow import all_but, slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.accounts import shared
@@ -118,8 +118,18 @@ def _fast() -> Iterator[None]:
         yield
 
 
+LONG = [name for name in SCENARIOS if name.startswith("mixed-")]
+
+
 @needs_clusters
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario",
+    all_but(
+        set(SCENARIOS) - set(LONG),
+        SCENARIOS,
+        "the longest logs; those in which one thing goes wrong are fast",
+    ),
+)
 @pytest.mark.parametrize(
     "switched", [{}, {"eligible_leader_replicas": False}], ids=["as it is", "without ELR"]
 )
