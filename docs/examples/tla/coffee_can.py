@@ -23,10 +23,23 @@ def odd_white_ends_white(m, s):
     return s.white % 2 == 1, (s.black == 0) & (s.white == 1)
 
 
+@step_property("MonotonicDecrease")
+def beans_become_fewer(m, before, after):
+    """Each step takes a bean away."""
+    return after.black + after.white < before.black + before.white
+
+
+@step_property("LoopInvariant")
+def white_stays_even_or_odd(m, before, after):
+    """No step changes whether the white ones are an even number."""
+    return before.white % 2 == after.white % 2
+
+
 class CoffeeCan(Protocol):
     """There are always beans enough to put in."""
 
     parameters = {"beans": Parameter(100, 1, 3000, "beans in the can at first, at most")}
+    step_properties = (beans_become_fewer, white_stays_even_or_odd)
     liveness = (one_bean_is_left, even_white_ends_black, odd_white_ends_white)
 
     def define(self):
