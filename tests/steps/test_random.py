@@ -1,0 +1,165 @@
+"""Random properties of random steps: plain Python, the interpreter, an instance's own expression, and kernels."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, note, settings
+from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
+
+from highwater.checker.native.machine import Effort
+from highwater.checker.native.program import Program
+from highwater.model.language import Model, State, StepProperty, as_bool, implies, step_properties
+from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
+from tests.language import test_random_protocols
+from tests.language.random_protocols import Expression, Overflow, Stated, a_plain, a_protocol, shown
+from tests.language.test_random_protocols import traced
+
+EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "16"))
+"""How many protocols; thousands when it is asked for by hand."""
+
+
+def conditions(stated: Stated) -> list[Expression]:
+    """The conditions of a random protocol."""
+    return [stated.invariant, *stated.guards]
+
+
+def properties(stated: Stated, rng: Random) -> list[StepProperty]:
+    """Random properties of steps: from one condition before to another one after, and that values stay or grow."""
+
+    def follows(one: Expression, other: Expression) -> Any:
+        return lambda m, before, after: implies(one.symbolic(before), other.symbolic(after))
+
+    def stays(value: Expression) -> Any:
+        return lambda m, before, after: value.symbolic(before) == value.symbolic(after)
+
+    def grows(number: Expression) -> Any:
+        return lambda m, before, after: number.symbolic(before) <= number.symbolic(after)
+
+    pairs = [(rng.choice(conditions(stated)), rng.choice(conditions(stated))) for _ in range(3)]
+    found = [follows(*pair) for pair in pairs]
+    found += [stays(value) for type_, value in stated.free if type_ is not None]
+    found += [grows(number) for type_, number in stated.free if type_ is None]
+    named = [StepProperty(f"random_{i}", function, "") for i, function in enumerate(found)]
+    whole = StepProperty("nothing_changes", lambda m, before, after: before == after, "")
+    return [*named, StepProperty("something_changes", lambda m, before, after: before != after, ""), whole]
+
+
+def drawn(seed: int) -> tuple[Model, Stated, Random]:
+    rng = Random(seed)
+    stated = a_protocol(rng)
+    note(str(stated))
+    model = traced(lambda: Model(stated.protocol(), step_properties=properties(stated, rng)))
+    return model, stated, rng
+
+
+def disagreements(seed: int) -> int:
+    """How often what a property says of an instance is not what it says of the two states."""
+    model, stated, rng = drawn(seed)
+    interpreter, wrong = Interpreter(model), 0
+    says = [compile_nodes([n for j in own for n in (j.node, j.premise)]) for own in model.judged]
+    for _ in range(6):
+        state = stated.state.encode(shown(stated.state, a_plain(rng, stated.state)))
+        with suppress(BoundError):
+            for number in interpreter.enabled(state):
+                after = interpreter.step(state, number).state
+                if after is None:
+                    continue
+                broken, met = (
+                    set(interpreter.broken(state, after)),
+                    interpreter.step_premises(state, number, after),
+                )
+                event("violated" if broken else "holds")
+                values = says[number](state)
+                names = [model.step_properties[j.number].name for j in model.judged[number]]
+                wrong += broken != {n for n, holds in zip(names, values[::2], strict=True) if not holds}
+                said = {j.number for j, m in zip(model.judged[number], values[1::2], strict=True) if m}
+                wrong += said != {i for i, m in enumerate(met) if m}
+                wrong += ("nothing_changes" in broken) != (state != after)
+                wrong += "something_changes" in broken
+    return wrong
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1 << 60))
+def test_an_instance_is_told_what_both_states_are_told(seed: int) -> None:
+    assert not disagreements(seed)
+
+
+@settings(max_examples=max(4, EXAMPLES // 8), deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1 << 60))
+def test_kernels_say_the_same(seed: int) -> None:
+    model, stated, rng = drawn(seed)
+    interpreter, program = Interpreter(model), Program(model, effort=Effort.QUICK)
+    for _ in range(6):
+        state = stated.state.encode(shown(stated.state, a_plain(rng, stated.state)))
+        try:
+            steps = program.steps(state)
+        except BoundError:
+            continue
+        for (_, after), (_, broken) in zip(steps, program.broken(state), strict=True):
+            assert broken == interpreter.broken(state, after)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1 << 60))
+def test_two_states_are_told_what_plain_python_says(seed: int) -> None:
+    rng = Random(seed)
+    stated = a_protocol(rng)
+    one, other = rng.choice(conditions(stated)), rng.choice(conditions(stated))
+    (number,) = (e for type_, e in stated.free if type_ is None)
+
+    def holds(m: Any, before: State, after: State) -> Any:
+        same = as_bool(one.symbolic(before)) == as_bool(other.symbolic(after))
+        return same | (number.symbolic(before) < number.symbolic(after))
+
+    model = traced(lambda: Model(stated.protocol(), step_properties=[StepProperty("holds", holds, "")]))
+    interpreter = Interpreter(model)
+    for _ in range(6):
+        plain = [a_plain(rng, stated.state) for _ in range(2)]
+        before, after = (stated.state.encode(shown(stated.state, p)) for p in plain)
+        with suppress(Overflow):
+            grows = number.plain(plain[0]) < number.plain(plain[1])
+            wanted = before == after or one.plain(plain[0]) == other.plain(plain[1]) or grows
+            assert (interpreter.broken(before, after) == []) == wanted
+
+
+PLANTED: dict[str, Any] = {
+    "nothing is written": lambda honest: (
+        lambda roots, inputs: honest(roots, {n: with_ for n, with_ in inputs.items() if with_.op == "input"})
+    ),
+    "only the first is written": lambda honest: (
+        lambda roots, inputs: honest(
+            roots, dict(list(inputs.items())[:1]) if any(w.op != "input" for w in inputs.values()) else inputs
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = step_properties.substituted
+    monkeypatch.setattr(step_properties, "substituted", PLANTED[name](honest))
+    for module in (__name__, test_random_protocols.__name__):  # Hypothesis has nothing to say here
+        for word in ("note", "event"):
+            monkeypatch.setattr(f"{module}.{word}", lambda text: None)
+    monkeypatch.setattr(test_random_protocols, "reject", _skip)
+    assert any(_noticed(seed) for seed in range(60))
+
+
+def _skip() -> None:
+    raise UnsatisfiedAssumption
+
+
+def _noticed(seed: int) -> bool:
+    try:
+        return bool(disagreements(seed))
+    except UnsatisfiedAssumption:
+        return False
+    except IndexError:  # an input is left over that no state has
+        return True
