@@ -54,9 +54,9 @@ class TracedStepProperty:
     """A property of steps traced: ``node`` holds of good steps, ``premise`` of those that it has something to say of.
 
     Both are over the scalars of the state before the step and, numbered behind these, of the one after it
-    (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds and ``premise`` does not.
-    ``asked`` are the numbers of the instances in ``Model.instances`` whose steps can violate it: the others write
-    nothing that it reads. Premises are counted for these steps only.
+    (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds. ``asked`` are the numbers of the
+    instances in ``Model.instances`` whose steps can violate it: the others write nothing that it reads. Premises are
+    counted for all steps of these, and for no others.
     """
 
     stated: StepProperty
@@ -88,12 +88,10 @@ def trace_step_property(model: Model, stated: StepProperty) -> TracedStepPropert
 def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) -> TracedStepProperty:
     """A condition on two states as a property of steps: asked of those that change something."""
     still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
-    at_rest, said_at_rest = substituted([node, premise], still)
+    (at_rest,) = substituted([node], still)
     asked = _asked(model, inputs_of([node, premise]), at_rest)
     if at_rest is not graph.TRUE:
         node = graph.or_(node, model.unchanged)
-    if said_at_rest is not graph.FALSE:
-        premise = graph.and_(premise, graph.not_(model.unchanged))
     return TracedStepProperty(stated, node, premise, asked)
 
 
