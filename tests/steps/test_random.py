@@ -43,8 +43,8 @@ def properties(stated: Stated, rng: Random) -> list[StepProperty]:
 
     pairs = [(rng.choice(conditions(stated)), rng.choice(conditions(stated))) for _ in range(3)]
     found = [follows(*pair) for pair in pairs]
-    found += [stays(value) for type_, value in stated.free if type_ is not None]
-    found += [grows(number) for type_, number in stated.free if type_ is None]
+    found += [stays(value) for type_, value in stated.functions if type_ is not None]
+    found += [grows(number) for type_, number in stated.functions if type_ is None]
     named = [StepProperty(f"random_{i}", function, "") for i, function in enumerate(found)]
     whole = StepProperty("nothing_changes", lambda m, before, after: before == after, "")
     return [*named, StepProperty("something_changes", lambda m, before, after: before != after, ""), whole]
@@ -112,7 +112,7 @@ def test_two_states_are_told_what_plain_python_says(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
     one, other = rng.choice(conditions(stated)), rng.choice(conditions(stated))
-    (number,) = (e for type_, e in stated.free if type_ is None)
+    (number,) = (e for type_, e in stated.functions if type_ is None)
 
     def holds(m: Any, before: State, after: State) -> Any:
         same = as_bool(one.symbolic(before)) == as_bool(other.symbolic(after))
