@@ -33,7 +33,7 @@ class Scope:
 
     def with_bound(self, found: Mapping[str, Any], origins: Mapping[str, Term]) -> Scope:
         """The scope inside a comprehension, for one choice of its variables."""
-        own = {name: said for name, value in found.items() if name not in origins and (said := plain(value))}
+        own = {name: said for name, value in found.items() if (said := plain(value))}
         outer = {name: said for name, said in self.bound.items() if name not in found}
         before = {name: term for name, term in self.origins.items() if name not in found}
         return Scope({**self.names, **found}, self.known, {**before, **origins}, {**outer, **own})

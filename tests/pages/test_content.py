@@ -194,7 +194,9 @@ def test_hostile_texts_come_back_as_they_were(written: Callable[..., Path], host
     tags = [tag for tag, _ in elements(file).tags]
     assert tags.count("script") == 2
     assert not {"img", "b", "i"} & set(tags)
-    data = json.loads(text_of(file, "script", type="application/json", id="data"))
+    text = text_of(file, "script", type="application/json", id="data")
+    assert not set("<>&") & set(text)
+    data = json.loads(text)
     assert data["title"] == "</script><script>alert(6)</script> {{data}} {{policy}}"
     assert data["runs"][0]["source"].startswith("</script><script>alert(1)</script>")
     assert "</td><script>alert(4)</script>" in data["runs"][0]["choices"]["guards"]
