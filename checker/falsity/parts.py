@@ -22,6 +22,7 @@ _DEEP = 14
 """So many calls and connectives are followed; below them an expression is told whole."""
 _INSTANCES = 4
 """So many of the values for which a quantifier fails are told."""
+_LISTED = 8
 _LONG = 400
 _WIDE = 90
 _QUESTIONS = ("is_some", "is_none", "is_empty")
@@ -199,7 +200,7 @@ class _Walk:
             return None
         if every is value:  # all of them hold, or none does: there is no one that tells
             if value:
-                return None
+                return self._all_hold(items, found, deep)
             shown = found[:_INSTANCES]
             parts = [_titled(said, self.why(item, False, deep - 1)) for said, item in shown]
             rest = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
@@ -216,6 +217,14 @@ class _Walk:
             also = f" (also for {'; '.join(others[:_INSTANCES])}{more})"
         inner = self.why(item, value, deep - 1)
         return _titled(f"for {said}{also}:" if said else "", inner)
+
+    def _all_hold(self, items: ast.expr, found: list[tuple[str, Term]], deep: int) -> Part | None:
+        """Each of a few conditions that are listed; those that a loop goes through are told by the loop."""
+        if not isinstance(items, (ast.List, ast.Tuple)) or len(items.elts) > _LISTED:
+            return None
+        return Part(
+            "all of these hold:", holds=True, parts=tuple(self.why(i, True, deep - 1) for _, i in found)
+        )
 
 
 _WORDS: tuple[Any, ...] = (values.all_of, values.any_of, tracing.implies, tracing.under, values.where)

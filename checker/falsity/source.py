@@ -33,7 +33,7 @@ class Scope:
 
     def with_bound(self, found: Mapping[str, Any], origins: Mapping[str, Term]) -> Scope:
         """The scope inside a comprehension, for one choice of its variables."""
-        own = {name: said for name, value in found.items() if name not in origins and (said := plain(value))}
+        own = {name: said for name, value in found.items() if (said := plain(value))}
         outer = {name: said for name, said in self.bound.items() if name not in found}
         before = {name: term for name, term in self.origins.items() if name not in found}
         return Scope({**self.names, **found}, self.known, {**before, **origins}, {**outer, **own})
@@ -98,7 +98,7 @@ def read(
         raise NotReadable
     closure = inspect.getclosurevars(function).nonlocals
     names = {**function.__globals__, **closure, **frame.names}
-    scope = Scope(names, known, {**_assigned(definition, Scope(names, known, origins)), **origins})
+    scope = _assigned(definition, Scope(names, known, dict(origins)))
     return Body(Term(found.value, scope), shortened(f"{code.co_filename}:{code.co_firstlineno}"))
 
 
@@ -155,8 +155,8 @@ def _own_nodes(definition: ast.FunctionDef) -> list[ast.AST]:
     return found
 
 
-def _assigned(definition: ast.FunctionDef, scope: Scope) -> dict[str, Term]:
-    """The names that are assigned once, where the expression still comes to what the name stands for."""
+def _assigned(definition: ast.FunctionDef, scope: Scope) -> Scope:
+    """The scope with the names that are assigned once, where the expression still comes to what the name stands for."""
     expressions: dict[str, list[ast.expr | None]] = {}
     for node in _own_nodes(definition):
         if isinstance(node, ast.Assign):
@@ -164,12 +164,15 @@ def _assigned(definition: ast.FunctionDef, scope: Scope) -> dict[str, Term]:
                 _targets(target, node.value, expressions)
         elif isinstance(node, (ast.AugAssign, ast.For, ast.NamedExpr)):
             _targets(node.target, None, expressions)
-    found = {}
-    for name, given in expressions.items():
-        only = given[0]
-        if len(given) == 1 and only is not None and _same(Term(only, scope), scope.names.get(name)):
-            found[name] = Term(only, scope)
-    return found
+    origins = {name: term for name, term in scope.origins.items() if name not in expressions}
+    inside = Scope(scope.names, scope.known, origins)  # which is filled: one such name may stand for others
+    for name, (only, *others) in expressions.items():
+        if only is None or others or name in scope.origins:
+            continue
+        its_own = any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(only))
+        if not its_own and _same(Term(only, inside), scope.names.get(name)):
+            origins[name] = Term(only, inside)
+    return inside
 
 
 def _targets(target: ast.expr, value: ast.expr | None, found: dict[str, list[ast.expr | None]]) -> None:

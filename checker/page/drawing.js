@@ -28,16 +28,16 @@ function measure(text, size, weight) {
   return ruler.measureText(text).width;
 }
 // A text as lines of at most this width; what is left over after the last one is cut off with an ellipsis.
-function fold(text, width, size, most) {
+function fold(text, width, size, most, weight) {
   const lines = [""];
   for (const word of clean(text).split(" ")) {
     const longer = lines.at(-1) ? lines.at(-1) + " " + word : word;
-    if (measure(longer, size) <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
+    if (measure(longer, size, weight) <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   const kept = lines.slice(0, most), last = kept.length - 1;
-  let cut = lines.length > most || measure(kept[last], size) > width;
-  while (cut && kept[last] && measure(kept[last] + "…", size) > width) kept[last] = kept[last].slice(0, -1);
+  let cut = lines.length > most || measure(kept[last], size, weight) > width;
+  while (cut && kept[last] && measure(kept[last] + "…", size, weight) > width) kept[last] = kept[last].slice(0, -1);
   if (cut) kept[last] += "…";
   return kept;
 }
@@ -54,7 +54,7 @@ class Chart {
     this.narrow = width < 620;
     this.left = this.narrow ? 30 : Math.round(Math.max(width * 0.45, Math.min(width * 0.7, width - run.chart.lanes.length * 92, 420)));
     this.lane = (width - this.left - 6) / this.data.lanes.length;
-    this.lines = run.steps.map(s => fold(s.sentence, this.narrow ? width - 44 : this.left - 52, SIZE, this.narrow ? 1 : 2));
+    this.lines = run.steps.map((s, i) => fold(s.sentence, this.narrow ? width - 44 : this.left - 52, SIZE, this.narrow ? 1 : 2, this.kind(i) ? 600 : 400));
     this.row = this.narrow ? 50 : 40;
     this.height = this.row * run.steps.length + 20;
   }

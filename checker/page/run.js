@@ -38,7 +38,7 @@ function heading() {
     el("button", { type: "button", "aria-pressed": String(i === shown), onclick: () => { shown = i; at = last(); show(); } }, names[i])));
   const rows = given.about.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
   head.replaceChildren(el("p", { class: "over" }, given.title), chooser || "", live ? live.tools() : "",
-    !r.title ? "" : el("div", { class: "verdict " + (bad ? "bad" : "plain") }, el("h1", {}, r.title), el("span", { class: "sub" }, r.subtitle), bad ? ruled(r.source) : null,
+    !r.title ? "" : el("div", { class: "verdict " + (bad ? "bad" : "plain") }, el("h1", {}, r.title.split(/(?<=_)/).flatMap((part, i) => (i ? [el("wbr", {}), part] : [part]))), el("span", { class: "sub" }, r.subtitle), bad ? ruled(r.source) : null,
       r.meaning ? el("p", { class: "meaning" }, "It says: ", r.meaning) : null),
     falsity(r), outcomes(r),
     r.loop ? el("details", { class: "fold" }, el("summary", {}, "Why the loop is fair"), el("ul", {}, r.loop.fair.map(line => el("li", {}, line)))) : "",
@@ -83,10 +83,10 @@ function outcomes(r) {
 
 // --- a step ----------------------------------------------------------------------------------------------------------
 
-const bar = el("div", { class: "bar" }), chartHolder = el("div", { class: "scroller" }), panel = el("div", { class: "panel", "aria-live": "polite" });
+const bar = el("div", { class: "bar" }), chartHolder = el("div", { class: "scroller" }), panel = el("div", { class: "panel" });
 const buttons = [["«", "first state (Home)", () => pick(0)], ["‹", "one step back (←)", () => pick(at - 1)], ["›", "one step on (→)", () => pick(at + 1)], ["»", "last state (End)", () => pick(last())]]
   .map(([sign, title, action]) => el("button", { type: "button", title, "aria-label": title, onclick: action }, sign));
-const where = el("span", { class: "where" });
+const where = el("span", { class: "where", "aria-live": "polite" });
 bar.append(...buttons, where);
 const last = () => run().steps.length - 1;
 

