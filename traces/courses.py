@@ -100,9 +100,15 @@ class Courses:
 
 
 def _said(event: BrokerEvent) -> Iterator[tuple[int, str, int]]:
-    """What an event says of HWM and LEO: the broker, which of the two, and the offset."""
+    """What an event says of HWM and LEO: the broker, which of the two, and the offset.
+
+    Of a leader's own LEO its log says little; it is at least its HWM.
+    """
     match event:
-        case HwmMoved() | HwmLowered():
+        case HwmMoved():
+            yield event.broker, HWM, event.after
+            yield event.broker, LEO, event.after
+        case HwmLowered():
             yield event.broker, HWM, event.after
         case LeoRecorded():
             yield event.replica, LEO, event.leo

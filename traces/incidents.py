@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces import incident_words as words
-from highwater.traces.known import Defect, known_defect, to_do
+from highwater.traces.known import Defect, known_defects, to_do
 
 if TYPE_CHECKING:
     from highwater.traces.report import Finding, Report
@@ -64,7 +64,7 @@ class Incident:
 
     ``kind`` is one of ``KINDS``. ``position`` and ``time`` (ms since the epoch) are those of the change that did it.
     ``lost`` is the number of committed records that the new leader lacked (``at_most``: or fewer), from offset
-    ``first_lost`` on; None where it is not known. ``properties`` are those of its findings.
+    ``first_lost`` on; None where it is not known. ``broken`` are the properties of its findings.
     """
 
     partition: str
@@ -73,12 +73,12 @@ class Incident:
     time: int | None
     sentence: str
     to_do: str
-    defect: Defect | None
+    defects: tuple[Defect, ...]
     lost: int | None
     first_lost: int | None
     at_most: bool
     leader_epoch: int | None
-    properties: tuple[str, ...]
+    broken: tuple[str, ...]
     certain: bool
     reliable: bool
 
@@ -91,12 +91,12 @@ class Incident:
             "time": self.time,
             "sentence": self.sentence,
             "to_do": self.to_do,
-            "defect": None if self.defect is None else self.defect.to_json(),
+            "defects": [d.to_json() for d in self.defects],
             "lost": self.lost,
             "first_lost": self.first_lost,
             "at_most": self.at_most,
             "leader_epoch": self.leader_epoch,
-            "properties": list(self.properties),
+            "broken": list(self.broken),
             "certain": self.certain,
             "reliable": self.reliable,
         }
@@ -196,7 +196,7 @@ def _incident(group: Group, profile: str, has_logs: bool) -> Incident:
         head.time,
         _sentence(kind, group, has_logs),
         _advice(kind, group),
-        known_defect(profile, everything),
+        known_defects(profile, everything),
         known.get("lost"),
         known.get("first_lost"),
         bool(known.get("at_most")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,13 +101,15 @@ def defects() -> Mapping[str, Defect]:
     }
 
 
-def known_defect(profile: str, findings: list[Finding]) -> Defect | None:
-    """The defect that findings are of, in a log that is held against a profile; None where that is not decided."""
+def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ...]:
+    """The defects that show in findings of a log that is held against a profile, where that is decided."""
     sure = [f for f in findings if f.certain and f.reliable and "before" in f.facts]
-    for name, holds in CONDITIONS.items():
-        if name.split("/")[0] == _PAGES.get(profile) and any(holds(f) for f in sure):
-            return defects()[name]
-    return None
+    version = _PAGES.get(profile)
+    return tuple(
+        defects()[name]
+        for name, holds in CONDITIONS.items()
+        if name.split("/")[0] == version and any(holds(f) for f in sure)
+    )
 
 
 def to_do(*kinds: str) -> str:
@@ -115,4 +117,4 @@ def to_do(*kinds: str) -> str:
     return " ".join(_words()["to_do"][kind] for kind in kinds)
 
 
-__all__ = ["CONDITIONS", "Defect", "defects", "known_defect", "to_do"]
+__all__ = ["CONDITIONS", "Defect", "defects", "known_defects", "to_do"]

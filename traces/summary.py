@@ -160,8 +160,7 @@ def _incidents(report: Report) -> Iterator[_Line]:
         yield _Line(
             possible + printable(incident.sentence, _SENTENCE) + unsure, 2, "bad" if is_bad else "maybe"
         )
-        if incident.defect is not None:
-            known = incident.defect
+        for known in incident.defects:
             near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
             yield _Line(f"known defect: {known.title} docs/{known.page}#{known.anchor}{near}", 4)
         if incident.to_do:
