@@ -122,3 +122,13 @@ def test_a_recorded_incident(tmp_path: Path) -> None:
     assert len([a for tag, a in found.found if tag == "path" and a.get("class") == "leo"]) == 3
     ((on_from, on_to),) = found.boxes("setting-on")
     assert on_from < on_to
+
+
+def test_a_finding_hangs_on_the_setting_that_made_it_and_not_on_the_change_before(tmp_path: Path) -> None:
+    shrunk = [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1])]
+    report = made(tmp_path, *shrunk, setting(MIN_ISR, "1"), change(0, isr=[0, 1], eligibleLeaderReplicas=[]))
+    text = " ".join(drawn(report, tmp_path).texts)
+    detail = text.split("A setting , behind change 3 of 4")[1].split("changes as a table")[0]
+    assert "offset 15" in detail
+    assert "min.insync.replicas of topic t: 2 → 1" in detail
+    assert "elr_only_under_min_isr" in detail
