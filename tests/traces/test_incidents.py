@@ -118,6 +118,17 @@ def test_a_topics_own_value_goes_before_the_clusters_until_it_is_removed(tmp_pat
     assert "unclean.leader.election.enable of topic t is true since offset 15" in found.sentence
 
 
+def test_once_it_is_removed_the_clusters_later_value_is_in_force(tmp_path: Path) -> None:
+    values = [setting(UNCLEAN, "false"), setting(UNCLEAN, None), default("true", UNCLEAN)]
+    (found,) = made(tmp_path, *values, *loss())
+    assert "unclean.leader.election.enable of the cluster is true since offset 15" in found.sentence
+
+
+def test_where_a_node_has_its_own_value_no_record_is_named(tmp_path: Path) -> None:
+    (found,) = made(tmp_path, default("true", UNCLEAN, "7"), default("true", UNCLEAN), *loss())
+    assert "as configured (unclean.leader.election.enable is true);" in found.sentence
+
+
 def test_a_lowered_min_isr_is_told_while_the_partition_is_under_it(tmp_path: Path) -> None:
     """The ELR stays: what Kafka of 2024 did."""
     shrunk = change(0, isr=[0], eligibleLeaderReplicas=[1])
@@ -131,7 +142,8 @@ def test_a_lowered_min_isr_is_told_while_the_partition_is_under_it(tmp_path: Pat
 
 
 def test_a_min_isr_that_was_lowered_with_a_full_isr_is_not(tmp_path: Path) -> None:
-    (found,) = made(tmp_path, setting(MIN_ISR, "1"), *loss())
+    away = change(0, isr=[2], leader=2, leaderRecoveryState=1)
+    (found,) = made(tmp_path, setting(MIN_ISR, "1"), change(0, isr=[0]), away)
     assert MIN_ISR not in found.sentence
 
 
@@ -216,6 +228,21 @@ def test_the_way_to_an_unclean_election_is_told_with_it() -> None:
     (found,) = incidents_of(STUCK, ELECTED)
     assert found.broken == ("leader_elected_cleanly", "somebody_is_electable")
     assert "; nobody could be elected cleanly since 1970-01-01 00:00:00.005 UTC (offset 5);" in found.sentence
+
+
+def last_known(**changed: Any) -> str:
+    """The sentence of an election of the last known leader."""
+    before = around()["before"] | {"last_known_elr": [2]}
+    facts = around(leader_epoch=4, before=before, after=around()["after"] | {"leader": 2}) | changed
+    return incidents_of(replace(ELECTED, facts=facts))[0].sentence
+
+
+def test_the_election_of_the_last_known_leader_is_the_proposals_own() -> None:
+    said = "broker 2, the last known leader, in neither ISR nor ELR, was elected for leader epoch 4, as the first phase"
+    assert said in last_known()
+    assert "as the first phase" not in last_known(cause="elect_leader")
+    assert "elected on request for" in last_known(cause="elect_leader")
+    assert "as the first phase" not in last_known(unclean_election=True)
 
 
 @pytest.mark.parametrize(
