@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from highwater.model.rulebook import RULEBOOK
+from highwater.traces.courses import Course, Courses
 from highwater.traces.data_logs import DataLogs
 from highwater.traces.kafka.broker_log import read_broker_log
 from highwater.traces.kafka.data_dump import read_data_dump
@@ -14,6 +15,7 @@ from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.observed import PartitionChange
 from highwater.traces.report import LIMIT_CHANGES, Finding, Report, Timeline
+from highwater.traces.settings import SettingInForce
 from highwater.traces.watermarks import Watermarks
 
 SMALL = 16 << 20
@@ -22,6 +24,7 @@ MAX_TIMELINES = 500
 """So many timelines are kept of a log that is not small: those of partitions about which there is something to say."""
 
 Progress = Callable[[Report], None]
+_CoursesOf = Callable[[str], list[Course]]
 
 
 def replay_cluster(
@@ -40,16 +43,28 @@ def replay_cluster(
     log = open_metadata_log(path)
     report = Report(str(path), log.kind, profile or "")
     small = log.bytes_total <= SMALL
+    courses: _CoursesOf = _no_courses
     kept = _Timelines(report) if timelines and small else None
     if not broker_logs and not data_dumps:
-        tracks = None if kept is None else kept.all
+        tracks = None if kept is None else _Timelines.all
         change = None if kept is None else kept.change
-        replay_metadata(log, report, profile, rules, tracks, change, progress=progress)
+        setting = None if kept is None else kept.setting
+        replay_metadata(
+            log, report, profile, rules, tracks, change, progress=progress, on_setting_in_force=setting
+        )
     else:
-        _with_brokers(log, broker_logs, data_dumps, report, profile, rules, kept, progress)
+        courses = _with_brokers(
+            log, broker_logs, data_dumps, report, profile, rules, kept, timelines, progress
+        )
     if timelines and not small and not report.interrupted:
         _read_again(path, report, profile, rules, progress)
+    for name, timeline in report.timelines.items():
+        timeline.courses = courses(name)
     return report
+
+
+def _no_courses(name: str) -> list[Course]:
+    return []
 
 
 def _with_brokers(
@@ -60,9 +75,12 @@ def _with_brokers(
     profile: str | None,
     rules: Mapping[str, bool] | None,
     kept: _Timelines | None,
+    timelines: bool,
     progress: Progress | None,
-) -> None:
-    watermarks = Watermarks([read_broker_log(file) for file in broker_logs])
+) -> _CoursesOf:
+    """The same beside the brokers' logs and dumps; returned is what they say of a partition's HWM and LEO."""
+    courses = Courses() if timelines else None
+    watermarks = Watermarks([read_broker_log(file) for file in broker_logs], courses=courses)
     notes: list[str] = []
     data = DataLogs(log for file in data_dumps for log in read_data_dump(file, notes))
 
@@ -72,10 +90,11 @@ def _with_brokers(
         if kept is not None:
             kept.change(change)
 
-    min_isr = replay_metadata(
-        log, report, profile, rules, lambda name: True, change, watermarks.setting_changed, progress
-    )
+    setting = None if kept is None else kept.setting
+    everything, changed = _Timelines.all, watermarks.setting_changed
+    min_isr = replay_metadata(log, report, profile, rules, everything, change, changed, progress, setting)
     found = watermarks.finish(min_isr)
+    _mark_complete(report, watermarks.complete)
     # What the brokers' logs say of an election, the dumps say as well.
     known = {_named(finding) for finding in found}
     for finding in (*found, *(f for f in data.finish() if _named(f) not in known)):
@@ -88,6 +107,15 @@ def _with_brokers(
     if data_dumps:
         report.figures["dumps of data segments"] = len(data_dumps)
         report.figures["elections held against logs"] = data.judged
+    return _no_courses if courses is None else lambda name: courses.of(name, watermarks.utc_offset_ms)
+
+
+def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
+    """Note with the election of a leader that the brokers' logs show it to have had all that was committed."""
+    for place, found in enumerate(report.findings):
+        held = complete.get((found.partition or "", found.position.get("offset", -1)))
+        if held is not None and found.facts:
+            report.findings[place] = replace(found, facts={**found.facts, "complete": dict(held)})
 
 
 def _named(finding: Finding) -> tuple[str, str | None, str]:
@@ -119,6 +147,7 @@ def _read_again(
         interesting.__contains__,
         kept.change,
         progress=progress,
+        on_setting_in_force=kept.setting,
     )
 
 
@@ -128,9 +157,16 @@ class _Timelines:
     def __init__(self, report: Report) -> None:
         self._report = report
 
-    def all(self, name: str) -> bool:
+    @staticmethod
+    def all(name: str) -> bool:
         """Every partition is of interest."""
         return True
+
+    def setting(self, name: str, setting: SettingInForce) -> None:
+        """Keep what a setting is from here on for a partition."""
+        timeline = self._report.timelines.get(name)
+        if timeline is not None and len(timeline.settings) < LIMIT_CHANGES:
+            timeline.settings.append(setting)
 
     def change(self, change: PartitionChange) -> None:
         """Keep a change."""

@@ -95,11 +95,16 @@ class DataLogs:
         source = "the ISR" if in_isr else "the ELR" if in_elr else "outside ISR and ELR"
         differs = "" if kept >= min(start, high) else f"; its log differs from offset {kept} on"
         held = {b: min(end, first_difference(ends[longest][0], log, high)) for b, (log, end) in ends.items()}
-        others = "; ".join(
-            f"broker {b} has {min(end, high) - kept} of them"
+        had = [
+            {"broker": b, "records": min(end, high) - kept, "at_least": False, "leo": ends[b][1]}
             for b, end in sorted(held.items())
             if b != leader and end > kept
-        )
+        ]
+        others = "; ".join(f"broker {one['broker']} has {one['records']} of them" for one in had)
+        facts = {
+            "leader": leader, "leader_epoch": epoch, "elected_from": source, "restarted": False, "leo": start,
+            "first_lost": kept, "end_lost": high, "lost": high - kept, "had": had, "at_most": True,
+        }  # fmt: skip
         members = ", ".join(map(str, committed.isr))
         known.findings.append(
             Finding(
@@ -109,7 +114,7 @@ class DataLogs:
                 f"the ISR at offset {committed.position} ({members}) go up to {high}{differs}",
                 f"up to {high - kept} committed offsets, [{kept}, {high}), are lost: all of that ISR had them; "
                 f"{others}",
-                _KIP,
+                _KIP, facts=facts,
             )
         )  # fmt: skip
 

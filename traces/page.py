@@ -6,7 +6,10 @@ by its hash, and loads nothing.
 
 Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises", "causes",
 "members", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names. ``report`` is
-``Report.to_json``. A timeline is ``[partition, total, changes]``; a change
+``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and where there are
+any ``[…, settings, courses]``: a setting is ``[position, time, name, level, resource, before, value, min_isr,
+unclean]``, with null and the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset,
+time, offset, …]]``. A change
 is ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1:
 nothing explains it), ``min_isr`` −1 where the log does not say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1
 where it is the state after the change before, else a state. A state is 0 for none, or ``[replicas, isr, elr,
@@ -23,9 +26,11 @@ from typing import Any
 
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
+from highwater.traces.courses import HWM, LEO, Course
 from highwater.traces.embedding import as_json, policy, signs, told_rules
 from highwater.traces.observed import PartitionChange, PartitionState
 from highwater.traces.report import LIMIT_CHANGES, Report, Timeline
+from highwater.traces.settings import SettingInForce
 from highwater.traces.summary import summary
 
 _TEMPLATE = Path(__file__).with_name("page.html")
@@ -63,7 +68,7 @@ def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str
     for i, report in enumerate(reports):
         compact = _Compact()
         yield ",\n" if i else "\n"
-        yield f'{{"report":{as_json(report.to_json())},"promises":{as_json(_needed(report, promises))},"timelines":['
+        yield f'{{"report":{as_json(_report(report))},"promises":{as_json(_needed(report, promises))},"timelines":['
         for j, timeline in enumerate(report.timelines.values()):
             yield ",\n" if j else "\n"
             yield as_json(compact.timeline(timeline))
@@ -83,7 +88,8 @@ class _Compact:
         for i, change in enumerate(timeline.changes):
             changes.append(self.change(change, follows=i > 0 and change.before == last))
             last = change.after
-        return [timeline.partition, timeline.total, changes]
+        more = [[_setting(s) for s in timeline.settings], [_course(c) for c in timeline.courses]]
+        return [timeline.partition, timeline.total, changes, *(more if any(more) else ())]
 
     def change(self, change: PartitionChange, follows: bool) -> list[Any]:
         return [
@@ -114,6 +120,26 @@ class _Compact:
 
     def _members(self, members: tuple[int, ...]) -> int:
         return self.members.setdefault(members, len(self.members))
+
+
+def _report(report: Report) -> dict[str, Any]:
+    """A report's JSON but for the facts of findings: what they say is in the incidents, in words."""
+    said = report.to_json()
+    for found in said["findings"]:
+        del found["facts"]
+    return said
+
+
+def _setting(setting: SettingInForce) -> list[Any]:
+    change, unclean = setting.change, setting.unclean_election
+    return [
+        change.position, change.time, change.name, change.level, change.resource, change.before, change.value,
+        -1 if setting.min_isr is None else setting.min_isr, -1 if unclean is None else int(unclean),
+    ]  # fmt: skip
+
+
+def _course(course: Course) -> list[Any]:
+    return [course.broker, (HWM, LEO).index(course.kind), [n for point in course.points for n in point]]
 
 
 def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:

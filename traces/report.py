@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from highwater.traces.courses import Course
 from highwater.traces.errors import printable
 from highwater.traces.observed import PartitionChange
+from highwater.traces.settings import SettingInForce
+
+if TYPE_CHECKING:
+    from highwater.traces.incidents import Incident
 
 LIMIT = 100
 """So many unexplained lines, and findings of a property, are reported in full; the rest are counted."""
@@ -112,7 +117,8 @@ class Finding:
     promised. ``position`` says where in the input, by the name of the position (``offset``, or ``file`` and
     ``line``); ``time`` is in ms since the epoch. ``at_risk`` says in words what could be lost or was.
     ``certain`` is false where it holds in some of the model's states that fit, and not in others. ``reliable`` is
-    false behind a doubt (``Report.doubts``).
+    false behind a doubt (``Report.doubts``). ``facts`` are what the words say, and what was around it, as plain JSON
+    values by name (docs/replay.md).
     """
 
     rule: str
@@ -125,6 +131,7 @@ class Finding:
     kip: str = ""
     certain: bool = True
     reliable: bool = True
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
@@ -144,6 +151,7 @@ class Finding:
             "kip": self.kip,
             "certain": self.certain,
             "reliable": self.reliable,
+            "facts": dict(self.facts),
         }
 
 
@@ -214,6 +222,10 @@ class Timeline:
     partition: str
     changes: list[PartitionChange] = field(default_factory=list)
     total: int = 0
+    settings: list[SettingInForce] = field(default_factory=list)
+    """Changes of settings while it is there, at most ``LIMIT_CHANGES``."""
+    courses: list[Course] = field(default_factory=list)
+    """HWM and LEO of each broker, where brokers' logs are there."""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -274,6 +286,13 @@ class Report:
         """Whether something is not explained, or was found, that is reliable."""
         return self.unexplained_count + sum(self.findings_count.values()) > self.unreliable_count
 
+    @property
+    def incidents(self) -> list[Incident]:
+        """What a partition's owner has to know: findings that belong together, told once, the worst first."""
+        from highwater.traces.incidents import incidents
+
+        return incidents(self)
+
     def is_doubted(self, partition: str | None) -> bool:
         """Whether there is a doubt about a partition, wherever it begins."""
         return any(d.partitions is None or partition in d.partitions for d in self.doubts)
@@ -330,6 +349,7 @@ class Report:
             "skipped": dict(self.skipped),
             "unexplained": [u.to_json() for u in self.unexplained],
             "unexplained_count": self.unexplained_count,
+            "incidents": [i.to_json() for i in self.incidents],
             "findings": [f.to_json() for f in self.findings],
             "findings_count": dict(self.findings_count),
             "unreliable_count": self.unreliable_count,

@@ -1,6 +1,6 @@
 """A replay's result for people: what matters first, and never more than a screenful of it.
 
-The same parts are said in two ways: as plain lines for pipes and files, and with `rich` for terminals. Whatever
+The same lines go to pipes and files as they are, and to terminals coloured and folded between words. Whatever
 comes from the input passes through ``printable``, so that no input can command a terminal.
 """
 
@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.errors import printable
+from highwater.traces.incidents import LOST
+from highwater.traces.moments import duration, utc
+from highwater.traces.paths import apart
 from highwater.traces.report import LIMIT, Candidate, Damage, Doubt, Finding, Report, Unexplained
 
 if TYPE_CHECKING:
@@ -26,9 +28,11 @@ _WIDTH, _STATE_WIDTH = 160, 600
 """A value, and a whole state, are cut after so many characters."""
 _DEEP = 20
 """A value that is nested deeper is cut there."""
-_HEADS = ("rule", "property", "count", "KIP", "first")
-_NUMBERS = frozenset({2})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_INCIDENTS = 6
+_SENTENCE = 900
+"""A sentence is cut only after so many characters."""
+_WORK = frozenset({"beliefs", "steps explained"})
+"""Figures of how much work it was."""
 _ACRONYMS = {"isr": "ISR", "elr": "ELR", "hwm": "HWM"}
 _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
@@ -48,30 +52,14 @@ class Group:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line, how far it is indented, and what it is: ``head``, ``bad``, ``note`` or nothing special."""
+    """A line, how far it is indented, and what it is.
+
+    That is one of ``verdict``, ``head``, ``bad``, ``maybe``, ``note``, ``quiet``, or nothing special.
+    """
 
     text: str
     indent: int = 0
     kind: str = ""
-
-
-def utc(time: int | None) -> str:
-    """A time in ms since the epoch as UTC; as a number where the calendar has no such time."""
-    if time is None or time < 0:
-        return "no time"
-    try:
-        moment = _EPOCH + timedelta(milliseconds=time)
-    except OverflowError:
-        return f"time {time}"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} UTC"
-
-
-def duration(milliseconds: int) -> str:
-    """A duration as h:mm:ss; one below a second in ms."""
-    if 0 <= milliseconds < 1000:
-        return f"{milliseconds} ms"
-    seconds = milliseconds // 1000
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 def figure(name: str, value: int) -> str:
@@ -80,6 +68,11 @@ def figure(name: str, value: int) -> str:
     if _is_duration(name):
         return f"{printable(' '.join(w for w in words if w not in _DURATION_WORDS))} {duration(value)}"
     return f"{printable(' '.join(words))} {value:,}"
+
+
+def _interest(item: tuple[str, int]) -> tuple[bool, bool]:
+    """Durations first; how much work it was last."""
+    return item[0] in _WORK, not _is_duration(item[0])
 
 
 def _is_duration(name: str) -> bool:
@@ -95,6 +88,8 @@ def verdict(report: Report) -> str:
     certain = any(f.certain for f in report.findings)
     properties = _count(len(report.findings_count), "property", "properties")
     findings = f"{_count(found, 'finding' if certain else 'possible finding')} of {properties}"
+    if lost := sum(i.lost or 0 for i in report.incidents if i.certain):
+        findings = f"{_count(lost, 'committed record')} lost, {findings}"
     if report.unexplained_count:
         wrong = _count(report.unexplained_count, "line" if report.operations else "record")
         return f"{begun}{wrong} not explained" + (f", {findings}" if found else "") + _unreliable(report)
@@ -133,59 +128,85 @@ def groups(report: Report) -> list[Group]:
 
 def summary(report: Report) -> list[str]:
     """What was found in one input, as plain lines for pipes and files."""
-    lines = [*_head(report), *_unexplained(report)]
-    said = [" " * line.indent + line.text for line in lines]
-    found = groups(report)
-    if found:
-        said.append("findings")
-        rows = [_HEADS, *(_row(g) for g in found[:_RULES])]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADS))]
-        for row, group in zip(rows, [None, *found[:_RULES]], strict=True):
-            cells = (
-                f"{c:>{w}}" if i in _NUMBERS else f"{c:<{w}}"
-                for i, (c, w) in enumerate(zip(row, widths, strict=True))
-            )
-            said.append("  " + "  ".join(cells).rstrip())
-            if group is not None:
-                said += [f"    {line}" for line in _about(group)]
-        said += [f"  {line}" for line in _rest(found)]
-    return said
+    return [" " * line.indent + line.text for line in _lines(report)]
 
 
 def rich_summary(report: Report) -> RenderableType:
-    """What was found in one input, for a terminal: the same parts as ``summary``."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Group as Stack
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
+    """What was found in one input, for a terminal: the lines of ``summary``, folded between words and coloured."""
+    from highwater.traces.folding import Folded
 
-    bad = "green" if report.explained else "bold red"
-    styles = {"head": "bold", "verdict": bad, "bad": "red", "note": "yellow", "quiet": "dim"}
-    shown: list[RenderableType] = [
-        Padding(Text(line.text, styles.get(line.kind, "")), (0, 0, 0, line.indent))
-        for line in [*_head(report), *_unexplained(report)]
-    ]
+    verdict_style = "green" if report.explained else "bold red"
+    styles = {
+        "head": "bold", "verdict": verdict_style, "bad": "red", "maybe": "yellow", "note": "yellow", "quiet": "dim",
+    }  # fmt: skip
+    return Folded([(line.text, line.indent, styles.get(line.kind, "")) for line in _lines(report)])
+
+
+def _lines(report: Report) -> Iterator[_Line]:
+    """What matters first: the verdict, what is not known, incidents, what is not explained, findings, all the rest."""
+    yield from _head(report)
+    yield from _incidents(report)
+    yield from _unexplained(report)
+    yield from _findings(report)
+    yield from _rest(report)
+
+
+def _incidents(report: Report) -> Iterator[_Line]:
+    found = report.incidents
+    for incident in found[:_INCIDENTS]:
+        possible = "" if incident.certain else "possible: "
+        unsure = "" if incident.reliable else " (not reliable)"
+        is_bad = incident.kind == LOST and incident.certain
+        yield _Line(
+            possible + printable(incident.sentence, _SENTENCE) + unsure, 2, "bad" if is_bad else "maybe"
+        )
+        for known in incident.defects:
+            near = f"; see also {', '.join(known.upstream)}" if known.upstream else ""
+            yield _Line(f"known defect: {known.title} docs/{known.page}#{known.anchor}{near}", 4)
+        if incident.to_do:
+            yield _Line(f"to do: {incident.to_do}", 4)
+    if len(found) > _INCIDENTS:
+        yield _Line(
+            f"and {len(found) - _INCIDENTS:,} more incidents; --json and --html have them", 2, "quiet"
+        )
+
+
+def _findings(report: Report) -> Iterator[_Line]:
+    """The first finding of each property, and how many there are."""
     found = groups(report)
-    if found:
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-        for i, head in enumerate((*_HEADS[:-1], "first, and what was at risk")):
-            table.add_column(head, justify="right" if i in _NUMBERS else "left", overflow="fold")
-        for group in found[:_RULES]:
-            *cells, first = _row(group)
-            last = Text("\n".join([first, *_about(group)]))
-            colour = "red" if group.certain else "yellow"
-            table.add_row(Text(cells[0], colour), Text(cells[1], colour), *map(Text, cells[2:]), last)
-        shown += [Text("findings", "bold"), table, *(Text(line, "dim") for line in _rest(found))]
-    return Stack(*shown)
+    if not found:
+        return
+    yield _Line("findings", kind="head")
+    short = apart(str(g.first.position["file"]) for g in found if "file" in g.first.position)
+    for group in found[:_RULES]:
+        first = group.first
+        yield _Line(_named(group), 2, "bad" if group.certain else "maybe")
+        place = [printable(first.partition, 80)] if first.partition is not None else []
+        yield _Line(", ".join([*place, _position(first.position, short), utc(first.time)]), 4)
+        yield from (_Line(text, 4) for text in _about(group))
+    if len(found) > _RULES:
+        more = _more(max(g.count for g in found))
+        yield _Line(f"and {len(found) - _RULES} more properties; {more}", 2, "quiet")
+    elif sum(g.count for g in found) > len(found):
+        yield _Line(f"the first of each property; {_more(max(g.count for g in found))}", 2, "quiet")
+
+
+def _named(group: Group) -> str:
+    said = f"{printable(group.rule, 20)} {printable(group.property, 60)}{_restrictions(group)}"
+    said += f" ({printable(group.kip, 40)})" if group.kip else ""
+    return said + (f": {group.count:,}, the first" if group.count > 1 else "")
 
 
 def _head(report: Report) -> Iterator[_Line]:
-    """What was read, with which rules, and what was left out."""
+    """The verdict, and what it does not rest on."""
     yield _Line(f"{printable(report.input)}: {verdict(report)}", kind="verdict")
     yield from (_Line(f"DAMAGED: {printable(text, 400)}", 2, "bad") for text in map(_damage, report.damage))
     for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more things that are not known"):
         yield _Line(f"NOT SURE: {text}", 2, "bad")
+
+
+def _rest(report: Report) -> Iterator[_Line]:
+    """What was read, with which rules, what was left out, and what it took."""
     counted = ((report.operations, "operation"), (report.records, "record"), (report.partitions, "partition"))
     counts = [_count(number, one) for number, one in (*counted, (report.changes, "change")) if number]
     read = report.records or report.operations
@@ -196,7 +217,7 @@ def _head(report: Report) -> Iterator[_Line]:
         f"{printable(report.kind)}, {printable(report.profile)}: {', '.join(counts) or 'nothing was read'}", 2
     )
     if report.figures:
-        durations_first = sorted(report.figures.items(), key=lambda item: not _is_duration(item[0]))
+        durations_first = sorted(report.figures.items(), key=_interest)
         said = [figure(name, value) for name, value in durations_first]
         yield _Line(", ".join(_few(said, _FIGURES)), 2)
     for note in _few([printable(n) for n in report.notes], _NOTES, "more notes"):
@@ -285,20 +306,6 @@ def _candidate(candidate: Candidate) -> Iterator[_Line]:
     yield from (_Line(text, 4) for text in told)
 
 
-def _row(group: Group) -> tuple[str, ...]:
-    first = group.first
-    place = ([printable(first.partition, 80)] if first.partition is not None else []) + [
-        _position(first.position)
-    ]
-    return (
-        printable(group.rule, 20),
-        printable(group.property, 60) + _restrictions(group),
-        f"{group.count:,}",
-        printable(group.kip, 40),
-        ", ".join([*place, utc(first.time)]),
-    )
-
-
 def _restrictions(group: Group) -> str:
     said = [] if group.certain else ["possible"]
     said += [] if group.reliable else ["not reliable"]
@@ -307,28 +314,22 @@ def _restrictions(group: Group) -> str:
 
 def _about(group: Group) -> Iterator[str]:
     if group.first.summary:
-        yield printable(group.first.summary)
+        yield printable(group.first.summary, _SENTENCE)
     if group.first.at_risk:
-        yield f"at risk: {printable(group.first.at_risk)}"
-
-
-def _rest(found: list[Group]) -> Iterator[str]:
-    """What is not in the table."""
-    if len(found) > _RULES:
-        yield f"and {len(found) - _RULES} more properties; {_more(max(g.count for g in found))}"
-    elif sum(g.count for g in found) > len(found):
-        yield f"the first of each property; {_more(max(g.count for g in found))}"
+        yield f"at risk: {printable(group.first.at_risk, _SENTENCE)}"
 
 
 def _more(count: int) -> str:
     return f"--json and --html have {'them all' if count <= LIMIT else f'the first {LIMIT}'}"
 
 
-def _position(position: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{printable(name, 40)} {value if isinstance(value, int) else printable(value)}"
-        for name, value in position.items()
-    )
+def _position(position: Mapping[str, Any], short: Mapping[str, str] | None = None) -> str:
+    """A place in the input; ``short`` has shorter names of files."""
+    said = []
+    for name, value in position.items():
+        shown = (short or {}).get(value, value) if isinstance(value, str) else value
+        said.append(f"{printable(name, 40)} {shown if isinstance(shown, int) else printable(shown)}")
+    return ", ".join(said)
 
 
 def _states(state: Mapping[str, Any], path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

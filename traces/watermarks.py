@@ -35,6 +35,7 @@ from highwater.invariants import statements
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces import log_rules
 from highwater.traces.broker_view import LIMIT_SEEN, BrokerView, Seen, Stint
+from highwater.traces.courses import Courses
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
@@ -47,6 +48,7 @@ from highwater.traces.kafka.broker_events import (
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.lineage import Lineage, first_difference
 from highwater.traces.observed import PartitionChange, PartitionState
+from highwater.traces.paths import apart
 from highwater.traces.report import Finding
 
 MAX_VIEWS = 100_000
@@ -130,10 +132,18 @@ class Watermarks:
     line and their last. ``utc_offset_ms`` is how much the times of the events are ahead of UTC; None: find it, for
     each broker, from the changes that both logs have.
 
-    Kept are the changes of each partition, and of each broker and partition the leader epochs that it led.
+    Kept are the changes of each partition, and of each broker and partition the leader epochs that it led; ``courses``
+    takes all events, where it is given.
     """
 
-    def __init__(self, sources: Iterable[Iterable[BrokerEvent]], utc_offset_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        sources: Iterable[Iterable[BrokerEvent]],
+        utc_offset_ms: int | None = None,
+        courses: Courses | None = None,
+    ) -> None:
+        self._courses = courses
+        self._paths: dict[str, str] = {}
         self._sources = list(sources)
         self._utc_offset_ms = utc_offset_ms
         self._offsets: dict[int, UtcOffset] = {}
@@ -147,6 +157,8 @@ class Watermarks:
         """What was not looked at, and why; complete after ``finish``."""
         self.figures: dict[str, int] = {}
         """Totals by name, after ``finish``."""
+        self.complete: dict[tuple[str, int], dict[str, int]] = {}
+        """Elections whose leader had all that was committed, by partition and offset: its LEO, and the HWM."""
 
     def change(self, change: PartitionChange) -> None:
         """The next change of a partition, in the order of the metadata log."""
@@ -195,6 +207,7 @@ class Watermarks:
         for name, known in self._partitions.items():
             known.last_min_isr = (min_isr or {}).get(name)
         events = self._read()
+        self._paths = apart(self._paths)
         findings: list[Finding] = []
         for name in sorted(self._views):
             findings += self._judge(name)
@@ -220,7 +233,8 @@ class Watermarks:
 
     def _read(self) -> int:
         count, views, full = 0, 0, False
-        for event in heapq.merge(*(_ordered(source) for source in self._sources), key=lambda pair: pair[0]):
+        sources = (self._noted(source) for source in self._sources)
+        for event in heapq.merge(*map(_ordered, sources), key=lambda pair: pair[0]):
             count += 1
             if isinstance(event[1], TopicConfigured):
                 for of_topic in self._of_topic.get((event[1].topic, event[1].broker), ()):
@@ -235,11 +249,22 @@ class Watermarks:
                 view = self._view(event[1])
             self._learn_offset(event[1])
             view.take(event[1])
+            if self._courses is not None:
+                self._courses.take(event[1])
         if full:
             self.notes.append(
                 f"more than {MAX_VIEWS} pairs of broker and partition: the rest is not looked at"
             )
         return count
+
+    def _noted(self, source: Iterable[BrokerEvent]) -> Iterator[BrokerEvent]:
+        """A file's events; its path is noted with the first."""
+        path = None
+        for event in source:
+            if event.path is not path:
+                path = event.path
+                self._paths[str(path)] = str(path)
+            yield event
 
     def _view(self, event: BrokerEvent) -> BrokerView:
         known = self._partitions.get(event.name, _Partition())
@@ -283,6 +308,7 @@ class Watermarks:
         return Finding(
             seen.promise.source, seen.promise.name, name, _place(seen.event), self._utc(seen.event), seen.summary,
             seen.at_risk, RULEBOOK.origin(seen.promise.source),
+            facts={"broker": seen.event.broker, "records": seen.lost},
         )  # fmt: skip
 
     def _utc(self, event: BrokerEvent) -> int | None:
@@ -312,6 +338,8 @@ class Watermarks:
                         name, known, views, stints[:number], stint, committed, (kept, high)
                     )
                     committed, high = stint, kept
+                elif committed is not None and log is not None and former is not None:
+                    self._is_complete(name, known, stint, start, high)
             started = high
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
@@ -321,9 +349,20 @@ class Watermarks:
             findings += self._incomplete(name, known, views[broker], levels)
         return findings
 
+    def _is_complete(self, name: str, known: _Partition, stint: Stint, start: int, high: int) -> None:
+        """Note an election whose leader had all that was committed, where the logs of all leaders before are here."""
+        version = known.elections.get(stint.epoch)
+        unseen = self._unseen(known)
+        if version is not None and (not unseen or unseen[0] > stint.epoch):
+            self.complete[name, version.position] = {"leo": start, "hwm": high}
+
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+    def _named(self, event: BrokerEvent) -> str:
+        """The line of an event, by what tells its file apart from the others."""
+        return f"{self._paths.get(str(event.path), event.path)}:{event.line}"
 
     def _unseen(self, known: _Partition) -> list[int]:
         """Leader epochs of leaders that have no logs here."""
@@ -351,18 +390,24 @@ class Watermarks:
         time = self._utc(stint.start) if version is None else version.time
         source = election.source
         how = "restarted in" if again else f"elected from {source} for" if source else "elected for"
-        where = "" if committed.reached is None else f" ({committed.reached.path}:{committed.reached.line})"
+        where = "" if committed.reached is None else f" ({self._named(committed.reached)})"
         differs = "" if kept >= min(start, high) else f"; its log differs from offset {kept} on"
         others = [_held(views[b], b, epoch, earlier, kept, high) for b in sorted(views) if b != leader]
+        had = [held for held in others if held is not None]
         risk = f"{lost} committed offsets, [{kept}, {high}), are lost; " + (
-            "; ".join(text for text in others if text) or "nobody else is known to have had them"
+            "; ".join(_had_in_words(held) for held in had) or "nobody else is known to have had them"
         )
+        facts = {
+            "leader": leader, "leader_epoch": epoch, "elected_from": source, "restarted": again, "leo": start,
+            "first_lost": kept, "end_lost": high, "lost": lost, "hwm": high, "hwm_broker": committed.broker,
+            "hwm_epoch": committed.epoch, "had": had,
+        }  # fmt: skip
         found = [
             Finding(
                 statements.leader_completeness.source, statements.leader_completeness.name, name, position, time,
                 f"broker {leader}, {how} leader epoch {epoch}, starts at LEO {start}; in leader epoch "
                 f"{committed.epoch} the HWM of broker {committed.broker} had reached {high}{where}{differs}",
-                risk, _KIP,
+                risk, _KIP, facts=facts,
             )
         ]  # fmt: skip
         longest = None if version is None else _longest(views, version.replicas, leader, epoch)
@@ -375,6 +420,7 @@ class Watermarks:
                     f"in leader epoch {epoch} no log of a replica went on to the HWM {high} that broker "
                     f"{committed.broker} had reached in leader epoch {committed.epoch}",
                     f"{high - rest} committed offsets, [{rest}, {high}), are in the log of no replica any more", _KIP,
+                    facts={"leader_epoch": epoch, "gone": high - rest, "first_gone": rest, "end_gone": high},
                 )
             )  # fmt: skip
         if election.clean:
@@ -383,7 +429,7 @@ class Watermarks:
                     "966.6" if source == _ELR else "B4", statements.electable_completeness.name, name, position, time,
                     f"broker {leader} was elected from {source} for leader epoch {epoch} with LEO {start}, without "
                     f"all that was committed up to the HWM {high}", f"{lost} committed offsets, [{kept}, {high})",
-                    _KIP,
+                    _KIP, facts=facts,
                 )
             )  # fmt: skip
         if stint.visible is not None:
@@ -397,7 +443,7 @@ class Watermarks:
                     statements.consumers_read_consistently.source, statements.consumers_read_consistently.name, name,
                     _place(event), self._utc(event), seen,
                     f"{lost} offsets, [{kept}, {high}): who read them is out of range, or goes on with other records",
-                    _KIP,
+                    _KIP, facts={"leader_epoch": epoch, "shown_before": high, "shown": shown},
                 )
             )  # fmt: skip
         return found
@@ -420,6 +466,10 @@ class Watermarks:
                 f"broker {view.broker} was in the {member} (metadata offset {version.position}) with LEO "
                 f"{event.leo}, below the HWM {high}",
                 f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", _KIP,
+                facts={
+                    "broker": view.broker, "member_of": member, "offset": version.position, "leo": event.leo,
+                    "hwm": high,
+                },
             )  # fmt: skip
 
 
@@ -488,19 +538,25 @@ def _longest(
     return max(known, default=0) if len(known) == len(ends) else None
 
 
-def _held(view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int) -> str:
-    """How many of the offsets [low, high) a broker had before a leader epoch, as far as the logs say."""
+def _held(
+    view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
+) -> dict[str, Any] | None:
+    """How many of the offsets [low, high) a broker had before a leader epoch, as far as the logs say; None for none."""
     own = _at(view, epoch)
-    at_least = ""
+    is_least = own is None
     if own is None:
-        at_least = "at least "
         known = [s.hwm for s in earlier if s.broker == broker]
         last = next((s for s in reversed(earlier) if s.broker != broker), None)
         if last is not None and broker in last.leos:
             known.append(last.leos[broker])
         own = max(known, default=0)
     had = max(0, min(own, high) - low)
-    return f"broker {broker} had {at_least}{had} of them (LEO {own})" if had else ""
+    return {"broker": broker, "records": had, "at_least": is_least, "leo": own} if had else None
+
+
+def _had_in_words(held: Mapping[str, Any]) -> str:
+    at_least = "at least " if held["at_least"] else ""
+    return f"broker {held['broker']} had {at_least}{held['records']} of them (LEO {held['leo']})"
 
 
 def _place(event: BrokerEvent) -> dict[str, Any]:

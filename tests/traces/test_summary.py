@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,7 +140,8 @@ def test_the_first_line_that_is_not_explained_is_said_in_full() -> None:
         "  nearest: alter_partition(isr=[1])",
         "  and 2 more that are not explained; --json and --html have them all",
     ]
-    assert summary(shown)[2:] == expected
+    assert summary(shown)[1:-1] == expected
+    assert summary(shown)[-1].startswith("  metadata log, "), "what was read comes last"
     for part in expected:
         assert part.strip() in drawn(shown)
 
@@ -147,7 +149,7 @@ def test_the_first_line_that_is_not_explained_is_said_in_full() -> None:
 def test_nothing_comes_near() -> None:
     shown = report()
     shown.add(line(candidates=(), time=None, partition=None, before={}))
-    assert summary(shown)[2:] == [
+    assert summary(shown)[1:-1] == [
         "not explained",
         "  offset 1, no time",
         "  no action of the model comes near",
@@ -164,18 +166,92 @@ def test_findings_are_grouped_by_property() -> None:
     shown.find(finding("third", "966.4", certain=False))
     assert verdict(shown) == "explained, but 4 findings of 3 properties"
     lines = summary(shown)
-    table = lines[lines.index("findings") :]
-    assert table[1].split() == ["rule", "property", "count", "KIP", "first"]
-    assert table[2].split(None, 4) == [
-        "966.6", "elr_only_under_min_isr", "2", "KIP-966", "orders-3, offset 77, 2026-11-20 12:00:07.145 UTC",
-    ]  # fmt: skip
-    assert table[3:5] == ["    ELR [3] with ISR [1, 2], and min ISR 2.", "    at risk: Acknowledged records."]
-    assert "file x, line 3, no time" in table[5]
-    assert "third (possible)" in table[8]
-    assert table[-1] == "  the first of each property; --json and --html have them all"
+    told = lines[lines.index("findings") + 1 :]
+    about = ["    ELR [3] with ISR [1, 2], and min ISR 2.", "    at risk: Acknowledged records."]
+    assert told[:4] == [
+        "  966.6 elr_only_under_min_isr (KIP-966): 2, the first",
+        "    orders-3, offset 77, 2026-11-20 12:00:07.145 UTC",
+        *about,
+    ]
+    assert told[4:8] == ["  966.12 other", "    file x, line 3, no time", *about]
+    assert told[8] == "  966.4 third (possible) (KIP-966)"
+    assert told[12] == "  the first of each property; --json and --html have them all"
     text = drawn(shown, 160)
     for part in ("elr_only_under_min_isr", "966.12", "third (possible)", "at risk: Acknowledged records."):
         assert part in text
+
+
+def incident(**facts: Any) -> Finding:
+    """An unclean election, with its facts."""
+    nobody = {"replicas": [0, 1, 2], "leader": None, "isr": [], "elr": [], "last_known_elr": []}
+    given = {
+        "cause": "unfence", "before": nobody, "after": {**nobody, "leader": 2}, "leader_epoch": 1, "min_isr": 2,
+        "unclean_election": None, "settings": {}, "resized": None, **facts,
+    }  # fmt: skip
+    return finding("leader_elected_cleanly", "966.13", facts=given)
+
+
+def test_incidents_come_first_and_what_it_took_last() -> None:
+    figures = {"beliefs": 3, "brokers": 2, "under_min_isr_ms": 1000}
+    shown = report(figures=figures, notes=["the last batch is torn"], skipped={"NO_OP_RECORD": 1})
+    shown.find(incident())
+    lines = summary(shown)
+    assert lines[1].startswith(
+        "  orders-3 may have lost committed records at 2026-11-20 12:00:07.145 UTC (offset 77): "
+    )
+    assert lines[2].startswith("    to do: ")
+    assert lines[3] == "findings"
+    assert lines[-4:] == [
+        "  metadata log, kafka_trunk_2024_10: 26,269 records, 12 partitions, 1,234 changes, 2.0 s, 13,134 records a "
+        "second",
+        "  under min ISR 0:00:01, brokers 2, beliefs 3",
+        "  note: the last batch is torn",
+        "  not modelled, skipped: NO_OP_RECORD 1",
+    ]
+
+
+def test_the_lost_records_are_in_the_verdict() -> None:
+    shown = report()
+    shown.find(incident())
+    lost = {"leader_epoch": 1, "lost": 24, "first_lost": 1, "end_lost": 25, "leo": 1, "had": []}
+    shown.find(finding("leader_completeness", "B4", facts={"leader": 2, "restarted": False, **lost}))
+    assert verdict(shown) == "explained, but 24 committed records lost, 2 findings of 2 properties"
+    assert "orders-3 lost 24 committed records" in summary(shown)[1]
+
+
+def test_an_incident_that_is_not_sure_says_so() -> None:
+    shown = report()
+    shown.find(replace(incident(), certain=False, reliable=False))
+    assert summary(shown)[1].startswith("  possible: orders-3 may have lost")
+    assert summary(shown)[1].endswith(" (not reliable)")
+
+
+def test_of_many_incidents_the_rest_is_counted() -> None:
+    shown = report()
+    for number in range(9):
+        shown.find(replace(incident(), partition=f"t-{number}"))
+    assert "  and 3 more incidents; --json and --html have them" in summary(shown)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_nothing_breaks_inside_a_name_and_nothing_is_wider_than_the_terminal(width: int) -> None:
+    shown = report()
+    shown.find(incident(unclean_election=True))
+    place = {"file": "/some/where/that/is/rather/long/logs/node2/server.log.gz", "line": 3}
+    shown.find(finding("consumers_read_consistently", "B4, B6", position=place))
+    lines = [line.rstrip() for line in drawn(shown, width).splitlines()]
+    assert max(map(len, lines)) <= width
+    words = {word for line in lines for word in line.split()}
+    assert {word for line in summary(shown) for word in line.split()} == words
+    assert "node2/server.log.gz," in words, "a file by what tells it apart"
+
+
+def test_evidence_is_not_cut() -> None:
+    shown = report()
+    text = "the HWM had reached 304 " * 20
+    shown.find(finding(summary=text.strip(), at_risk=text.strip()))
+    assert f"    {text.strip()}" in summary(shown)
+    assert not any("…" in line for line in summary(shown))
 
 
 def test_a_certain_finding_stands_for_its_group() -> None:
@@ -217,7 +293,7 @@ def test_never_more_than_a_screenful() -> None:
     for i in range(300):
         shown.find(finding(f"property_{i}", summary="y" * 5000, at_risk="z" * 5000))
     lines = summary(shown)
-    assert len(lines) <= 54
+    assert len(lines) <= 60
     assert max(map(len, lines)) < 1000
     text = "\n".join(lines)
     for part in (

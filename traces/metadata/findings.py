@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from highwater.model.language.protocol import Invariant
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.actions import PROPERTIES
+from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.observed import PartitionState
 from highwater.traces.report import Finding
+from highwater.traces.settings import MIN_ISR, UNCLEAN
 
 BY_NAME: dict[str, Invariant] = {p.name: p for p in PROPERTIES}
 
@@ -37,10 +42,45 @@ _AT_RISK = {
 }
 
 
+def facts(
+    image: Image, partition: Partition, before: PartitionState, after: PartitionState, cause: str | None
+) -> dict[str, Any]:
+    """What is known around a change of a partition after which a property does not hold: see docs/replay.md."""
+    assert partition.topic is not None
+    min_isr, unclean = image.effective(partition, len(after.replicas))
+    in_force = {name: image.in_force(partition.topic, name) for name in (MIN_ISR, UNCLEAN)}
+    return {
+        "cause": cause,
+        "before": _members(before),
+        "after": _members(after),
+        "leader_epoch": after.leader_epoch,
+        "min_isr": min_isr,
+        "unclean_election": unclean,
+        "settings": {name: change.to_json() for name, change in in_force.items() if change is not None},
+        "resized": None if partition.resized is None else partition.resized.to_json(),
+    }
+
+
+def _members(state: PartitionState) -> dict[str, Any]:
+    return {
+        "replicas": list(state.replicas),
+        "leader": state.leader,
+        "isr": list(state.isr),
+        "elr": list(state.elr),
+        "last_known_elr": list(state.last_known_elr),
+    }
+
+
 def finding(
-    name: str, certain: bool, partition: str, state: PartitionState, offset: int, time: int
+    name: str,
+    certain: bool,
+    partition: str,
+    state: PartitionState,
+    offset: int,
+    time: int,
+    around: Mapping[str, Any],
 ) -> Finding:
-    """What to tell of a property that does not hold any more."""
+    """What to tell of a property that does not hold any more; ``around`` are the facts around it."""
     known = BY_NAME[name]
     promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
     seen = "Observed" if certain else "It may be broken, the log alone does not say"
@@ -58,7 +98,8 @@ def finding(
         _AT_RISK.get(name, ""),
         RULEBOOK.origin(known.source),
         certain,
+        facts=around,
     )
 
 
-__all__ = ["finding"]
+__all__ = ["facts", "finding"]

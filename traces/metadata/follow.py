@@ -170,7 +170,8 @@ class Follower:
                 continue
             written = value[_FRAME] + value[_REST]
             step = partition.belief.steps.get(partition.roster.items.get(written))
-            if step is None or not step.is_plain or partition.state is not None:
+            is_watched = partition.state is not None or partition.resized is not None
+            if step is None or not step.is_plain or is_watched:
                 items, places = [Change(written)], [offsets[position]]
                 if step is None and self.follows_directories:
                     for other in self._of_assignment(partition, position, times, values):
@@ -473,7 +474,7 @@ class Follower:
         if before.is_indexed_astray:
             self._goes_astray(partition, before, roster.brokers, step, brokers)
         self.report.changes += step.changes
-        self.telling.step(partition, step, brokers, offsets, time)
+        self.telling.step(partition, step, brokers, offsets, time, (before, roster.brokers))
         self.telling.conditions(partition, step.after, time)
         return Followed(step, items, offsets)
 

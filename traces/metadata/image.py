@@ -14,8 +14,8 @@ from highwater.traces.metadata.observations import Flags
 from highwater.traces.metadata.slots import Brokers, with_brokers
 from highwater.traces.metadata.steps import Roster, Settings
 from highwater.traces.observed import PartitionState
+from highwater.traces.settings import MIN_ISR, UNCLEAN, Resized, SettingChange
 
-MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 TOPIC, BROKER = 2, 4
 """Kinds of resources in a ConfigRecord."""
 
@@ -37,12 +37,13 @@ class Partition:
     ``key`` are the bytes that name it in a record. ``directories`` are those of its replicas, in their order; empty
     where they are not known.
     ``topic`` is None for the stand-in with which a broker's own registration is followed. ``state`` is kept
-    where changes are asked for. ``under_min_isr_since`` and ``leaderless_since`` are times in ms.
+    where changes are asked for. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the
+    last change of min.insync.replicas that the partition met under min ISR, until its ISR has as many members again.
     """
 
     __slots__ = (
-        "belief", "directories", "key", "leader_epoch", "leaderless_since", "number", "partition_epoch", "roster",
-        "state", "topic", "under_min_isr_since",
+        "belief", "directories", "key", "leader_epoch", "leaderless_since", "number", "partition_epoch", "resized",
+        "roster", "state", "topic", "under_min_isr_since",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +56,7 @@ class Partition:
         self.state: PartitionState | None = None
         self.under_min_isr_since: int | None = None
         self.leaderless_since: int | None = None
+        self.resized: Resized | None = None
 
     @property
     def observed(self) -> PartitionState:
@@ -113,7 +115,8 @@ class Image:
     ``replicas`` are, for each broker, the partitions that have it in any of their fields. ``unfollowed`` are partitions
     that cannot be followed any further: their names, by the bytes that name them. ``controllers`` are the greatest
     levels of features that each controller has said to support. ``named`` are, by broker, the log directories that
-    replicas of it were said to be in. ``nodes`` are those with a configuration of their own.
+    replicas of it were said to be in. ``nodes`` are those with a configuration of their own. ``changed`` has the last
+    change of each setting in ``configs``.
     """
 
     brokers: dict[int, Broker] = field(default_factory=dict)
@@ -127,6 +130,7 @@ class Image:
     unfollowed: dict[bytes, str] = field(default_factory=dict)
     named: dict[int, set[str]] = field(default_factory=dict)
     nodes: set[str] = field(default_factory=set)
+    changed: dict[tuple[int, str, str], SettingChange] = field(default_factory=dict)
     _directories: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def listed(self, broker: int) -> tuple[str, ...] | None:
@@ -180,15 +184,32 @@ class Image:
         replicas = len(partition.belief.observed.replicas)
         return self.settings(partition.topic, partition.number, replicas)
 
+    def effective(self, partition: Partition, replicas: int) -> tuple[int | None, bool | None]:
+        """The effective min ISR (966.2) and unclean election in force; None where the log does not say."""
+        assert partition.topic is not None
+        found = self.settings(partition.topic, partition.number, replicas)
+        min_isr = effective_min_isr(found.min_isr[0], replicas) if len(found.min_isr) == 1 else None
+        return min_isr, found.unclean[0] if len(found.unclean) == 1 else None
+
     def min_isr(self) -> dict[str, int]:
         """The effective min ISR (966.2) of each partition of which the log says it, by name."""
         found = {}
         for partition in self.of_topics():
-            replicas = len(partition.belief.observed.replicas)
-            possible = self.settings_of(partition).min_isr
-            if len(possible) == 1:
-                found[partition.name] = effective_min_isr(possible[0], replicas)
+            min_isr, _ = self.effective(partition, len(partition.belief.observed.replicas))
+            if min_isr is not None:
+                found[partition.name] = min_isr
         return found
+
+    def in_force(self, topic: Topic, name: str) -> SettingChange | None:
+        """The change that a setting of a topic comes from; None where the log does not say."""
+        own = self.changed.get((TOPIC, topic.name, name))
+        if own is not None and own.value is not None:
+            return own
+        if any(name in self.configs.get((BROKER, node), {}) for node in self.nodes):
+            return None
+        cluster = self.changed.get((BROKER, "", name))
+        found = [change for change in (own, cluster) if change is not None]
+        return max(found, key=lambda change: change.position) if cluster is not None else None
 
     def place(self, partition: Partition, before: Brokers) -> None:
         """Keep the index by broker, after a partition has come to other brokers than those before."""

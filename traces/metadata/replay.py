@@ -13,7 +13,7 @@ from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
 from highwater.traces.metadata.follow import Follower, OnSetting, Tracks
-from highwater.traces.metadata.telling import OnChange
+from highwater.traces.metadata.telling import OnChange, OnSettingInForce
 from highwater.traces.report import Damage, Report
 
 COLLECTED_AFTER = (100_000, 20, 100)
@@ -31,18 +31,21 @@ def replay_metadata(
     on_change: OnChange | None = None,
     on_setting: OnSetting | None = None,
     progress: Callable[[Report], None] | None = None,
+    on_setting_in_force: OnSettingInForce | None = None,
 ) -> dict[str, int]:
     """Follow a metadata log from its start, and hold its snapshots against what was followed.
 
     Returns the effective min ISR of the partitions at the end, by name, as far as the log says it.
 
     ``on_change`` is told each change of the partitions that ``tracks`` accepts by name, and ``on_setting`` the topic
-    whose settings changed, None for all. KeyboardInterrupt ends it with what was found so far
+    whose settings changed, None for all; ``on_setting_in_force`` what a setting then is for each partition that
+    ``tracks`` accepts. KeyboardInterrupt ends it with what was found so far
     (``Report.interrupted``), and so does what cannot be read behind records that could (``Report.damage``). Raises
     TraceError where nothing can be read, LanguageError where the profile or a rule does not exist.
     """
     started = time.perf_counter()
     follower = Follower(report, profile, switched, tracks, on_change, on_setting)
+    follower.telling.on_setting_in_force = on_setting_in_force
     reading = _Reading(log, follower, report)
     try:
         with rarely_collected():

@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from highwater.traces.decisions import effective_min_isr
 from highwater.traces.metadata.agreement import Disagreement
 from highwater.traces.metadata.beliefs import Belief
-from highwater.traces.metadata.findings import finding
+from highwater.traces.metadata.findings import facts, finding
 from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.metadata.slots import Brokers, with_brokers
 from highwater.traces.metadata.steps import Step
 from highwater.traces.observed import PartitionChange, PartitionState
 from highwater.traces.report import Candidate, Finding, Report, Unexplained
+from highwater.traces.settings import SettingInForce
 
 OnChange = Callable[[PartitionChange], None]
+OnSettingInForce = Callable[[str, SettingInForce], None]
 Told = tuple[tuple[int, str, bool, bool], Unexplained | Finding]
 """What was told, behind its place: offset, partition ("" for none), whether it is something else than a disagreement
 about rules, and whether it is of one share's partitions."""
@@ -25,8 +26,11 @@ about rules, and whether it is of one share's partitions."""
 class Telling:
     """Writes into a report. ``on_change`` is told the changes of the partitions whose state is kept.
 
+    ``on_setting_in_force`` is told what a setting is for them from a record of it on, by their names.
     What is not explained, and findings, are kept until ``drain``. ``has_told`` says that there is something.
     """
+
+    on_setting_in_force: OnSettingInForce | None = None
 
     def __init__(self, report: Report, image: Image, on_change: OnChange | None) -> None:
         self.report, self._image, self._on_change = report, image, on_change
@@ -88,12 +92,23 @@ class Telling:
         self.unexplained(offset, time, partition, (candidate,), (), common)
 
     def step(
-        self, partition: Partition, step: Step, brokers: Brokers, offsets: Sequence[int], time: int
+        self,
+        partition: Partition,
+        step: Step,
+        brokers: Brokers,
+        offsets: Sequence[int],
+        time: int,
+        before: tuple[Belief, Brokers],
     ) -> None:
-        """Tell of a step, hop by hop, while the partition's epochs go on; ``brokers`` are those of the hops' slots."""
-        for hop in step.hops:
+        """Tell of a step, hop by hop, while the partition's epochs go on; ``brokers`` are those of the hops' slots.
+
+        ``before`` is the belief before the step, with the brokers of its slots.
+        """
+        for place, hop in enumerate(step.hops):
             partition.partition_epoch += hop.changes
             partition.leader_epoch += hop.bumps
+            if partition.resized is not None and len(hop.belief.observed.isr) >= partition.resized.before:
+                partition.resized = None
             is_told = partition.state is not None and hop.changes > 0
             if hop.candidates is None and not hop.findings and not is_told:
                 continue
@@ -107,11 +122,15 @@ class Telling:
                 name_or_none = partition.name or None
                 common = partition.topic is None
                 self.unexplained(offset, time, name_or_none, hop.candidates, hop.before, common)
-            for name, certain in hop.findings if partition.topic is not None else ():
-                self._tell(finding(name, certain, partition.name, state, offset, time), offset, True)
+            if hop.findings and partition.topic is not None:
+                earlier = _earlier(step, place, brokers, before)
+                known = facts(self._image, partition, earlier, state, hop.cause)
+                for name, certain in hop.findings:
+                    found = finding(name, certain, partition.name, state, offset, time, known)
+                    self._tell(found, offset, True)
             if is_told:
-                before, partition.state = partition.state, state
-                self.change(partition, offset, time, before, state, hop.cause)
+                former, partition.state = partition.state, state
+                self.change(partition, offset, time, former, state, hop.cause)
 
     def change(
         self,
@@ -127,12 +146,14 @@ class Telling:
             return
         min_isr, unclean = None, None
         if after is not None:
-            settings = self._image.settings(partition.topic, partition.number, len(after.replicas))
-            if len(settings.min_isr) == 1:
-                min_isr = effective_min_isr(settings.min_isr[0], len(after.replicas))
-            unclean = settings.unclean[0] if len(settings.unclean) == 1 else None
+            min_isr, unclean = self._image.effective(partition, len(after.replicas))
         name, number = partition.topic.name, partition.number
         self._on_change(PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean))
+
+    def setting(self, partition: Partition, setting: SettingInForce) -> None:
+        """Tell of a setting that changed for a partition."""
+        if self.on_setting_in_force is not None:
+            self.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: Belief, time: int) -> None:
         """Note since when a partition is under min ISR, or without a leader; or for how long it was."""
@@ -159,6 +180,14 @@ class Telling:
         figures[f"longest ms {condition}"] = max(figures.get(f"longest ms {condition}", 0), length)
 
 
+def _earlier(step: Step, place: int, brokers: Brokers, before: tuple[Belief, Brokers]) -> PartitionState:
+    """The partition before a hop of a step, but for its epochs."""
+    if not place:
+        return with_brokers(before[0].observed, before[1])
+    hop = step.hops[place - 1]
+    return with_brokers(hop.belief.observed, tuple([brokers[slot] for slot in hop.order]))
+
+
 def disagreement(found: Disagreement) -> Unexplained:
     """That no set of rules explains all partitions."""
     at, profiles = found.at, {"profile": (found.others, found.this)}
@@ -170,4 +199,4 @@ def _place(told: Told) -> tuple[int, str, bool, bool]:
     return told[0]
 
 
-__all__ = ["OnChange", "Telling", "Told", "disagreement"]
+__all__ = ["OnChange", "OnSettingInForce", "Telling", "Told", "disagreement"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
 from highwater.traces.log_directories import is_online
-from highwater.traces.metadata import accepted, directories
+from highwater.traces.metadata import accepted, directories, settings
 from highwater.traces.metadata.image import (
     BROKER,
     MIN_ISR,
@@ -55,7 +55,8 @@ def remove(follower: Follower, pending: Pending, found: Found) -> None:
             telling.wrong(found.offset, found.time, None, what, None, True, topicId=identity)
         return
     image.names.pop(topic.name, None)
-    image.configs.pop((TOPIC, topic.name), None)
+    for setting in image.configs.pop((TOPIC, topic.name), {}):
+        image.changed.pop((TOPIC, topic.name, setting), None)
     for partition in topic.partitions.values():
         if image.partitions.pop(partition.key, None) is None:
             continue
@@ -84,8 +85,8 @@ def create_partition(follower: Follower, pending: Pending, found: Found) -> None
         return
     state = partition_state(data)
     try:
-        settings, where = image.settings(topic, number, len(state.replicas)), _directories(data)
-        belief, roster = situations.initial(state, settings, offline=_offline(follower, data, where))
+        possible, where = image.settings(topic, number, len(state.replicas)), _directories(data)
+        belief, roster = situations.initial(state, possible, offline=_offline(follower, data, where))
         wrong = {} if follower.is_loading else situations.wrong_creation(state)
         if not follower.is_loading and not follower.lacks_beginning:
             wrong = accepted.creation(follower, state.replicas) | wrong
@@ -141,24 +142,30 @@ def configure(follower: Follower, pending: Pending, found: Found) -> None:
         follower.telling.wrong(found.offset, found.time, None, f"write a {found.type}", wrong, True)
         summary = f"{found.type} with {data['name']} {data['value']}"
         follower.doubt("undefined value", summary, found.offset, None, found.offset + 1)
-    configs = image.configs.setdefault(resource, {})
-    if resource[0] == BROKER and resource[1]:
-        image.nodes.add(resource[1])
-    if data.get("value") is None:
-        configs.pop(data["name"], None)
-    else:
-        configs[data["name"]] = data["value"]
+    topics = list(image.names.values())
+    if resource[0] == TOPIC:
+        topics = [t for t in topics if t.name == resource[1]]
+    concerned = [partition for topic in topics for partition in topic.partitions.values()]
+    with settings.changing(follower, found, concerned):
+        _set(follower, resource, data["name"], data.get("value"))
     if data["name"] == MIN_ISR:
         _change_min_isr(follower, pending, found, resource, defined is None)
     if follower.on_setting is not None:
         follower.on_setting(resource[1] if resource[0] == TOPIC else None)
-    topics = list(image.names.values())
-    if resource[0] == TOPIC:
-        topics = [t for t in topics if t.name == resource[1]]
-    for topic in topics:
-        for partition in topic.partitions.values():
-            settings = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
-            pending.add(partition, settings, found.offset)
+    for partition in concerned:
+        now = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
+        pending.add(partition, now, found.offset)
+
+
+def _set(follower: Follower, resource: tuple[int, str], name: str, value: str | None) -> None:
+    image = follower.image
+    configs = image.configs.setdefault(resource, {})
+    if resource[0] == BROKER and resource[1]:
+        image.nodes.add(resource[1])
+    if value is None:
+        configs.pop(name, None)
+    else:
+        configs[name] = value
 
 
 def _change_min_isr(

@@ -62,7 +62,7 @@ class Watch:
             for name in sorted(known.broken | known.doubtful):
                 certain = name in known.broken
                 if old is None or (name not in old.broken and (certain or name not in old.doubtful)):
-                    found = finding(name, certain, f"{key[0]}-{key[1]}", _told(state, key), 0, op.time_ms)
+                    found = finding(name, certain, f"{key[0]}-{key[1]}", _told(state, key), 0, op.time_ms, {})
                     yield replace(found, position={"line": op.line, "step": op.step})
 
     def _next(self, op: Operation, key: Key, lost: list[int], state: ControllerState) -> _Watched:

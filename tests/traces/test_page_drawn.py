@@ -1,0 +1,134 @@
+"""The page as a browser draws it: Debian's chromium, without a window, prints the document that the script has made."""
+
+from __future__ import annotations
+
+import html.parser
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.page import write_page
+from highwater.traces.replay import replay
+from highwater.traces.report import Finding, Report
+from tests.slow import slow
+from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
+from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write
+
+CHROMIUM = shutil.which("chromium")
+UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
+
+pytestmark = [
+    slow("starts a browser for each page"),
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not here"),
+]
+
+
+class Drawn(html.parser.HTMLParser):
+    """Elements with their attributes, and all text in its order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._inside, self._is_hidden = "html", False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        self._inside = tag
+        self._is_hidden |= tag == "noscript"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_hidden &= tag != "noscript"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in ("script", "style") and not self._is_hidden and data.strip():
+            self.texts.append(data)
+
+    def boxes(self, name: str) -> list[tuple[float, float]]:
+        """Where rectangles of a class begin and end in the timeline, the samples of the legend left out."""
+        found = [a for tag, a in self.found if tag == "rect" and a.get("class") == name and a.get("x") != "1"]
+        return [(float(a["x"] or 0), float(a["x"] or 0) + float(a["width"] or 0)) for a in found]
+
+
+def drawn(report: Report, folder: Path) -> Drawn:
+    folder.mkdir(exist_ok=True)
+    page = folder / "page.html"
+    write_page([report], page)
+    assert CHROMIUM is not None
+    run = subprocess.run(
+        [
+            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
+            "--window-size=1280,2000", "--virtual-time-budget=3000", "--dump-dom", page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    return Drawn(run.stdout)
+
+
+def made(folder: Path, *values: bytes) -> Report:
+    return replay(write(folder / "log", [*beginning(), *values]), timelines=True)
+
+
+def test_the_band_under_min_isr_ends_where_the_setting_changes(tmp_path: Path) -> None:
+    """A quarter of the way to the next change; without the change of the setting, there."""
+    ends = []
+    for name, value in (("lowered", "1"), ("as it was", "2")):
+        nothing = [default(str(i), "some.setting") for i in range(20)]
+        values = [
+            change(0, isr=[0]),
+            *nothing[:5],
+            setting(MIN_ISR, value),
+            *nothing[5:],
+            change(0, isr=[0, 1]),
+        ]
+        report = made(tmp_path / name, *values)
+        del report.timelines["u-0"]
+        report.find(Finding("r", "p", "t-0", {"offset": 12}, None, "so that it is unfolded"))
+        ((start, end),) = drawn(report, tmp_path / name).boxes("strip-under")
+        ends.append(end - start)
+    assert ends[0] / ends[1] == pytest.approx(6 / 22, abs=0.01)
+
+
+def test_what_happened_is_read_first_and_figures_last(tmp_path: Path) -> None:
+    found = drawn(made(tmp_path, default("true", UNCLEAN), *loss()), tmp_path)
+    text = " ".join(found.texts)
+    order = [
+        "Incident",
+        "t-0 may have lost committed records",
+        "Timelines",
+        "Promises of the proposals",
+        "What was read",
+        "beliefs",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert "unclean el." in text
+
+
+@needs_clusters_4_2
+def test_a_recorded_incident(tmp_path: Path) -> None:
+    cluster = CLUSTERS_4_2 / "unclean-requests-elr"
+    logs = sorted(cluster.glob("logs/node*/*.log.gz"))
+    report = replay(cluster / "__cluster_metadata-0", broker_logs=logs, timelines=True)
+    found = drawn(report, tmp_path)
+    text = " ".join(found.texts)
+    assert "Explained, but 121 committed records lost, 6 findings of 3 properties" in text
+    assert "t1-0 lost 67 committed records, offsets [36, 103)" in text
+    assert "Change 5 of 16" in text, "the election is selected"
+    assert "log of 2" in text
+    assert len([a for tag, a in found.found if tag == "path" and a.get("class") == "leo"]) == 3
+    ((on_from, on_to),) = found.boxes("setting-on")
+    assert on_from < on_to
+
+
+def test_a_finding_hangs_on_the_setting_that_made_it_and_not_on_the_change_before(tmp_path: Path) -> None:
+    shrunk = [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1])]
+    report = made(tmp_path, *shrunk, setting(MIN_ISR, "1"), change(0, isr=[0, 1], eligibleLeaderReplicas=[]))
+    text = " ".join(drawn(report, tmp_path).texts)
+    detail = text.split("A setting , behind change 3 of 4")[1].split("changes as a table")[0]
+    assert "offset 15" in detail
+    assert "min.insync.replicas of topic t: 2 → 1" in detail
+    assert "elr_only_under_min_isr" in detail
