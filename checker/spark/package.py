@@ -14,6 +14,8 @@ import highwater
 
 PARTS = ("model", "invariants", "checker", "traces")
 ROOT = Path(highwater.__file__).parent
+_BOOK = "rulebook.toml"
+"""Tracing looks up the numbers of rules in it."""
 
 
 def package(directory: Path) -> Path:
@@ -23,7 +25,7 @@ def package(directory: Path) -> Path:
         for file in sorted(ROOT.glob("*.py")):
             archive.write(file, f"highwater/{file.name}")
         for name in PARTS:
-            for file in sorted((ROOT / name).rglob("*.py")):
+            for file in sorted(f for f in (ROOT / name).rglob("*") if f.suffix == ".py" or f.name == _BOOK):
                 archive.write(file, f"highwater/{file.relative_to(ROOT).as_posix()}")
     return path
 

@@ -87,7 +87,7 @@ class Rulebook(Mapping[str, NumberedRule]):
     @cached_property
     def _content(self) -> _Content:
         try:
-            plain = tomllib.loads(self.path.read_text(encoding="utf-8"))
+            plain = tomllib.loads(self._text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
             raise self._wrong(str(wrong)) from None
         unknown = set(plain) - {"proposals", "families", "rules"}
@@ -116,6 +116,16 @@ class Rulebook(Mapping[str, NumberedRule]):
                 if name not in proposals:
                     raise self._wrong(f"{what} comes from {name!r}, which is not in [proposals]")
         return _Content(proposals, tuple(families), rules)
+
+    def _text(self) -> str:
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except NotADirectoryError:  # it is in an archive that Python imports from, as on Spark's executors
+            import zipfile
+
+            archive = next(p for p in self.path.parents if p.is_file())
+            with zipfile.ZipFile(archive) as opened:
+                return opened.read(self.path.relative_to(archive).as_posix()).decode("utf-8")
 
     def _tables(self, plain: Mapping[str, Any], key: str) -> list[Any]:
         tables = plain.get(key, [])
@@ -156,7 +166,7 @@ class Rulebook(Mapping[str, NumberedRule]):
     def _numbers(self) -> frozenset[str]:
         """The numbers of the rules, as the file's lines have them; none where it cannot be read."""
         with suppress(OSError, UnicodeDecodeError):
-            return frozenset(_NUMBER.findall(self.path.read_text(encoding="utf-8")))
+            return frozenset(_NUMBER.findall(self._text()))
         return frozenset()
 
     def __iter__(self) -> Iterator[str]:

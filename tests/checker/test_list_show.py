@@ -11,7 +11,7 @@ from tests.slow import slow
 
 
 @pytest.mark.parametrize(
-    "every", [5, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in five"))]
+    "every", [13, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in 13"))]
 )
 @pytest.mark.parametrize("kind", listing.KINDS)
 def test_what_is_listed_can_be_shown(highwater, kind, every):

@@ -121,7 +121,13 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
             assert r["distinct_states"] > 10_000, r["scenario"]
 
 
-@pytest.mark.parametrize("gap", ["gap-min-isr-raised", "gap-second-copy"])
+@pytest.mark.parametrize(
+    "gap",
+    [
+        pytest.param("gap-min-isr-raised", marks=slow("a larger search; the other gap is fast")),
+        "gap-second-copy",
+    ],
+)
 def test_open_gaps_of_the_proposals_are_shown(gap: str) -> None:
     """Of a raised min.insync.replicas the leader has not heard; a second copy is accepted. No rule closes them."""
     command = [

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,3 +260,23 @@ def test_a_job_is_cancelled_until_it_has_ended():
     assert set(spark.cancelled) == set(spark.groups)
     assert len(spark.cancelled) >= 2
     assert spark.ends == [7]
+
+
+def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
+    """As on an executor's machine, where the project is this file alone: its rules have their numbers."""
+    archive = package.package(tmp_path)
+    program = (
+        "import highwater; from highwater.checker import catalogue; from highwater.model.language import Model;"
+        "found = catalogue.load('replication.controller');"
+        "Model(found.protocol(None, ()), found.invariants); print(highwater.__file__)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(archive)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith(str(archive))

@@ -43,7 +43,7 @@ def rows():
     with PEER.open(newline="") as file:
         for row in csv.DictReader(file):
             for engine in ("native", "interpreter"):
-                large = engine == "interpreter" and int(row["distinct"] or 0) > 50_000
+                large = engine == "interpreter" and int(row["distinct"] or 0) > 20_000
                 name = "-".join([row["module"], *(row[p] for p in PARAMETERS), row["invariant"], engine])
                 found.append(pytest.param(row, engine, id=name, marks=[LARGE] if large else []))
     return found
