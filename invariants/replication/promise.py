@@ -93,7 +93,9 @@ def records_are_written_in_their_order(m: Replication, s: State) -> Truth:
 def records_were_written(m: Replication, s: State) -> Truth:
     """No log, and no answer to a fetch, has a record that nobody wrote; nor was one committed."""
     logs = [*(s.brokers[b].log for b in m.broker), s.committed]
-    known = [implies(log.length > o, s.writes[log.at(o).value] != "UNUSED") for log in logs for o in m.offsets]
+    known = [
+        implies(log.length > o, s.writes[log.at(o).value] != "UNUSED") for log in logs for o in m.offsets
+    ]
     for b in m.broker:
         sent = s.fetch_responses[b].value.record
         known.append(implies(sent.is_some, s.writes[sent.value.value] != "UNUSED"))

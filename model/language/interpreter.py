@@ -102,9 +102,9 @@ class Interpreter:
         return [p.name for p, holds in zip(properties, results[::2], strict=True) if not holds]
 
     def step_premises(self, before: Scalars, number: int, after: Scalars) -> list[bool]:
-        """For each property of steps, whether it had something to say of a step of this instance."""
+        """For each property of steps, whether it is asked of a step of this instance, and had something to say."""
         properties = self.model.step_properties
-        if not any(number in p.asked for p in properties) or before == after:
+        if not any(number in p.asked for p in properties):
             return [False] * len(properties)
         met = self._steps_hold((*before, *after))[1::2]
         return [number in p.asked and bool(m) for p, m in zip(properties, met, strict=True)]

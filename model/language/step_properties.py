@@ -59,10 +59,10 @@ class TracedStepProperty:
     """A property of steps traced: ``node`` holds of good steps, ``premise`` of those that it has something to say of.
 
     Both are over the scalars of the state before the step and, numbered behind these, of the one after it
-    (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds and ``premise`` does not.
-    ``asked`` are the numbers of the instances in ``Model.instances`` whose steps can violate it: the others write
-    nothing that it reads. Premises are counted for these steps only. ``reads`` are the scalars of which a step has to
-    change one to violate it, or to meet its premise; None where it is no property of changes alone.
+    (``Model.inputs``, ``Model.after``). Of a step that changes nothing ``node`` holds. ``asked`` are the numbers of the
+    instances in ``Model.instances`` whose steps can violate it: the others write nothing that it reads. Premises are
+    counted for all steps of these, and for no others. ``reads`` are the scalars of which a step has to change one to
+    violate it, or to meet its premise; None where it is no property of changes alone.
     """
 
     stated: StepProperty
@@ -107,8 +107,6 @@ def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) ->
     asked = _asked(model, read, at_rest)
     if at_rest is not graph.TRUE:
         node = graph.or_(node, model.unchanged)
-    if said_at_rest is not graph.FALSE:
-        premise = graph.and_(premise, graph.not_(model.unchanged))
     return TracedStepProperty(stated, node, premise, asked, read if of_changes_alone else None)
 
 
