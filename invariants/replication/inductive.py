@@ -7,7 +7,7 @@ of messages are in ``knowledge``, ``histories`` and ``commits``.
 
 from __future__ import annotations
 
-from highwater.invariants.replication import commits, histories, knowledge
+from highwater.invariants.replication import commits, histories, knowledge, promise
 from highwater.model.language import Invariant, State, all_of, implies, invariant, size
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.values import Truth
@@ -71,7 +71,7 @@ HELPERS: dict[str, tuple[Invariant, ...]] = {
         a_reassignment_has_two_ends,
         nobody_is_remembered_without_the_rules,
     ),
-    Replication.name: (*knowledge.KNOWLEDGE, *histories.HISTORIES, *commits.COMMITS),
+    Replication.name: (*knowledge.KNOWLEDGE, *histories.HISTORIES, *commits.COMMITS, *promise.RECORDS),
 }
 """Protocol to the helper invariants that are proved together with its own."""
 

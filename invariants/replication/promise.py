@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from highwater.model.language import Seq, SeqValue, State, all_of, least, total, where
+import itertools
+
+from highwater.invariants.replication.histories import history
+from highwater.invariants.replication.knowledge import helper
+from highwater.model.language import Seq, SeqValue, State, all_of, implies, least, total, where
 from highwater.model.language.refinement import Mapped, refines
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.promise import Promise
@@ -75,4 +79,41 @@ def keeps_the_promise(m: Replication, s: State) -> Mapped:
     }
 
 
-__all__ = ["keeps_the_promise"]
+# --- what an induction takes with it --------------------------------------------------------------------------
+
+
+@helper("B1")
+def records_are_written_in_their_order(m: Replication, s: State) -> Truth:
+    """No record is there before the one that was written before it."""
+    there = [s.writes[v] != "UNUSED" for v in m.value]
+    return all_of(implies(later, earlier) for earlier, later in itertools.pairwise(there))
+
+
+@helper("B1")
+def records_were_written(m: Replication, s: State) -> Truth:
+    """No log, and no answer to a fetch, has a record that nobody wrote; nor was one committed."""
+    logs = [*(s.brokers[b].log for b in m.broker), s.committed]
+    known = [
+        implies(log.length > o, s.writes[log.at(o).value] != "UNUSED") for log in logs for o in m.offsets
+    ]
+    for b in m.broker:
+        sent = s.fetch_responses[b].value.record
+        known.append(implies(sent.is_some, s.writes[sent.value.value] != "UNUSED"))
+    return all_of(known)
+
+
+@helper("B1")
+def records_are_in_order(m: Replication, s: State) -> Truth:
+    """In each log records are in the order in which they were written, also once the answer to a fetch is taken."""
+    logs = [*(history(m, s, b) for b in m.broker), s.committed]
+    return all_of(
+        implies(log.length > o + 1, log.at(o).value < log.at(o + 1).value)
+        for log in logs
+        for o in m.offsets[:-1]
+    )
+
+
+RECORDS = (records_are_written_in_their_order, records_were_written, records_are_in_order)
+"""The helper invariants about which records are in logs."""
+
+__all__ = ["RECORDS", "keeps_the_promise"]

@@ -12,6 +12,7 @@ from highwater.checker.counterexample import Counterexample, follow_all
 from highwater.checker.native import search
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.solver import bounded
 from highwater.invariants.replication import promise
 from highwater.invariants.replication.promise import keeps_the_promise
 from highwater.model.language import Model, Protocol, State, as_bool, invariant, where
@@ -181,3 +182,9 @@ def test_in_a_log_of_two_epochs_the_promise_is_kept_and_asked() -> None:
     request = Request.of(scenarios.find("replication/standard-records"), Overrides())
     protocol = Replication(request.parameters, (rule for rule, on in request.rules.items() if on))
     assert searched(Model(protocol, [never])).violations
+
+
+def test_z3_finds_the_same_step() -> None:
+    """In every run of up to six states, and in none of up to five."""
+    found = bounded.check(model_of(PLACE + "without-gate"), 6)
+    assert {v.property: v.depth for v in found.violations} == {"keeps_the_promise": 6}

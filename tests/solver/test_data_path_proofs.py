@@ -122,6 +122,9 @@ NEEDED: dict[str, tuple[int, int, str]] = {
     "hwms_are_of_what_is_committed": (2, 1, "replay_metadata"),
     "replicas_that_are_waited_for_hold_what_is_committed": (2, 1, "propose_expand"),
     "acknowledged_is_committed": (2, 1, "replay_metadata"),
+    "records_are_written_in_their_order": (2, 2, "write_acks_all"),
+    "records_were_written": (2, 1, "answer_fetch"),
+    "records_are_in_order": (2, 2, "answer_fetch"),
 }
 """Helper invariants to brokers, records, and an action that does not keep the rest without them."""
 

@@ -215,6 +215,7 @@ def test_other_rules_break_no_proof() -> None:
 def test_a_failure_names_the_invariant_that_would_exclude_it() -> None:
     model = controller(3)
     model.properties = [p for p in model.properties if p.name != "brokers_are_registered"]
+    model.step_properties = []
     result = induction.prove(model, known=HELPERS.invariants, actions=["unfence"])
     assert set(broken(result)) == {"leader_is_active", "isr_members_are_eligible"}
     interpreter = Interpreter(model)
