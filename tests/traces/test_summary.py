@@ -357,3 +357,9 @@ def test_figures_are_durations_where_ms_is_a_word() -> None:
     assert figure("leaderless_ms", 61_000) == "leaderless 0:01:01"
     assert figure("milliseconds under min ISR", 61_000) == "under min ISR 0:01:01"
     assert figure("items", 61_000) == "items 61,000"
+
+
+def test_a_name_that_is_wider_than_the_terminal_is_not_broken() -> None:
+    shown, name = report(), "a-topic-with-a-name-as-long-as-kafka-lets-it-be-" * 2 + "0"
+    shown.find(finding(partition=name))
+    assert any(name in line for line in drawn(shown, 80).splitlines())
