@@ -125,6 +125,7 @@ NEEDED: dict[str, tuple[int, int, str]] = {
     "records_are_written_in_their_order": (2, 2, "write_acks_all"),
     "records_were_written": (2, 1, "answer_fetch"),
     "records_are_in_order": (2, 2, "answer_fetch"),
+    "leaders_hwms_are_as_far_as_they_can_be": (2, 2, "write_acks_all"),
 }
 """Helper invariants to brokers, records, and an action that does not keep the rest without them."""
 
