@@ -9,7 +9,7 @@ Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports":
 ``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and where there are
 any ``[…, settings, courses]``: a setting is ``[position, time, name, level, resource, before, value, min_isr,
 unclean]``, with null and the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset,
-time, offset, …]]``. A change
+…]]``, each time and offset but the first ones as the difference to those before. A change
 is ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1:
 nothing explains it), ``min_isr`` −1 where the log does not say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1
 where it is the state after the change before, else a state. A state is 0 for none, or ``[replicas, isr, elr,
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,9 @@ def _setting(setting: SettingInForce) -> list[Any]:
 
 
 def _course(course: Course) -> list[Any]:
-    return [course.broker, (HWM, LEO).index(course.kind), [n for point in course.points for n in point]]
+    points = [(0, 0), *course.points]
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(points)]
+    return [course.broker, (HWM, LEO).index(course.kind), [n for step in steps for n in step]]
 
 
 def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:

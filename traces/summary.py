@@ -29,6 +29,8 @@ _WIDTH, _STATE_WIDTH = 160, 600
 _DEEP = 20
 """A value that is nested deeper is cut there."""
 _INCIDENTS = 6
+_NAME = 300
+"""Kafka's names of partitions are shorter."""
 _SENTENCE = 900
 """A sentence is cut only after so many characters."""
 _WORK = frozenset({"beliefs", "steps explained"})
@@ -181,7 +183,7 @@ def _findings(report: Report) -> Iterator[_Line]:
     for group in found[:_RULES]:
         first = group.first
         yield _Line(_named(group), 2, "bad" if group.certain else "maybe")
-        place = [printable(first.partition, 80)] if first.partition is not None else []
+        place = [printable(first.partition, _NAME)] if first.partition is not None else []
         yield _Line(", ".join([*place, _position(first.position, short), utc(first.time)]), 4)
         yield from (_Line(text, 4) for text in _about(group))
     if len(found) > _RULES:

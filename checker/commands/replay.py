@@ -146,7 +146,7 @@ def _shown(text: str) -> None:
 
 def _print(report: Report, output: JsonOutput) -> None:
     if sys.stdout.isatty() and not output.to_stdout:
-        Console(highlight=False).print(rich_summary(report))
+        Console(highlight=False).print(rich_summary(report), crop=False)
         return
     for line in summary(report):
         output.say(line)

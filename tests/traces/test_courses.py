@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,8 @@ def test_a_recorded_cluster(tmp_path: Path) -> None:
     data = json.loads(text_of(tmp_path / "page.html", "script", type="application/json", id="data"))
     (row,) = data["reports"][0]["timelines"]
     assert {(broker, kind) for broker, kind, _ in row[4]} == {(b, k) for b in range(3) for k in (0, 1)}
-    assert all(len(flat) % 2 == 0 for _, _, flat in row[4])
+    for course, (_, _, flat) in zip(timeline.courses, row[4], strict=True):
+        assert list(zip(accumulate(flat[::2]), accumulate(flat[1::2]), strict=True)) == course.points
     assert replay(cluster / "__cluster_metadata-0", broker_logs=logs).timelines == {}
 
 

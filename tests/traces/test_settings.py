@@ -10,7 +10,7 @@ from highwater.traces.page import write_page
 from highwater.traces.replay import replay
 from highwater.traces.report import LIMIT_CHANGES, Timeline
 from highwater.traces.settings import SettingChange
-from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write
+from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, together, write
 from tests.traces.test_page import text_of
 
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
@@ -93,3 +93,10 @@ def test_the_page_has_them(tmp_path: Path) -> None:
     rows = {row[0]: row for row in data["reports"][0]["timelines"]}
     assert rows["t-0"][3:] == [[[13, 1013, MIN_ISR, "topic", "t", "2", "1", 1, -1]], []]
     assert len(rows["u-0"]) == 3, "nothing is written where there is nothing"
+
+
+def test_a_finding_knows_the_partition_before_its_own_record(tmp_path: Path) -> None:
+    """Two records of a partition in one decision."""
+    log = write(tmp_path, [*beginning(), *together(*loss())])
+    (found,) = (f for f in replay(log).findings if f.property == "leader_elected_cleanly")
+    assert found.facts["before"]["isr"] == [0, 1]

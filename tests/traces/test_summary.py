@@ -63,7 +63,7 @@ def drawn(shown: Report, width: int = 120, terminal: bool = False) -> str:
     out = io.StringIO()
     colours: Any = "standard" if terminal else None
     console = Console(file=out, width=width, force_terminal=terminal, highlight=False, color_system=colours)
-    console.print(rich_summary(shown))
+    console.print(rich_summary(shown), crop=False)
     return out.getvalue()
 
 
