@@ -130,7 +130,7 @@ class Run:
         with interruption(lambda: self._end("interrupted")):
             self._begin()
             while (level := self.levels[-1]).size and not self.stop:
-                if not missing_verdicts(asked, self.found, self.options):
+                if self._decided(asked):
                     self.stop = "violation"
                     break
                 self.program.improve(self.distinct)
@@ -143,6 +143,10 @@ class Run:
                     self._save()
             self._save()
         return result_of(self)
+
+    def _decided(self, asked: list[str]) -> bool:
+        """Whether what was found so far is all that is asked."""
+        return not missing_verdicts(asked, self.found, self.options)
 
     def _begin(self) -> None:
         """The first level; or all that was found before, and the rest of the level that was being expanded."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph, partial
+from highwater.model.language import graph, mutation, partial
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 
@@ -38,17 +38,30 @@ class Value:
     def __eq__(self, other: object) -> Truth:  # type: ignore[override]
         """Equality as a symbolic bool; a plain Python value is lifted to this value's type."""
         other_nodes = lift_like(self, other).nodes
-        return Truth(
-            None, (graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True)),)
-        )
+        same = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
+        if mutation.active is not None:
+            (same,) = mutation.compared("==", (same,), self.nodes, other_nodes, ordered=self._is_ordered)
+        return Truth(None, (same,))
 
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]
         """Inequality as a symbolic bool."""
-        return ~(self == other)
+        other_nodes = lift_like(self, other).nodes
+        same = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
+        differs = graph.not_(same)
+        if mutation.active is not None:
+            (differs,) = mutation.compared("!=", (differs,), self.nodes, other_nodes, ordered=self._is_ordered)
+        return Truth(None, (differs,))
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether it is a number: not a name, and not made of several scalars."""
+        return False
 
     def in_(self, *values: object) -> Truth:
         """Whether this equals one of these."""
-        return any_of(self == value for value in values)
+        found = tuple((self == value).node for value in values)
+        (said,) = mutation.joined("in", (graph.any_(found),), found, graph.any_)
+        return Truth(None, (said,))
 
     def __hash__(self) -> int:
         """As the plain value's, where that is known while tracing: dicts and sets look up by it."""
@@ -200,15 +213,21 @@ class Truth(Value):
 
     def __and__(self, other: Truth | bool) -> Truth:
         """Conjunction."""
-        return Truth(None, (graph.and_(self.node, _operand("&", other).node),))
+        second = _operand("&", other).node
+        if isinstance(other, bool):  # a switch, which no text gets wrong here
+            return Truth(None, (graph.and_(self.node, second),))
+        return Truth(None, (mutation.binary("and", graph.and_, self.node, second),))
 
     def __or__(self, other: Truth | bool) -> Truth:
         """Disjunction."""
-        return Truth(None, (graph.or_(self.node, _operand("|", other).node),))
+        second = _operand("|", other).node
+        if isinstance(other, bool):
+            return Truth(None, (graph.or_(self.node, second),))
+        return Truth(None, (mutation.binary("or", graph.or_, self.node, second),))
 
     def __invert__(self) -> Truth:
         """Negation."""
-        return Truth(None, (graph.not_(self.node),))
+        return Truth(None, (mutation.negation(graph.not_(self.node)),))
 
     __rand__ = __and__
     __ror__ = __or__
@@ -237,6 +256,10 @@ class Number(Value):
         """The scalar node."""
         return self.nodes[0]
 
+    @property
+    def _is_ordered(self) -> bool:
+        return self.type is None or self.type.is_counted
+
     def _other(self, other: object) -> Node:
         return lift_like(self, other).nodes[0]
 
@@ -248,11 +271,11 @@ class Number(Value):
 
     def __add__(self, other: Number | int) -> Number:
         """Sum; its interval is the sum of the intervals, no wrap-around."""
-        return Number(None, (graph.add(self.node, self._term("+", other)),))
+        return Number(None, (mutation.binary("+", graph.add, self.node, self._term("+", other)),))
 
     def __sub__(self, other: Number | int) -> Number:
         """Difference."""
-        return Number(None, (graph.sub(self.node, self._term("-", other)),))
+        return Number(None, (mutation.binary("-", graph.sub, self.node, self._term("-", other)),))
 
     def __rsub__(self, other: int) -> Number:
         """Difference."""
@@ -264,7 +287,7 @@ class Number(Value):
 
     def __mul__(self, other: Number | int) -> Number:
         """Product; its interval is that of the products, no wrap-around."""
-        return Number(None, (graph.mul(self.node, self._term("*", other)),))
+        return Number(None, (mutation.binary("*", graph.mul, self.node, self._term("*", other)),))
 
     def __floordiv__(self, other: Number | int) -> Number:
         """Quotient, rounded down. Dividing by zero is an error of the step; a property that does it does not hold."""
@@ -289,19 +312,19 @@ class Number(Value):
 
     def __lt__(self, other: Number | int) -> Truth:
         """Less than."""
-        return Truth(None, (graph.lt(self.node, self._other(other)),))
+        return Truth(None, (mutation.binary("<", graph.lt, self.node, self._other(other)),))
 
     def __le__(self, other: Number | int) -> Truth:
         """Less or equal."""
-        return Truth(None, (graph.le(self.node, self._other(other)),))
+        return Truth(None, (mutation.binary("<=", graph.le, self.node, self._other(other)),))
 
     def __gt__(self, other: Number | int) -> Truth:
         """Greater than."""
-        return Truth(None, (graph.lt(self._other(other), self.node),))
+        return Truth(None, (mutation.binary(">", mutation.greater, self.node, self._other(other)),))
 
     def __ge__(self, other: Number | int) -> Truth:
         """Greater or equal."""
-        return Truth(None, (graph.le(self._other(other), self.node),))
+        return Truth(None, (mutation.binary(">=", mutation.greater_or_equal, self.node, self._other(other)),))
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -340,15 +363,15 @@ class SetValue(Value):
 
     def __or__(self, other: object) -> SetValue:
         """Union."""
-        return self._set(graph.union(self.node, self._other(other)))
+        return self._set(mutation.binary("|", graph.union, self.node, self._other(other)))
 
     def __and__(self, other: object) -> SetValue:
         """Intersection."""
-        return self._set(graph.intersection(self.node, self._other(other)))
+        return self._set(mutation.binary("&", graph.intersection, self.node, self._other(other)))
 
     def __sub__(self, other: object) -> SetValue:
         """Difference."""
-        return self._set(graph.difference(self.node, self._other(other)))
+        return self._set(mutation.binary("set -", graph.difference, self.node, self._other(other)))
 
     def __xor__(self, other: object) -> SetValue:
         """What is in just one of the two."""
@@ -370,11 +393,11 @@ class SetValue(Value):
 
     def __le__(self, other: object) -> Truth:
         """Whether this is a subset of the other."""
-        return Truth(None, (graph.eq(graph.difference(self.node, self._other(other)), graph.const(0, BITS)),))
+        return Truth(None, (mutation.binary("subset", mutation.subset, self.node, self._other(other)),))
 
     def __ge__(self, other: object) -> Truth:
         """Whether this is a superset of the other."""
-        return self.type.lift(other) <= self
+        return Truth(None, (mutation.binary("subset", mutation.subset, self._other(other), self.node),))
 
     def has(self, index: object) -> Truth:
         """Whether an index (or an Option of one: none is in no set) is a member."""
@@ -384,11 +407,11 @@ class SetValue(Value):
 
     def with_(self, index: object) -> SetValue:
         """This set and one more member."""
-        return self._set(graph.union(self.node, self._singleton(index)))
+        return self._set(mutation.binary("with_", graph.union, self.node, self._singleton(index)))
 
     def without(self, index: object) -> SetValue:
         """This set without one member."""
-        return self._set(graph.difference(self.node, self._singleton(index)))
+        return self._set(mutation.binary("without", graph.difference, self.node, self._singleton(index)))
 
     def _singleton(self, index: object) -> Node:
         return graph.singleton(self.type.index.lift(index).nodes[0], self.type.index.size)
@@ -426,7 +449,15 @@ class StructValue(Value):
                 continue
             start, field = self.type.field(name)
             nodes[start : start + field.leaf_count] = field.lift(value).nodes
-        return StructValue(self.type, tuple(nodes))
+        after = tuple(nodes)
+        if mutation.active is not None:
+            after = mutation.replaced(after, self.nodes, self._places(fields))
+        return StructValue(self.type, after)
+
+    def _places(self, fields: Iterable[str]) -> dict[str, slice]:
+        """Where the scalars of these fields lie."""
+        found = {name: self.type.field(name) for name in fields if name not in self.type.absent}
+        return {name: slice(start, start + field.leaf_count) for name, (start, field) in found.items()}
 
 
 class OptionValue(Value):
@@ -496,7 +527,7 @@ class ArrayValue(Value):
         for i in range(self.type.index.size):
             hit = graph.eq(at, graph.const(i, INT))
             nodes += (graph.select(hit, b, a) for a, b in zip(self.at(i).nodes, new.nodes, strict=True))
-        return ArrayValue(self.type, tuple(nodes))
+        return ArrayValue(self.type, mutation.changed("set", tuple(nodes), self.nodes))
 
 
 class SeqValue(Value):
@@ -547,7 +578,7 @@ class SeqValue(Value):
         """A copy without the first element; of an empty one the length leaves its type, which a write reports."""
         zero = self.type.element.zero()
         later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
-        return self._with_length(self.length - 1, lambda i, old: later[i])
+        return self._changed("tail", self._with_length(self.length - 1, lambda i, old: later[i]))
 
     def pop(self) -> tuple[Any, SeqValue]:
         """The head and the tail."""
@@ -559,16 +590,17 @@ class SeqValue(Value):
         for i in range(self.type.maximum):
             element = self.at(i)
             result = where((self.length > i) & condition(element), result.append(element), result)
-        return result
+        return self._changed("filter", result)
 
     def drop(self, position: Number | int) -> SeqValue:
         """A copy without the element at a position; where there is none, nothing is left out."""
         found = (position >= 0) & (self.length > position)
         items = [self.at(i) for i in range(self.type.maximum)] + [self.type.element.zero()]
-        return self._with_length(
+        dropped = self._with_length(
             self.length - total([as_bool(found)]),
             lambda i, old: where(found & (position <= i), items[i + 1], old),
         )
+        return self._changed("drop", dropped)
 
     def __add__(self, other: object) -> SeqValue:
         """One sequence after the other; over the maximum the length leaves its type, which a write reports."""
@@ -583,16 +615,21 @@ class SeqValue(Value):
 
     def append(self, value: object) -> SeqValue:
         """A copy with one more element; over the maximum the length leaves its type, which a write reports."""
-        return self._with_length(
+        longer = self._with_length(
             self.length + 1,
             lambda i, old: where(self.length == i, self.type.element.lift(value), old),
         )
+        return self._changed("append", longer)
 
     def truncate(self, length: Number | int) -> SeqValue:
         """A copy that keeps the first ``length`` elements (all, where there are fewer)."""
         length = least(self.length, length)
         zero = self.type.element.zero()
-        return self._with_length(length, lambda i, old: where(length > i, old, zero))
+        return self._changed("truncate", self._with_length(length, lambda i, old: where(length > i, old, zero)))
+
+    def _changed(self, word: str, after: SeqValue) -> SeqValue:
+        """What a method makes of this; of a mutant nothing."""
+        return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:
         nodes = [length.nodes[0]]
@@ -704,6 +741,8 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
         yes = lift_like(no, yes)
     no = lift_like(yes, no)
     nodes = tuple(graph.select(condition.node, a, b) for a, b in zip(yes.nodes, no.nodes, strict=True))
+    if mutation.active is not None and not condition.node.is_const:
+        nodes = mutation.branched(condition.node, nodes, yes.nodes, no.nodes)
     if isinstance(yes, (Truth, Number)):
         return type(yes)(yes.type if yes.type == no.type else None, nodes)
     if yes.type != no.type:
@@ -713,6 +752,20 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
 
 def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
     """The value beside the first condition that holds, else ``otherwise``: the symbolic ``if … elif … else``."""
+    result = _first_that_holds(choices, otherwise)
+    if mutation.active is None or not isinstance(result, Value):
+        return result
+    others = {
+        f"case {i + 1} dropped": lambda i=i: lift_like(
+            result, _first_that_holds(choices[:i] + choices[i + 1 :], otherwise)
+        ).nodes
+        for i in range(len(choices))
+    }
+    nodes = mutation.offered("branch", result.nodes, others)
+    return type(result)(result.type, nodes) if isinstance(result, (Truth, Number)) else result.type.wrap(nodes)
+
+
+def _first_that_holds(choices: tuple[tuple[Truth | bool, Any], ...], otherwise: Any) -> Any:
     given = [*(value for _, value in choices), otherwise]
     symbolic = [v for v in given if isinstance(v, Value)]
     options = [v for v in symbolic if isinstance(v, OptionValue)]
@@ -746,12 +799,24 @@ def choose(index: Node, items: list[Any], element: Type) -> Any:
 
 def all_of(items: Iterable[Truth | bool]) -> Truth:
     """Whether all hold (true for none)."""
-    return Truth(None, (graph.all_(as_bool(i).node for i in items),))
+    if mutation.active is None:
+        return Truth(None, (graph.all_(as_bool(i).node for i in items),))
+    listed, found = isinstance(items, (list, tuple)), tuple(as_bool(i).node for i in items)
+    said = (graph.all_(found),)
+    if listed:
+        return Truth(None, mutation.joined("all of", said, found, graph.all_))
+    return Truth(None, mutation.offered("operation", said, {"all of: any of": lambda: (graph.any_(found),)}))
 
 
 def any_of(items: Iterable[Truth | bool]) -> Truth:
     """Whether at least one holds (false for none)."""
-    return Truth(None, (graph.any_(as_bool(i).node for i in items),))
+    if mutation.active is None:
+        return Truth(None, (graph.any_(as_bool(i).node for i in items),))
+    listed, found = isinstance(items, (list, tuple)), tuple(as_bool(i).node for i in items)
+    said = (graph.any_(found),)
+    if listed:
+        return Truth(None, mutation.joined("any of", said, found, graph.any_))
+    return Truth(None, mutation.offered("operation", said, {"any of: all of": lambda: (graph.all_(found),)}))
 
 
 def size(value: SetValue | SeqValue) -> Number:
@@ -774,15 +839,15 @@ def total(items: Iterable[Truth]) -> Number:
 
 def least(first: Number | int, *others: Number | int) -> Number:
     """The least of some numbers."""
-    return _fold(graph.min_, first, others)
+    return _fold("least", graph.min_, first, others)
 
 
 def greatest(first: Number | int, *others: Number | int) -> Number:
     """The greatest of some numbers."""
-    return _fold(graph.max_, first, others)
+    return _fold("greatest", graph.max_, first, others)
 
 
-def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Number:
+def _fold(word: str, op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Number:
     items = [i if isinstance(i, Value) else _plain(i) for i in (first, *others)]
     for item in items:
         if not isinstance(item, Number) or (item.type is not None and not item.type.is_counted):
@@ -790,13 +855,17 @@ def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Num
     node = items[0].nodes[0]
     for item in items[1:]:
         lift_like(items[0], item)
-        node = op(node, item.nodes[0])
+        node = mutation.binary(word, op, node, item.nodes[0], depth=3)
     return Number(None, (node,))
 
 
 def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
     """The first value of an index, or the first member, for which the condition holds, if there is one."""
-    return least_by(index, lambda i: 0, among=condition)
+    found = _least_by(index, index, lambda i: 0, condition)
+    if mutation.active is None:
+        return found
+    others = {"first: last": lambda: _least_by(index, reversed(list(index)), lambda i: 0, condition).nodes}
+    return type(found)(found.type, mutation.offered("operation", found.nodes, others))
 
 
 def least_by(
@@ -809,11 +878,26 @@ def least_by(
 
     None where the condition holds for no value.
     """
+    found = _least_by(index, index, key, among)
+    if mutation.active is None:
+        return found
+    others = {"least by: greatest": lambda: _least_by(index, index, lambda i: 0 - key(i), among).nodes}
+    if among is not None:
+        others["least by: among dropped"] = lambda: _least_by(index, index, key, None).nodes
+    return type(found)(found.type, mutation.offered("operation", found.nodes, others))
+
+
+def _least_by(
+    index: Index | Enum,
+    order: Iterable[Any],
+    key: Callable[[Any], Number | int],
+    among: Callable[[Any], Truth | bool] | None,
+) -> OptionValue:
     from highwater.model.language.types import Option
 
     option = Option(index)
     found, least_key = option.none(), Number(None, (graph.const(0, INT),))
-    for i in index:
+    for i in order:
         own = key(i)
         own = own if isinstance(own, Number) else Number(None, (graph.const(own, INT),))
         better = found.is_none | (own < least_key)
