@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from highwater.checker.native.program import Program
 from highwater.checker.native.runtime import BATCH
 from highwater.checker.native.search import Run
 from highwater.checker.native.worker import Buffers
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.search import SearchOptions
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.mutated import MutatedModel
 
@@ -60,9 +61,10 @@ class MutantProgram(Program):
         """The bits of the actions that a mutant changes."""
         return self._masks[number]
 
-    def choose(self, number: int) -> None:
-        """From now on searches are of this mutant; 0 is the protocol as it is."""
-        self._values.update(selector=number, mutated=_signed(self._masks[number]))
+    def choose(self, number: int, *, alone: bool = False) -> None:
+        """From now on searches are of this mutant; 0 is the protocol as it is. ``alone``: only actions it changes."""
+        mask = _signed(self._masks[number])
+        self._values.update(selector=number, mutated=mask, asked=mask if alone else -1)
         self._tell()
 
     def improve(self, states: int) -> None:
@@ -83,57 +85,110 @@ def _signed(mask: int) -> int:
 
 
 class MutantRun(Run):
-    """A search that ends where a property is violated that is to hold, with a small table to begin with."""
+    """A search that ends where a property is violated that is to hold, with a small table to begin with.
+
+    ``states`` are all its states, level by level, where they are to be kept.
+    """
 
     def __init__(
-        self, program: MutantProgram, options: SearchOptions, promised: frozenset[str], keep: bool = False
+        self, program: MutantProgram, options: SearchOptions, promised: frozenset[str], *, keep: bool = False
     ) -> None:
         super().__init__(program, options, None)
         self._promised, self._keep = promised, keep
         self.table.clear()
 
     def _decided(self, asked: list[str]) -> bool:
-        return bool(self.found.keys() - self._promised)
+        return bool(self.found.keys() - self._promised) or super()._decided(asked)
 
     def _release(self, level: Level) -> None:
         if not self._keep:
             super()._release(level)
 
+    @cached_property
     def all_states(self) -> Words:
         """The states that were kept, level by level."""
         chunks = [self.states.get(c.states) for level in self.levels for c in level.chunks]
         return np.ascontiguousarray(np.concatenate(chunks))
 
+    def depth_of(self, state: int) -> int:
+        """The level of a state by its number; initial states are on level 1."""
+        sizes = np.cumsum([level.size for level in self.levels])
+        return int(np.searchsorted(sizes, state, side="right")) + 1
 
-@dataclass
+
+class BeyondRun(Run):
+    """A search of what a mutant reaches from all states of the protocol, and the protocol does not.
+
+    It may find more than a search of the mutant from the initial states, as some of the protocol's states may be out of
+    the mutant's reach; never less. So where it finds no violation there is none.
+    """
+
+    program: MutantProgram
+
+    def __init__(self, program: MutantProgram, number: int, options: SearchOptions, base: MutantRun) -> None:
+        super().__init__(program, options, None)
+        self._base, self._number = base, number
+        self._known = frozenset(base.found)
+
+    def beyond(self) -> tuple[bool, int]:
+        """Whether something is violated, or a type left; and how many states were found beyond the protocol's."""
+        try:
+            self._search()
+        except BoundError:
+            return True, self.distinct - self._base.distinct
+        return bool(self.found.keys() - self._known), self.distinct - self._base.distinct
+
+    def _begin(self) -> None:
+        self.table.take_over(self._base.table)
+        level = Level()
+        for one in self._base.levels:
+            for chunk in one.chunks:
+                level.add(chunk.count, chunk.states, chunk.predecessors)
+        self.levels.append(level)
+        # Of the protocol's own states only the actions that the mutant changes can lead beyond.
+        self.program.choose(self._number, alone=True)
+
+    def _release(self, level: Level) -> None:
+        if level is self.levels[0]:
+            self.program.choose(self._number)
+        else:
+            super()._release(level)
+
+    def _decided(self, asked: list[str]) -> bool:
+        return bool(self.found.keys() - self._known)
+
+
+@dataclass(frozen=True)
 class Found:
-    """What a search with a mutant found: as SearchResult, and where a type is left."""
+    """What a search with a mutant found.
 
-    result: SearchResult
-    states: Words | None = None
-    level_sizes: list[int] = field(default_factory=list)
+    ``violated`` are properties that were not promised to be, with their depths; ``kept`` the promised ones that were
+    found; ``error`` says where a type is left, at ``depth``. ``stopped_by`` as in SearchResult.
+    """
+
+    distinct_states: int
+    depth: int
+    violated: dict[str, int]
+    kept: frozenset[str]
+    stopped_by: str | None = None
     error: str | None = None
-    error_depth: int = 0
 
 
 def explore(
-    program: MutantProgram,
-    number: int,
-    options: SearchOptions,
-    promised: frozenset[str] = frozenset(),
-    *,
-    keep: bool = False,
+    program: MutantProgram, number: int, options: SearchOptions, promised: frozenset[str] = frozenset()
 ) -> Found:
     """Search with a mutant, until a property is violated that is not ``promised`` to be, or to the end."""
     program.choose(number)
-    run = MutantRun(program, options, promised, keep)
+    run = MutantRun(program, options, promised)
     try:
         try:
             result = run.explore()
         except BoundError as wrong:
-            return Found(SearchResult(), error=str(wrong), error_depth=len(run.levels))
-        sizes = [level.size for level in run.levels if level.size]
-        return Found(result, run.all_states() if keep else None, sizes)
+            return Found(run.distinct, len(run.levels), {}, frozenset(), None, str(wrong))
+        violated = {v.property: v.depth for v in result.violations}
+        new = {name: depth for name, depth in violated.items() if name not in promised}
+        kept = frozenset(violated) & promised
+        return Found(result.distinct_states, result.depth, new, kept, result.stopped_by)
     finally:
         run.close()
 
@@ -190,4 +245,4 @@ class _Asking(Buffers):
         return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))
 
 
-__all__ = ["Found", "MutantProgram", "MutantRun", "differing", "explore"]
+__all__ = ["Found", "MutantProgram", "MutantRun", "BeyondRun", "differing", "explore"]

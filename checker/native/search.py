@@ -126,6 +126,10 @@ class Run:
 
     def explore(self) -> SearchResult:
         """Run to the end, a limit or an interruption."""
+        self._search()
+        return result_of(self)
+
+    def _search(self) -> None:
         asked = self.names + [DEADLOCK] * self.options.deadlock
         with interruption(lambda: self._end("interrupted")):
             self._begin()
@@ -142,7 +146,6 @@ class Run:
                 if self.keeper is not None and self.keeper.due and not self.stop:
                     self._save()
             self._save()
-        return result_of(self)
 
     def _decided(self, asked: list[str]) -> bool:
         """Whether what was found so far is all that is asked."""

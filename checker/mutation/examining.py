@@ -1,0 +1,174 @@
+"""All mutants of one scenario: which change a step of it, and of these which are noticed by a property.
+
+A mutant is *equal* in a scenario where it takes the same steps in every reachable state: then nothing is searched.
+Else what it reaches beyond the protocol's states is searched first. Where that violates nothing, no search from the
+initial states does. Only what is violated there is confirmed by such a search, which tells a shortest depth, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+
+from highwater.checker.mutation.kernels import MutantKernels
+from highwater.checker.mutation.searches import (
+    BeyondRun,
+    MutantProgram,
+    MutantRun,
+    differing,
+    explore,
+)
+from highwater.checker.native.layout import Layout
+from highwater.checker.request import Request
+from highwater.checker.search import EngineError, SearchOptions, SearchResult
+from highwater.model.language.interpreter import BoundError
+from highwater.model.language.mutated import MutatedModel, chosen
+from highwater.model.language.mutation import Mutant
+
+EQUAL, KILLED, SURVIVED, UNFINISHED = "equal", "killed", "survived", "unfinished"
+VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
+
+_LARGER, _MORE = 3, 200_000
+"""A search of a mutant may find so many times the protocol's states, and so many more; then it is unfinished."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one scenario says of a mutant.
+
+    ``how`` it was killed: a property is violated, one that is promised to be violated holds, or an action leaves its
+    type. ``depth`` is where; ``differs`` the depth of the first state with another step, ``new`` how many states it
+    reaches that the protocol does not, as far as that is known.
+    """
+
+    kind: str
+    how: str | None = None
+    property: str | None = None
+    depth: int | None = None
+    differs: int | None = None
+    new: int | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """What is known, by name."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+Say = Callable[[int, Result], None]
+
+
+class Examination:
+    """One scenario with all its mutants. InputError or LanguageError where it cannot be traced."""
+
+    def __init__(self, request: Request, memory_bytes: int | None = None) -> None:
+        self.request = request
+        self.model: MutatedModel = request.model(MutatedModel)  # type: ignore[assignment]
+        self.promised = request.scenario.promise.violated
+        self.options = SearchOptions(
+            workers=1, memory_bytes=memory_bytes, deadlock=request.deadlock, on_disk=False
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """What a result depends on: the kernels with all mutants, the properties, and what is promised of them."""
+        text = MutantKernels(self.model, Layout(self.model.leaves)).text()
+        live = [(p.name, repr(p.premise), repr(p.goal), len(p.groups)) for p in self.model.liveness]
+        asked = (self.request.properties, sorted(self.promised), live, _LARGER, _MORE)
+        return hashlib.sha256(f"{text}{asked}".encode()).hexdigest()
+
+    @property
+    def mutants(self) -> dict[int, Mutant]:
+        """The mutants by their numbers."""
+        return self.model.mutants
+
+    def invariants(self, numbers: Collection[int], say: Say, limit_states: int | None) -> str | None:
+        """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said."""
+        program = MutantProgram(self.model)
+        base = None
+        try:
+            program.choose(0)
+            options = replace(self.options, limit_states=limit_states)
+            base = MutantRun(program, options, self.promised, keep=True)
+            result = base.explore()
+            if result.stopped_by not in (None, "violation"):
+                return f"not all of its states were seen ({result.stopped_by})"
+            found = {v.property for v in result.violations}
+            if found != self.promised & {p.name for p in self.model.properties} | found & {"deadlock"}:
+                return "it does not keep its own promise"
+            self._ask(program, base, sorted(numbers), say)
+            return None
+        finally:
+            if base is not None:
+                base.close()
+            program.finish()
+
+    def _ask(self, program: MutantProgram, base: MutantRun, numbers: list[int], say: Say) -> None:
+        differs = differing(program, base.all_states, numbers)
+        for number in numbers:
+            if number not in differs:
+                say(number, Result(EQUAL))
+        most = _LARGER * base.distinct + _MORE
+        options = replace(self.options, limit_states=most)
+        for number, state in sorted(differs.items()):
+            depth = base.depth_of(state)
+            say(number, replace(self._searched(program, base, number, options), differs=depth))
+
+    def _searched(
+        self, program: MutantProgram, base: MutantRun, number: int, options: SearchOptions
+    ) -> Result:
+        new = None
+        if not self.promised and not options.deadlock:
+            run = BeyondRun(program, number, options, base)
+            try:
+                bad, new = run.beyond()
+            finally:
+                run.close()
+            if not bad:
+                return Result(UNFINISHED if run.stop else SURVIVED, new=new)
+        found = explore(program, number, options, self.promised)
+        if found.error is not None:
+            return Result(KILLED, LEAVES, found.error, found.depth)
+        if found.violated:
+            name, depth = min(found.violated.items(), key=lambda x: (x[1], x[0]))
+            return Result(KILLED, VIOLATED, name, depth)
+        if found.stopped_by not in (None, "violation"):
+            return Result(UNFINISHED, new=new)
+        missed = sorted(self.promised & {p.name for p in self.model.properties} - found.kept)
+        if missed:
+            return Result(KILLED, HOLDS, ", ".join(missed), found.depth)
+        return Result(SURVIVED, new=new)
+
+    def liveness(self, numbers: Collection[int], limit_states: int | None) -> Iterator[tuple[int, Result]]:
+        """Ask mutants of the liveness properties, one after the other: each has a graph of its own."""
+        from highwater.checker.liveness.decide import decide
+        from highwater.checker.native.explored import explore as graph_of
+
+        options = replace(self.options, limit_states=limit_states, memory_bytes=self.options.memory_bytes)
+        for number in sorted(numbers):
+            result = SearchResult()
+            try:
+                decide(chosen(self.model, number), graph_of, options, result)
+            except BoundError as wrong:
+                yield number, Result(KILLED, LEAVES, str(wrong))
+                continue
+            except EngineError:
+                yield number, Result(UNFINISHED)
+                continue
+            names = {v.property: v.depth for v in result.violations}
+            new = {name: depth for name, depth in names.items() if name not in self.promised}
+            missed = self.promised & {p.name for p in self.model.liveness} - names.keys()
+            if new:
+                name, depth = min(new.items(), key=lambda x: (x[1], x[0]))
+                yield number, Result(KILLED, VIOLATED, name, depth)
+            elif result.stopped_by is not None:
+                yield number, Result(UNFINISHED)
+            elif missed:
+                yield number, Result(KILLED, HOLDS, ", ".join(sorted(missed)))
+            else:
+                yield number, Result(SURVIVED)
+
+
+__all__ = [
+    "EQUAL", "HOLDS", "KILLED", "LEAVES", "SURVIVED", "UNFINISHED", "VIOLATED", "Examination", "Result",
+]  # fmt: skip

@@ -1,0 +1,120 @@
+"""What was found of all mutants, over all scenarios; and the file that keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from highwater.checker.mutation.examining import (
+    EQUAL,
+    HOLDS,
+    KILLED,
+    LEAVES,
+    SURVIVED,
+    UNFINISHED,
+    VIOLATED,
+    Result,
+)
+from highwater.checker.problems import InputError
+from highwater.model.language.mutation import Mutant
+
+_FORMAT = "highwater mutants 1"
+_KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
+_HOWS = {None, VIOLATED, HOLDS, LEAVES}
+_MOST_BYTES = 256 << 20
+
+
+@dataclass
+class Part:
+    """What one scenario said, of its invariants or of its liveness: results by the numbers that its model gives."""
+
+    digest: str
+    results: dict[int, Result] = field(default_factory=dict)
+
+
+@dataclass
+class Record:
+    """What is known of one mutant: the actions that it changes, and what each scenario said, in their order."""
+
+    mutant: Mutant
+    protocol: str
+    actions: set[str] = field(default_factory=set)
+    results: dict[tuple[int, str], Result] = field(default_factory=dict)
+
+    @property
+    def killed(self) -> tuple[tuple[int, str], Result] | None:
+        """The first scenario that kills it."""
+        return next(((k, r) for k, r in sorted(self.results.items()) if r.kind == KILLED), None)
+
+    @property
+    def verdict(self) -> str:
+        """``killed``; ``equal`` where no scenario has another step; else ``survived``, or ``unfinished``."""
+        kinds = {r.kind for r in self.results.values()}
+        for kind in (KILLED, UNFINISHED, SURVIVED, EQUAL):
+            if kind in kinds:
+                return kind
+        return UNFINISHED
+
+
+def read(path: Path) -> dict[tuple[str, str], Part]:
+    """What a file keeps: parts by scenario and name. Empty where there is no file; InputError where it is none of ours."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(f"{path}: larger than what highwater mutate keeps")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as wrong:
+        raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
+    try:
+        if content["format"] != _FORMAT:
+            raise ValueError("of another format")
+        return {
+            (_text(scenario), _text(name)): Part(
+                _text(part["digest"]), {int(n): _result(r) for n, r in part["results"].items()}
+            )
+            for scenario, parts in content["scenarios"].items()
+            for name, part in parts.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
+
+
+def write(path: Path, parts: Mapping[tuple[str, str], Part]) -> None:
+    """Keep parts in a file: written beside it, and renamed. InputError where it cannot be written."""
+    scenarios: dict[str, dict[str, Any]] = {}
+    for (scenario, name), part in sorted(parts.items()):
+        results = {str(n): r.as_json() for n, r in sorted(part.results.items())}
+        scenarios.setdefault(scenario, {})[name] = {"digest": part.digest, "results": results}
+    text = json.dumps({"format": _FORMAT, "scenarios": scenarios}, indent=1)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text + "\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError as wrong:
+        raise InputError(f"--keep {path}: {wrong.strerror or wrong}") from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _result(value: Mapping[str, Any]) -> Result:
+    result = Result(**value)
+    numbers = (result.depth, result.differs, result.new)
+    if result.kind not in _KINDS or result.how not in _HOWS:
+        raise ValueError(f"{result.kind!r}, {result.how!r} is no result")
+    if not all(n is None or (isinstance(n, int) and n >= 0) for n in numbers):
+        raise ValueError(f"{numbers} are no numbers")
+    if result.property is not None:
+        _text(result.property)
+    return result
+
+
+__all__ = ["Part", "Record", "read", "write"]

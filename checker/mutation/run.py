@@ -1,0 +1,154 @@
+"""A run of ``highwater mutate``: what is asked of which scenarios, in which order, and what comes of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from highwater.checker.mutation import findings
+from highwater.checker.mutation.findings import Part, Record
+from highwater.checker.mutation.work import INVARIANTS, LIVENESS, SIZE, Task, Told, share_out
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import Scenario
+from highwater.model.language.mutation import Mutant
+
+_KEEP_EVERY = 5.0
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Findings:
+    """Everything that is known: mutants with their results, scenarios in the order in which they were asked."""
+
+    scenarios: list[str] = field(default_factory=list)
+    sizes: dict[str, int | None] = field(default_factory=dict)
+    records: dict[Mutant, Record] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    interrupted: bool = False
+
+
+class MutationRun:
+    """Asks all mutants of some scenarios, the smallest scenario first."""
+
+    def __init__(
+        self,
+        chosen: Sequence[Scenario],
+        *,
+        only: Sequence[str] = (),
+        limit_states: int | None = None,
+        liveness: bool = True,
+        processes: int = 1,
+        memory_bytes: int | None = None,
+        keep: Path | None = None,
+        progress: Progress = lambda line: None,
+    ) -> None:
+        self._chosen, self._only, self._limit = list(chosen), tuple(only), limit_states
+        self._liveness, self._processes, self._memory = liveness, processes, memory_bytes
+        self._keep, self._progress = keep, progress
+        self.parts: dict[tuple[str, str], Part] = {} if keep is None else findings.read(keep)
+        self.found = Findings()
+        self._numbers: dict[tuple[str, str], dict[int, Mutant]] = {}
+        self._started = time.perf_counter()
+        self._kept = time.monotonic()
+
+    def run(self) -> Findings:
+        """Do it, to the end or to an interruption."""
+        found = self.found
+        try:
+            self._order()
+            parts = [(name, INVARIANTS) for name in found.scenarios if self._has(name, INVARIANTS)]
+            if self._liveness:
+                parts += [(name, LIVENESS) for name in found.scenarios if self._has(name, LIVENESS)]
+            self._order_of = {part: position for position, part in enumerate(parts)}
+            tasks = [lambda p=part: self._task(*p) for part in parts]
+            done = 0
+            for number, told in share_out(tasks, self._processes):
+                self._take(parts[number], told)
+                done += told.done
+                killed = sum(r.killed is not None for r in found.records.values())
+                self._progress(
+                    f"{done} of {len(parts)} parts, {killed:,} of {len(found.records):,} mutants killed, "
+                    f"{time.perf_counter() - self._started:.0f} s: {parts[number][0]}"
+                )
+        except KeyboardInterrupt:
+            found.interrupted = True
+        finally:
+            found.seconds = time.perf_counter() - self._started
+            self._save(now=True)
+        return found
+
+    def _has(self, name: str, part: str) -> bool:
+        request = self._requests[name]
+        if part == LIVENESS:
+            return bool(request.liveness)
+        return bool(request.invariants) or request.deadlock
+
+    def _order(self) -> None:
+        """The scenarios by how many states they have; those beyond the limit are left out."""
+        self._requests = {s.name: Request.of(s, Overrides()) for s in self._chosen}
+        tasks = [
+            lambda s=s: Task(s.name, SIZE, self._limit, memory_bytes=self._memory) for s in self._chosen
+        ]
+        for number, told in share_out(tasks, self._processes):
+            name = self._chosen[number].name
+            self.found.processor_seconds += told.seconds
+            if told.note:
+                self.found.notes.append(f"{name}: left out: {told.note}")
+                continue
+            self.found.sizes[name] = told.states
+            self._progress(f"{len(self.found.sizes)} of {len(tasks)} scenarios explored as they are: {name}")
+            if told.states is None:
+                self.found.notes.append(f"{name}: left out: more than {self._limit:,} states")
+        known = {name: size for name, size in self.found.sizes.items() if size is not None}
+        self.found.scenarios = sorted(known, key=lambda name: (known[name], name))
+
+    def _task(self, name: str, part: str) -> Task:
+        kept = self.parts.get((name, part))
+        settled = frozenset(m for m, r in self.found.records.items() if r.killed is not None)
+        return Task(
+            name,
+            part,
+            self._limit,
+            self._only,
+            kept.digest if kept else None,
+            dict(kept.results) if kept else {},
+            settled,
+            self._memory,
+        )
+
+    def _take(self, part: tuple[str, str], told: Told) -> None:
+        """Take in what a task says."""
+        found = self.found
+        found.processor_seconds += told.seconds
+        if told.mutants is not None:
+            assert told.actions is not None
+            assert told.digest is not None
+            self._numbers[part] = told.mutants
+            protocol = self._requests[part[0]].scenario.definition.name
+            for number, mutant in told.mutants.items():
+                from highwater.checker.mutation.work import wanted
+
+                if wanted(mutant, told.actions[number], self._only):
+                    record = found.records.setdefault(mutant, Record(mutant, protocol))
+                    record.actions |= told.actions[number]
+            kept = self.parts.get(part)
+            if kept is None or kept.digest != told.digest:
+                self.parts[part] = Part(told.digest)
+        for number, result in (told.results or {}).items():
+            self.parts[part].results[number] = result
+            found.records[self._numbers[part][number]].results[self._order_of[part], part[0]] = result
+        if told.note:
+            found.notes.append(f"{part[0]}: {told.note}")
+        self._save(now=told.done)
+
+    def _save(self, now: bool = False) -> None:
+        if self._keep is not None and (now or time.monotonic() - self._kept > _KEEP_EVERY):
+            findings.write(self._keep, self.parts)
+            self._kept = time.monotonic()
+
+
+__all__ = ["Findings", "MutationRun"]

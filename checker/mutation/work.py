@@ -1,0 +1,220 @@
+"""Scenarios shared out to processes, the smallest first: a mutant that one of them kills is not asked in the next.
+
+Liveness is asked after all invariants, as it costs a graph for each mutant. Which scenario is named as the one that kills
+does not depend on the number of processes: it is the first in order that does, and no earlier one is left out.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from highwater.checker import scenarios
+from highwater.checker.mutation.examining import EQUAL, KILLED, Examination, Result
+from highwater.checker.native.search import search
+from highwater.checker.problems import InputError
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.mutation import Mutant
+
+SIZE, INVARIANTS, LIVENESS = "size", "invariants", "liveness"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One scenario, of its invariants or of its liveness; what is known of it, and mutants that need not be asked."""
+
+    scenario: str
+    part: str
+    limit_states: int | None
+    only: tuple[str, ...] = ()
+    digest: str | None = None
+    known: dict[int, Result] = field(default_factory=dict)
+    settled: frozenset[Mutant] = frozenset()
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a task says: first its mutants and the actions that each changes; then results, a few at a time."""
+
+    mutants: dict[int, Mutant] | None = None
+    actions: dict[int, frozenset[str]] | None = None
+    digest: str | None = None
+    results: dict[int, Result] | None = None
+    states: int | None = None
+    note: str | None = None
+    done: bool = False
+    seconds: float = 0.0
+
+
+def perform(task: Task, tell: Callable[[Told], None]) -> None:
+    """Do one task."""
+    started = time.process_time()
+    try:
+        request = Request.of(scenarios.find(task.scenario), Overrides()).without_symmetry()
+        if task.part == SIZE:
+            tell(Told(states=_size(request, task), done=True, seconds=time.process_time() - started))
+            return
+        examination = Examination(request, task.memory_bytes)
+        tell(Told(examination.mutants, examination.model.actions_of, examination.digest))
+        known = task.known if task.digest == examination.digest else {}
+        asked = [
+            number
+            for number, mutant in examination.mutants.items()
+            if wanted(mutant, examination.model.actions_of[number], task.only)
+            and mutant not in task.settled
+        ]
+        tell(Told(results={n: known[n] for n in asked if n in known}))
+        left = [n for n in asked if n not in known]
+        note = None
+        if left:
+            say = _Sayer(tell)
+            if task.part == INVARIANTS:
+                note = examination.invariants(left, say, task.limit_states)
+            else:
+                for number, result in examination.liveness(left, task.limit_states):
+                    say(number, result)
+            say.flush()
+        tell(Told(done=True, note=note, seconds=time.process_time() - started))
+    except (InputError, LanguageError) as wrong:
+        tell(Told(done=True, note=str(wrong), seconds=time.process_time() - started))
+
+
+def _size(request: Request, task: Task) -> int | None:
+    """How many states a scenario has; None where they are more than the limit."""
+    options = SearchOptions(
+        workers=1, limit_states=task.limit_states, memory_bytes=task.memory_bytes, on_disk=False, all_states=True
+    )
+    result = search(request.model(), options)
+    return result.distinct_states if result.complete else None
+
+
+def wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool:
+    """Whether a mutant is of one of these places (``FILE:LINE``, ``FILE``) or actions; none named: all are."""
+    if not only:
+        return True
+    file, _, line = mutant.place.rpartition(":")
+    for one in only:
+        name, _, number = one.rpartition(":")
+        if one in actions or file == one or file.endswith(f"/{one}"):
+            return True
+        if name and (file == name or file.endswith(f"/{name}")) and number.isdigit():
+            if int(line) <= int(number) <= mutant.last:
+                return True
+    return False
+
+
+class _Sayer:
+    """Tells results now and then."""
+
+    def __init__(self, tell: Callable[[Told], None]) -> None:
+        self._tell, self._held = tell, {}
+        self._last = time.monotonic()
+
+    _held: dict[int, Result]
+
+    def __call__(self, number: int, result: Result) -> None:
+        self._held[number] = result
+        if time.monotonic() - self._last > 0.5:
+            self.flush()
+
+    def flush(self) -> None:
+        """Tell what is held."""
+        if self._held:
+            self._tell(Told(results=dict(self._held)))
+        self._held.clear()
+        self._last = time.monotonic()
+
+
+def share_out(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, Told]]:
+    """Do tasks in their order, so many at a time, and give what each says with its number.
+
+    0 processes: this one does them. A task is asked for when a process is free, so that it can leave out what is settled by then. Closing the iterator
+    ends all processes.
+    """
+    if processes == 0:
+        yield from _here(tasks)
+        return
+    workers = [_Worker() for _ in range(min(processes, len(tasks)))]
+    try:
+        left, busy = iter(range(len(tasks))), {}
+        for worker in workers:
+            number = next(left)
+            worker.start(tasks[number]())
+            busy[worker.connection] = worker, number
+        while busy:
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                worker, number = busy[connection]
+                try:
+                    told = connection.recv()
+                except EOFError:
+                    raise RuntimeError("a process of highwater mutate has ended, perhaps for its memory") from None
+                yield number, told
+                if told.done:
+                    following = next(left, None)
+                    if following is None:
+                        del busy[connection]
+                    else:
+                        busy[connection] = worker, following
+                        connection.send(tasks[following]())
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _here(tasks: Sequence[Callable[[], Task]]) -> Iterator[tuple[int, Told]]:
+    """The same in this process; what a task says is held until it is done, or interrupted."""
+    for number, task in enumerate(tasks):
+        said: list[Told] = []
+        try:
+            perform(task(), said.append)
+        finally:
+            # Also what was found before an interruption.
+            for told in said:
+                yield number, told
+
+
+class _Worker:
+    """A process that does tasks."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self.connection, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there,), daemon=True)
+        self._there = there
+
+    def start(self, task: Task) -> None:
+        """Start it, with its first task."""
+        self._process.start()
+        self._there.close()
+        self.connection.send(task)
+
+    def close(self) -> None:
+        """End it."""
+        if self._process.pid is not None:
+            self._process.terminate()
+            self._process.join()
+
+
+def _serve(connection: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asks ends this process
+    import gc
+
+    gc.set_threshold(100_000, 50, 100)
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        perform(task, connection.send)
+
+
+__all__ = ["EQUAL", "INVARIANTS", "KILLED", "LIVENESS", "SIZE", "Task", "Told", "perform", "share_out", "wanted"]
