@@ -11,7 +11,9 @@ import click
 
 from highwater.checker import scenarios
 from highwater.checker.mutation import report
-from highwater.checker.mutation.run import MutationRun
+from highwater.checker.mutation.examining import SURVIVED, UNFINISHED
+from highwater.checker.mutation.findings import WITHIN
+from highwater.checker.mutation.run import Findings, MutationRun
 from highwater.checker.options import (
     cache_option,
     json_option,
@@ -28,9 +30,7 @@ _WIDTH = 100
 
 @click.command(short_help="Every guard and write got wrong, and who notices.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
-@click.option(
-    "--only", metavar="FILE[:LINE]|ACTION", multiple=True, help="Only these mutants; may repeat."
-)
+@click.option("--only", metavar="FILE[:LINE]|ACTION", multiple=True, help="Only these mutants; may repeat.")
 @limit_states_option(1_000_000)
 @click.option("--liveness/--no-liveness", default=True, help="Whether liveness properties are asked, too.")
 @click.option("--keep", metavar="FILE", help="Keep what is found in this file, and go on from what it holds.")
@@ -88,13 +88,13 @@ def mutate(
     return _status(found)
 
 
-def _status(found: report.Findings) -> Status:
+def _status(found: Findings) -> Status:
     verdicts = {r.verdict for r in found.records.values()}
     if found.interrupted:
         return Status.INTERRUPTED
-    if report.SURVIVED in verdicts:
+    if verdicts & {WITHIN, SURVIVED}:
         return Status.VIOLATED
-    return Status.INCONCLUSIVE if report.UNFINISHED in verdicts or found.notes else Status.AS_PROMISED
+    return Status.INCONCLUSIVE if UNFINISHED in verdicts or found.notes else Status.AS_PROMISED
 
 
 class _Live:

@@ -30,8 +30,10 @@ from highwater.model.language.mutation import Mutant
 EQUAL, KILLED, SURVIVED, UNFINISHED = "equal", "killed", "survived", "unfinished"
 VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
 
-_LARGER, _MORE = 3, 200_000
-"""A search of a mutant may find so many times the protocol's states, and so many more; then it is unfinished."""
+FIRST, AGAIN = (0.25, 20_000), (8.0, 1_000_000)
+"""How much larger than the protocol a mutant may be before a search of it is given up: so many times its states, and so
+many more. Most are killed nearby, in one scenario or another; those that are not are asked again, with more room."""
+Room = tuple[float, int]
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Examination:
         """What a result depends on: the kernels with all mutants, the properties, and what is promised of them."""
         text = MutantKernels(self.model, Layout(self.model.leaves)).text()
         live = [(p.name, repr(p.premise), repr(p.goal), len(p.groups)) for p in self.model.liveness]
-        asked = (self.request.properties, sorted(self.promised), live, _LARGER, _MORE)
+        asked = (self.request.properties, sorted(self.promised), live)
         return hashlib.sha256(f"{text}{asked}".encode()).hexdigest()
 
     @property
@@ -82,7 +84,9 @@ class Examination:
         """The mutants by their numbers."""
         return self.model.mutants
 
-    def invariants(self, numbers: Collection[int], say: Say, limit_states: int | None) -> str | None:
+    def invariants(
+        self, numbers: Collection[int], say: Say, limit_states: int | None, room: Room = FIRST
+    ) -> str | None:
         """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said."""
         program = MutantProgram(self.model)
         base = None
@@ -96,20 +100,20 @@ class Examination:
             found = {v.property for v in result.violations}
             if found != self.promised & {p.name for p in self.model.properties} | found & {"deadlock"}:
                 return "it does not keep its own promise"
-            self._ask(program, base, sorted(numbers), say)
+            self._ask(program, base, sorted(numbers), say, room)
             return None
         finally:
             if base is not None:
                 base.close()
             program.finish()
 
-    def _ask(self, program: MutantProgram, base: MutantRun, numbers: list[int], say: Say) -> None:
+    def _ask(self, program: MutantProgram, base: MutantRun, numbers: list[int], say: Say, room: Room) -> None:
         differs = differing(program, base.all_states, numbers)
         for number in numbers:
             if number not in differs:
                 say(number, Result(EQUAL))
-        most = _LARGER * base.distinct + _MORE
-        options = replace(self.options, limit_states=most)
+        times, more = room
+        options = replace(self.options, limit_states=int(base.distinct * (1 + times)) + more)
         for number, state in sorted(differs.items()):
             depth = base.depth_of(state)
             say(number, replace(self._searched(program, base, number, options), differs=depth))
@@ -170,5 +174,5 @@ class Examination:
 
 
 __all__ = [
-    "EQUAL", "HOLDS", "KILLED", "LEAVES", "SURVIVED", "UNFINISHED", "VIOLATED", "Examination", "Result",
+    "AGAIN", "EQUAL", "FIRST", "HOLDS", "KILLED", "LEAVES", "SURVIVED", "UNFINISHED", "VIOLATED", "Examination", "Result",
 ]  # fmt: skip

@@ -22,6 +22,8 @@ from highwater.checker.mutation.examining import (
 from highwater.checker.problems import InputError
 from highwater.model.language.mutation import Mutant
 
+WITHIN = "within"
+"""The verdict on a mutant that survived, and reaches no state that the protocol does not."""
 _FORMAT = "highwater mutants 1"
 _KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
 _HOWS = {None, VIOLATED, HOLDS, LEAVES}
@@ -52,12 +54,17 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """``killed``; ``equal`` where no scenario has another step; else ``survived``, or ``unfinished``."""
+        """``killed``; ``equal`` where no scenario has another step; else ``survived``, ``within`` or ``unfinished``."""
         kinds = {r.kind for r in self.results.values()}
-        for kind in (KILLED, UNFINISHED, SURVIVED, EQUAL):
-            if kind in kinds:
-                return kind
-        return UNFINISHED
+        found = next((k for k in (KILLED, UNFINISHED, SURVIVED, EQUAL) if k in kinds), UNFINISHED)
+        inside = all(r.new == 0 for _, r in self.differing if r.kind == SURVIVED and r.new is not None)
+        told = any(r.new is not None for _, r in self.differing)
+        return WITHIN if found == SURVIVED and inside and told else found
+
+    @property
+    def differing(self) -> list[tuple[tuple[int, str], Result]]:
+        """What those scenarios said in which it has another step, in their order."""
+        return [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
 
 
 def read(path: Path) -> dict[tuple[str, str], Part]:
@@ -117,4 +124,4 @@ def _result(value: Mapping[str, Any]) -> Result:
     return result
 
 
-__all__ = ["Part", "Record", "read", "write"]
+__all__ = ["WITHIN", "Part", "Record", "read", "write"]

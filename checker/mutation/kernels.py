@@ -59,7 +59,8 @@ class MutantKernels(Kernels):
     def text(self) -> str:
         """The text of all kernels, and the variables that say which mutant they are of."""
         variables = "".join(
-            f"@{name} = global i64 {value}\n" for name, value in (("selector", 0), ("mutated", 0), ("asked", -1))
+            f"@{name} = global i64 {value}\n"
+            for name, value in (("selector", 0), ("mutated", 0), ("asked", -1))
         )
         return variables + super().text()
 
@@ -153,7 +154,9 @@ class MutantRuntime(Runtime):
         f.do(f"%index = phi i64 [ {start}, %entry ], [ %index_next, %more ]")
         f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
         f.start("body")
-        f.do(f"%state = getelementptr inbounds i64, ptr {states}, i64 {f.op(f'mul i64 %index, {self.words}')}")
+        f.do(
+            f"%state = getelementptr inbounds i64, ptr {states}, i64 {f.op(f'mul i64 %index, {self.words}')}"
+        )
         f.jump("each")
         f.start("each")
         f.do("%j = phi i64 [ 0, %body ], [ %j_next, %same ], [ %j, %told ]")
@@ -220,7 +223,9 @@ class MutantRuntime(Runtime):
         offset, apart = f.op(f"mul i64 %row, {self.width}"), "0"
         a, b = f.at(one, offset), f.at(other, offset)
         for word in (PREDECESSOR, *range(WORDS, self.width)):
-            apart = f.op(f"or i64 {apart}, {f.op(f'xor i64 {f.load(f.at(a, word))}, {f.load(f.at(b, word))}')}")
+            apart = f.op(
+                f"or i64 {apart}, {f.op(f'xor i64 {f.load(f.at(a, word))}, {f.load(f.at(b, word))}')}"
+            )
         f.branch(f.op(f"icmp eq i64 {apart}, 0"), "equal", "no")
         f.start("equal")
         f.do("%row_next = add i64 %row, 1")

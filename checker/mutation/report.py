@@ -10,18 +10,18 @@ from typing import Any
 
 import highwater
 from highwater.checker.mutation.examining import EQUAL, HOLDS, KILLED, LEAVES, SURVIVED, UNFINISHED, Result
-from highwater.checker.mutation.findings import Record
+from highwater.checker.mutation.findings import WITHIN, Record
 from highwater.checker.mutation.run import Findings
 from highwater.checker.results import versions
 from highwater.model.language.mutation import Mutant
 
-KINDS = ("guard", "check", "write", "branch", "operation")
-VERDICTS = (KILLED, EQUAL, SURVIVED, UNFINISHED)
+VERDICTS = (KILLED, EQUAL, WITHIN, SURVIVED, UNFINISHED)
+HOLES = (WITHIN, SURVIVED, UNFINISHED)
 
 
 def holes(found: Findings) -> list[Record]:
     """The mutants that change a step and that nothing notices, by place."""
-    return [r for r in in_order(found) if r.verdict in (SURVIVED, UNFINISHED)]
+    return [r for r in in_order(found) if r.verdict in HOLES]
 
 
 def in_order(found: Findings) -> list[Record]:
@@ -57,13 +57,22 @@ def lines(found: Findings, *, full: bool, width: int) -> Iterator[str]:
 
 def table(records: Iterable[Record]) -> Iterator[str]:
     """How many mutants of each kind there are, and what came of them."""
-    records = list(records)
-    counts = Counter((r.mutant.kind, r.verdict) for r in records)
-    yield f"{'':<10}" + "".join(f"{head:>12}" for head in ("mutants", *VERDICTS))
-    for kind in (*KINDS, "all"):
-        own = [sum(n for (k, v), n in counts.items() if v == verdict and kind in (k, "all")) for verdict in VERDICTS]
-        if sum(own):
-            yield f"{kind:<10}" + "".join(f"{n:>12,}" for n in (sum(own), *own))
+    counts = Counter((_row(r.mutant), r.verdict) for r in records)
+    rows = sorted({row for row, _ in counts})
+    yield f"{'':<16}" + "".join(f"{head:>11}" for head in ("mutants", *VERDICTS))
+    for row in (*rows, "all"):
+        own = [
+            sum(n for (r, v), n in counts.items() if v == verdict and row in (r, "all"))
+            for verdict in VERDICTS
+        ]
+        yield f"{row:<16}" + "".join(f"{n:>11,}" for n in (sum(own), *own))
+
+
+def _row(mutant: Mutant) -> str:
+    """What a mutant is counted as."""
+    if mutant.kind == "write":
+        return "field dropped" if "=" in mutant.change else "write dropped"
+    return f"{mutant.kind} {mutant.change}" if mutant.kind in ("guard", "check") else mutant.kind
 
 
 def _told(record: Record, width: int) -> Iterator[str]:
@@ -84,14 +93,14 @@ def said(record: Record) -> str:
         return f"{how(result)} in {scenario}"
     if verdict == EQUAL:
         return f"the same steps in all states of {len(record.results)} scenarios"
-    differing = [(key, r) for key, r in sorted(record.results.items()) if r.kind != EQUAL]
-    if not differing:
+    if not (differing := record.differing):
         return "not asked"
     (_, scenario), first = differing[0]
     new = sum(r.new or 0 for _, r in differing)
-    states = f"{new:,} states more" if new else "no new state"
+    states = f"; {new:,} states more" if new else ""
     more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
-    return f"{verdict}: another step at depth {first.differs} of {scenario}{more}; {states}"
+    depth = "" if first.differs is None else f"at depth {first.differs} of "
+    return f"{verdict}: another step {depth or 'in '}{scenario}{more}{states}"
 
 
 def how(result: Result) -> str:
@@ -168,9 +177,22 @@ def _record(record: Record) -> dict[str, Any]:
         "change": mutant.change,
         "verdict": record.verdict,
         "results": [
-            {"scenario": scenario, **result.as_json()} for (_, scenario), result in sorted(record.results.items())
+            {"scenario": scenario, **result.as_json()}
+            for (_, scenario), result in sorted(record.results.items())
         ],
     }
 
 
-__all__ = ["KINDS", "VERDICTS", "as_json", "holes", "how", "in_order", "lines", "said", "source", "source_of", "summary"]
+__all__ = [
+    "HOLES",
+    "VERDICTS",
+    "as_json",
+    "holes",
+    "how",
+    "in_order",
+    "lines",
+    "said",
+    "source",
+    "source_of",
+    "summary",
+]

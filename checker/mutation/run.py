@@ -8,8 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from highwater.checker.mutation import findings
+from highwater.checker.mutation.examining import UNFINISHED
 from highwater.checker.mutation.findings import Part, Record
-from highwater.checker.mutation.work import INVARIANTS, LIVENESS, SIZE, Task, Told, share_out
+from highwater.checker.mutation.work import (
+    INVARIANTS,
+    LIVENESS,
+    ONCE_MORE,
+    SIZE,
+    Task,
+    Told,
+    share_out,
+    wanted,
+)
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import Scenario
 from highwater.model.language.mutation import Mutant
@@ -52,6 +62,8 @@ class MutationRun:
         self.parts: dict[tuple[str, str], Part] = {} if keep is None else findings.read(keep)
         self.found = Findings()
         self._numbers: dict[tuple[str, str], dict[int, Mutant]] = {}
+        self._order_of: dict[tuple[str, str], int] = {}
+        self._requests: dict[str, Request] = {}
         self._started = time.perf_counter()
         self._kept = time.monotonic()
 
@@ -63,6 +75,7 @@ class MutationRun:
             parts = [(name, INVARIANTS) for name in found.scenarios if self._has(name, INVARIANTS)]
             if self._liveness:
                 parts += [(name, LIVENESS) for name in found.scenarios if self._has(name, LIVENESS)]
+            parts += [(name, ONCE_MORE) for name, part in parts if part == INVARIANTS]
             self._order_of = {part: position for position, part in enumerate(parts)}
             tasks = [lambda p=part: self._task(*p) for part in parts]
             done = 0
@@ -90,9 +103,7 @@ class MutationRun:
     def _order(self) -> None:
         """The scenarios by how many states they have; those beyond the limit are left out."""
         self._requests = {s.name: Request.of(s, Overrides()) for s in self._chosen}
-        tasks = [
-            lambda s=s: Task(s.name, SIZE, self._limit, memory_bytes=self._memory) for s in self._chosen
-        ]
+        tasks = [lambda s=s: Task(s.name, SIZE, self._limit, memory_bytes=self._memory) for s in self._chosen]
         for number, told in share_out(tasks, self._processes):
             name = self._chosen[number].name
             self.found.processor_seconds += told.seconds
@@ -106,7 +117,10 @@ class MutationRun:
         known = {name: size for name, size in self.found.sizes.items() if size is not None}
         self.found.scenarios = sorted(known, key=lambda name: (known[name], name))
 
-    def _task(self, name: str, part: str) -> Task:
+    def _task(self, name: str, part: str) -> Task | None:
+        undecided = self._undecided(name) if part == ONCE_MORE else None
+        if undecided is not None and not undecided:
+            return None
         kept = self.parts.get((name, part))
         settled = frozenset(m for m, r in self.found.records.items() if r.killed is not None)
         return Task(
@@ -117,7 +131,17 @@ class MutationRun:
             kept.digest if kept else None,
             dict(kept.results) if kept else {},
             settled,
+            undecided,
             self._memory,
+        )
+
+    def _undecided(self, name: str) -> frozenset[Mutant]:
+        """The mutants that a scenario has not decided, and no other one kills."""
+        key = self._order_of[name, INVARIANTS], name
+        return frozenset(
+            m
+            for m, r in self.found.records.items()
+            if r.killed is None and key in r.results and r.results[key].kind == UNFINISHED
         )
 
     def _take(self, part: tuple[str, str], told: Told) -> None:
@@ -130,8 +154,6 @@ class MutationRun:
             self._numbers[part] = told.mutants
             protocol = self._requests[part[0]].scenario.definition.name
             for number, mutant in told.mutants.items():
-                from highwater.checker.mutation.work import wanted
-
                 if wanted(mutant, told.actions[number], self._only):
                     record = found.records.setdefault(mutant, Record(mutant, protocol))
                     record.actions |= told.actions[number]
@@ -140,7 +162,9 @@ class MutationRun:
                 self.parts[part] = Part(told.digest)
         for number, result in (told.results or {}).items():
             self.parts[part].results[number] = result
-            found.records[self._numbers[part][number]].results[self._order_of[part], part[0]] = result
+            # What is asked once more takes the place of what was not decided.
+            first = (part[0], INVARIANTS) if part[1] == ONCE_MORE else part
+            found.records[self._numbers[part][number]].results[self._order_of[first], part[0]] = result
         if told.note:
             found.notes.append(f"{part[0]}: {told.note}")
         self._save(now=told.done)

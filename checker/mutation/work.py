@@ -15,15 +15,17 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from highwater.checker import scenarios
-from highwater.checker.mutation.examining import EQUAL, KILLED, Examination, Result
+from highwater.checker.mutation.examining import AGAIN, FIRST, Examination, Result
 from highwater.checker.native.search import search
 from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.search import EngineError, SearchOptions
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.mutation import Mutant
 
-SIZE, INVARIANTS, LIVENESS = "size", "invariants", "liveness"
+SIZE, INVARIANTS, LIVENESS, ONCE_MORE = "size", "invariants", "liveness", "once more"
+"""What can be asked of a scenario: its size; mutants of its invariants, with little room for what a mutant reaches beyond
+the protocol; of its liveness; and again of its invariants, with more room, those that were not decided."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Task:
     digest: str | None = None
     known: dict[int, Result] = field(default_factory=dict)
     settled: frozenset[Mutant] = frozenset()
+    undecided: frozenset[Mutant] | None = None
     memory_bytes: int | None = None
 
 
@@ -68,16 +71,16 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
         asked = [
             number
             for number, mutant in examination.mutants.items()
-            if wanted(mutant, examination.model.actions_of[number], task.only)
-            and mutant not in task.settled
+            if wanted(mutant, examination.model.actions_of[number], task.only) and mutant not in task.settled
         ]
         tell(Told(results={n: known[n] for n in asked if n in known}))
         left = [n for n in asked if n not in known]
         note = None
         if left:
             say = _Sayer(tell)
-            if task.part == INVARIANTS:
-                note = examination.invariants(left, say, task.limit_states)
+            if task.part != LIVENESS:
+                room = FIRST if task.part == INVARIANTS else AGAIN
+                note = examination.invariants(left, say, task.limit_states, room)
             else:
                 for number, result in examination.liveness(left, task.limit_states):
                     say(number, result)
@@ -90,7 +93,11 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
 def _size(request: Request, task: Task) -> int | None:
     """How many states a scenario has; None where they are more than the limit."""
     options = SearchOptions(
-        workers=1, limit_states=task.limit_states, memory_bytes=task.memory_bytes, on_disk=False, all_states=True
+        workers=1,
+        limit_states=task.limit_states,
+        memory_bytes=task.memory_bytes,
+        on_disk=False,
+        all_states=True,
     )
     result = search(request.model(), options)
     return result.distinct_states if result.complete else None
@@ -105,9 +112,9 @@ def wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool
         name, _, number = one.rpartition(":")
         if one in actions or file == one or file.endswith(f"/{one}"):
             return True
-        if name and (file == name or file.endswith(f"/{name}")) and number.isdigit():
-            if int(line) <= int(number) <= mutant.last:
-                return True
+        is_file = bool(name) and (file == name or file.endswith(f"/{name}"))
+        if is_file and number.isdigit() and int(line) <= int(number) <= mutant.last:
+            return True
     return False
 
 
@@ -133,22 +140,35 @@ class _Sayer:
         self._last = time.monotonic()
 
 
-def share_out(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, Told]]:
-    """Do tasks in their order, so many at a time, and give what each says with its number.
+Wanted = Callable[[], Task | None]
+"""Asked when a process is free; None where there is nothing to do any more."""
 
-    0 processes: this one does them. A task is asked for when a process is free, so that it can leave out what is settled by then. Closing the iterator
+
+def share_out(tasks: Sequence[Wanted], processes: int) -> Iterator[tuple[int, Told]]:
+    """Do tasks in their order, so many at a time, and give what each says with its number. 0: in this process.
+
+    A task is asked for when a process is free, so that it can leave out what is settled by then. Closing the iterator
     ends all processes.
     """
+    left = iter(enumerate(tasks))
     if processes == 0:
-        yield from _here(tasks)
+        yield from _here(left)
         return
     workers = [_Worker() for _ in range(min(processes, len(tasks)))]
+    busy: dict[Connection, tuple[_Worker, int]] = {}
+
+    def give(worker: _Worker) -> None:
+        """The next task to a process, if there is one."""
+        busy.pop(worker.connection, None)
+        for number, task in left:
+            if (asked := task()) is not None:
+                worker.send(asked)
+                busy[worker.connection] = worker, number
+                return
+
     try:
-        left, busy = iter(range(len(tasks))), {}
         for worker in workers:
-            number = next(left)
-            worker.start(tasks[number]())
-            busy[worker.connection] = worker, number
+            give(worker)
         while busy:
             for connection in wait(list(busy)):
                 assert isinstance(connection, Connection)
@@ -156,26 +176,25 @@ def share_out(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[t
                 try:
                     told = connection.recv()
                 except EOFError:
-                    raise RuntimeError("a process of highwater mutate has ended, perhaps for its memory") from None
+                    raise EngineError(
+                        "a process of highwater mutate has ended, perhaps for its memory"
+                    ) from None
                 yield number, told
                 if told.done:
-                    following = next(left, None)
-                    if following is None:
-                        del busy[connection]
-                    else:
-                        busy[connection] = worker, following
-                        connection.send(tasks[following]())
+                    give(worker)
     finally:
         for worker in workers:
             worker.close()
 
 
-def _here(tasks: Sequence[Callable[[], Task]]) -> Iterator[tuple[int, Told]]:
+def _here(tasks: Iterator[tuple[int, Wanted]]) -> Iterator[tuple[int, Told]]:
     """The same in this process; what a task says is held until it is done, or interrupted."""
-    for number, task in enumerate(tasks):
+    for number, task in tasks:
         said: list[Told] = []
+        if (asked := task()) is None:
+            continue
         try:
-            perform(task(), said.append)
+            perform(asked, said.append)
         finally:
             # Also what was found before an interruption.
             for told in said:
@@ -191,10 +210,11 @@ class _Worker:
         self._process = context.Process(target=_serve, args=(there,), daemon=True)
         self._there = there
 
-    def start(self, task: Task) -> None:
-        """Start it, with its first task."""
-        self._process.start()
-        self._there.close()
+    def send(self, task: Task) -> None:
+        """Give it a task; it is started with the first one."""
+        if self._process.pid is None:
+            self._process.start()
+            self._there.close()
         self.connection.send(task)
 
     def close(self) -> None:
@@ -217,4 +237,15 @@ def _serve(connection: Any) -> None:
         perform(task, connection.send)
 
 
-__all__ = ["EQUAL", "INVARIANTS", "KILLED", "LIVENESS", "SIZE", "Task", "Told", "perform", "share_out", "wanted"]
+__all__ = [
+    "EQUAL",
+    "INVARIANTS",
+    "KILLED",
+    "LIVENESS",
+    "SIZE",
+    "Task",
+    "Told",
+    "perform",
+    "share_out",
+    "wanted",
+]

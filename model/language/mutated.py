@@ -98,9 +98,7 @@ def chosen(model: Model, number: int) -> Model:
             p,
             premise=choose.node(p.premise),
             goal=choose.node(p.goal),
-            groups=tuple(
-                replace(g, when=None if g.when is None else choose.node(g.when)) for g in p.groups
-            ),
+            groups=tuple(replace(g, when=None if g.when is None else choose.node(g.when)) for g in p.groups),
         )
         for p in model.liveness
     ]

@@ -81,7 +81,10 @@ class Mutants:
                 continue
             number = self._number(frame, kind, change, name)
             selected = graph.eq(SELECTOR, graph.const(number, INT))
-            said = tuple(a if b is m else graph.select(selected, b, a) for a, b, m in zip(said, wrong, meant, strict=True))
+            said = tuple(
+                a if b is m else graph.select(selected, b, a)
+                for a, b, m in zip(said, wrong, meant, strict=True)
+            )
         return said
 
     def _number(self, frame: FrameType, kind: str, change: str, name: str) -> int:

@@ -49,7 +49,9 @@ class Value:
         same = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
         differs = graph.not_(same)
         if mutation.active is not None:
-            (differs,) = mutation.compared("!=", (differs,), self.nodes, other_nodes, ordered=self._is_ordered)
+            (differs,) = mutation.compared(
+                "!=", (differs,), self.nodes, other_nodes, ordered=self._is_ordered
+            )
         return Truth(None, (differs,))
 
     @property
@@ -625,7 +627,9 @@ class SeqValue(Value):
         """A copy that keeps the first ``length`` elements (all, where there are fewer)."""
         length = least(self.length, length)
         zero = self.type.element.zero()
-        return self._changed("truncate", self._with_length(length, lambda i, old: where(length > i, old, zero)))
+        return self._changed(
+            "truncate", self._with_length(length, lambda i, old: where(length > i, old, zero))
+        )
 
     def _changed(self, word: str, after: SeqValue) -> SeqValue:
         """What a method makes of this; of a mutant nothing."""
@@ -756,13 +760,15 @@ def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
     if mutation.active is None or not isinstance(result, Value):
         return result
     others = {
-        f"case {i + 1} dropped": lambda i=i: lift_like(
-            result, _first_that_holds(choices[:i] + choices[i + 1 :], otherwise)
-        ).nodes
+        f"case {i + 1} dropped": lambda i=i: (
+            lift_like(result, _first_that_holds(choices[:i] + choices[i + 1 :], otherwise)).nodes
+        )
         for i in range(len(choices))
     }
     nodes = mutation.offered("branch", result.nodes, others)
-    return type(result)(result.type, nodes) if isinstance(result, (Truth, Number)) else result.type.wrap(nodes)
+    return (
+        type(result)(result.type, nodes) if isinstance(result, (Truth, Number)) else result.type.wrap(nodes)
+    )
 
 
 def _first_that_holds(choices: tuple[tuple[Truth | bool, Any], ...], otherwise: Any) -> Any:
