@@ -174,5 +174,6 @@ class Examination:
 
 
 __all__ = [
-    "AGAIN", "EQUAL", "FIRST", "HOLDS", "KILLED", "LEAVES", "SURVIVED", "UNFINISHED", "VIOLATED", "Examination", "Result",
+    "AGAIN", "EQUAL", "FIRST", "HOLDS", "KILLED", "LEAVES", "SURVIVED", "UNFINISHED", "VIOLATED", "Examination",
+    "Result",
 ]  # fmt: skip

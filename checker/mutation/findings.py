@@ -68,7 +68,7 @@ class Record:
 
 
 def read(path: Path) -> dict[tuple[str, str], Part]:
-    """What a file keeps: parts by scenario and name. Empty where there is no file; InputError where it is none of ours."""
+    """What a file keeps: parts by scenario and name. None without a file; InputError where it is not ours."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise InputError(f"{path}: larger than what highwater mutate keeps")

@@ -1,4 +1,4 @@
-"""Mutants as a page: the protocol's source with what came of each mutant beside its lines. It needs nothing from elsewhere."""
+"""Mutants as a page: the protocol's source with what came of each mutant beside its lines; it needs nothing else."""
 
 from __future__ import annotations
 

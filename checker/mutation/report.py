@@ -35,9 +35,8 @@ def _place(mutant: Mutant) -> tuple[str, int, tuple[int, int], str, str]:
 
 
 def lines(found: Findings, *, full: bool, width: int) -> Iterator[str]:
-    """All that there is to say, each line at most so wide; ``full``: every mutant, else those that nothing notices."""
-    for note in found.notes:
-        yield note
+    """All that there is to say, each line at most so wide; ``full``: every mutant, else what nothing notices."""
+    yield from found.notes
     yield from table(found.records.values())
     shown = in_order(found) if full else holes(found)
     if shown:

@@ -245,4 +245,4 @@ class _Asking(Buffers):
         return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))
 
 
-__all__ = ["Found", "MutantProgram", "MutantRun", "BeyondRun", "differing", "explore"]
+__all__ = ["BeyondRun", "Found", "MutantProgram", "MutantRun", "differing", "explore"]

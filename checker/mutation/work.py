@@ -1,7 +1,7 @@
 """Scenarios shared out to processes, the smallest first: a mutant that one of them kills is not asked in the next.
 
-Liveness is asked after all invariants, as it costs a graph for each mutant. Which scenario is named as the one that kills
-does not depend on the number of processes: it is the first in order that does, and no earlier one is left out.
+Liveness is asked after all invariants, as it costs a graph for each mutant. Which scenario is named as the one that
+kills does not depend on the number of processes: it is the first in order that does, and no earlier one is left out.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.mutation import Mutant
 
 SIZE, INVARIANTS, LIVENESS, ONCE_MORE = "size", "invariants", "liveness", "once more"
-"""What can be asked of a scenario: its size; mutants of its invariants, with little room for what a mutant reaches beyond
-the protocol; of its liveness; and again of its invariants, with more room, those that were not decided."""
+"""What can be asked of a scenario: its size; mutants of its invariants, with little room for what a mutant reaches
+beyond the protocol; of its liveness; and again of its invariants, with more room, those that were not decided."""
 
 
 @dataclass(frozen=True)
@@ -238,10 +238,9 @@ def _serve(connection: Any) -> None:
 
 
 __all__ = [
-    "EQUAL",
     "INVARIANTS",
-    "KILLED",
     "LIVENESS",
+    "ONCE_MORE",
     "SIZE",
     "Task",
     "Told",

@@ -8,6 +8,7 @@ from it: every instance, every caller of a function. What the language computes 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -45,7 +46,7 @@ class Mutant:
 
 
 class Mutants:
-    """Numbers mutants from 1 on, in the order in which tracing meets them. ``constants``: also what is known by then."""
+    """Numbers mutants from 1 on, in the order in which tracing meets them. ``constants``: also what is known then."""
 
     def __init__(self) -> None:
         self.numbers: dict[Mutant, int] = {}
@@ -172,6 +173,10 @@ _OTHERS: dict[str, dict[str, Binary]] = {
     "greatest": {"least": graph.min_, "first only": _left, "rest only": _right},
 }
 """What may stand in the place of an operation, by the sign that names it."""
+_ORDERED: dict[str, dict[str, Binary]] = {
+    "==": {">=": greater_or_equal, "<=": graph.le},
+    "!=": {">": greater, "<": graph.lt},
+}
 
 
 def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
@@ -179,22 +184,27 @@ def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> No
     said = operation(a, b)
     if active is None:
         return said
-    others = {change: (lambda o=o: (o(a, b),)) for change, o in _OTHERS[sign].items()}
-    return active.choose("operation", (said,), _signed(sign, others), sys._getframe(depth))[0]
+    others = _all_others(sign.removeprefix("set "), _OTHERS[sign], a, b)
+    return active.choose("operation", (said,), others, sys._getframe(depth))[0]
 
 
-def _signed(sign: str, others: Others) -> dict[str, Callable[[], Nodes]]:
-    shown = sign.removeprefix("set ")
-    return {f"{shown}: {change}": other for change, other in others.items()}
+def _all_others(
+    sign: str, operations: Mapping[str, Binary], a: Node, b: Node
+) -> dict[str, Callable[[], Nodes]]:
+    def other(operation: Binary) -> Nodes:
+        return (operation(a, b),)
+
+    return {f"{sign}: {change}": functools.partial(other, o) for change, o in operations.items()}
 
 
 def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
     """Whether two values are the same, or are not; ``ordered``: they are numbers, and could be compared otherwise."""
     assert active is not None
-    others = {f"{sign}: {'!=' if sign == '==' else '=='}": lambda: (graph.not_(said[0]),)}
+    others: dict[str, Callable[[], Nodes]] = {
+        f"{sign}: {'!=' if sign == '==' else '=='}": lambda: (graph.not_(said[0]),)
+    }
     if ordered:
-        table = {">=": greater_or_equal, "<=": graph.le} if sign == "==" else {">": greater, "<": graph.lt}
-        others |= {f"{sign}: {change}": (lambda o=o: (o(a[0], b[0]),)) for change, o in table.items()}
+        others |= _all_others(sign, _ORDERED[sign], a[0], b[0])
     return active.choose("operation", said, others, sys._getframe(2))
 
 

@@ -7,6 +7,7 @@ is not raises a LanguageError that says what to write instead.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -759,16 +760,14 @@ def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
     result = _first_that_holds(choices, otherwise)
     if mutation.active is None or not isinstance(result, Value):
         return result
-    others = {
-        f"case {i + 1} dropped": lambda i=i: (
-            lift_like(result, _first_that_holds(choices[:i] + choices[i + 1 :], otherwise)).nodes
-        )
-        for i in range(len(choices))
-    }
-    nodes = mutation.offered("branch", result.nodes, others)
-    return (
-        type(result)(result.type, nodes) if isinstance(result, (Truth, Number)) else result.type.wrap(nodes)
-    )
+    kind: Any = result.type.wrap if result.type is not None else functools.partial(type(result), None)
+
+    def without(number: int) -> tuple[Node, ...]:
+        rest = choices[:number] + choices[number + 1 :]
+        return lift_like(result, _first_that_holds(rest, otherwise)).nodes
+
+    others = {f"case {i + 1} dropped": functools.partial(without, i) for i in range(len(choices))}
+    return kind(mutation.offered("branch", result.nodes, others))
 
 
 def _first_that_holds(choices: tuple[tuple[Truth | bool, Any], ...], otherwise: Any) -> Any:

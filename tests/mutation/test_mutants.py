@@ -175,7 +175,7 @@ def _steps(interpreter: Interpreter, state: Scalars) -> list[Any]:
 
 
 def test_beyond_says_no_less_than_a_search(program: MutantProgram, mutated: MutatedModel) -> None:
-    """Where it finds nothing violated, neither does a search from the start; and states are new where there are more."""
+    """Where it finds nothing violated, neither does a search from the start; no more states are new."""
     program.choose(0)
     base = MutantRun(program, _OPTIONS, frozenset(), keep=True)
     base.explore()
