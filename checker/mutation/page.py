@@ -52,7 +52,7 @@ def page(found: Findings) -> str:
 
 
 def _source(file: str, records: dict[int, list[Record]]) -> Iterator[str]:
-    text = source(file)
+    text = source(next(r.mutant.path for own in records.values() for r in own))
     yield f"<h2>{escape(file)}</h2>"
     yield "<table>"
     for number, line in enumerate(text or [""] * max(records), 1):

@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import highwater
 from highwater.checker.mutation.examining import EQUAL, HOLDS, KILLED, LEAVES, SURVIVED, UNFINISHED, Result
 from highwater.checker.mutation.findings import WITHIN, Record
 from highwater.checker.mutation.run import Findings
@@ -58,13 +57,15 @@ def table(records: Iterable[Record]) -> Iterator[str]:
     """How many mutants of each kind there are, and what came of them."""
     counts = Counter((_row(r.mutant), r.verdict) for r in records)
     rows = sorted({row for row, _ in counts})
-    yield f"{'':<16}" + "".join(f"{head:>11}" for head in ("mutants", *VERDICTS))
+    heads = ("mutants", *VERDICTS)
+    yield f"{'':<16}" + "".join(f"  {head:>7}" for head in heads)
     for row in (*rows, "all"):
         own = [
             sum(n for (r, v), n in counts.items() if v == verdict and row in (r, "all"))
             for verdict in VERDICTS
         ]
-        yield f"{row:<16}" + "".join(f"{n:>11,}" for n in (sum(own), *own))
+        cells = zip((sum(own), *own), heads, strict=True)
+        yield f"{row:<16}" + "".join(f"  {n:>{max(7, len(head))},}" for n, head in cells)
 
 
 def _row(mutant: Mutant) -> str:
@@ -125,18 +126,18 @@ def summary(found: Findings) -> str:
 
 
 @lru_cache(maxsize=64)
-def source(file: str) -> tuple[str, ...]:
+def source(path: str) -> tuple[str, ...]:
     """The lines of a file; none where it is not found."""
-    for root in (Path(), Path(highwater.__file__).parents[1], Path(highwater.__file__).parent):
-        if (root / file).is_file():
-            return tuple((root / file).read_text(encoding="utf-8", errors="replace").splitlines())
-    return ()
+    try:
+        return tuple(Path(path).read_text(encoding="utf-8", errors="replace").splitlines())
+    except OSError:
+        return ()
 
 
 def source_of(mutant: Mutant) -> str:
     """The text that a mutant changes, on one line."""
-    file, _, line = mutant.place.rpartition(":")
-    found = source(file)[int(line) - 1 : mutant.last]
+    line = int(mutant.place.rpartition(":")[2])
+    found = source(mutant.path)[line - 1 : mutant.last]
     if not found:
         return ""
     first, end = mutant.columns

@@ -12,7 +12,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FrameType
 
 from highwater.model.language import graph
@@ -43,6 +43,8 @@ class Mutant:
     kind: str
     change: str
     name: str = ""
+    path: str = field(default="", compare=False)
+    """The whole path of the file."""
 
 
 class Mutants:
@@ -102,6 +104,7 @@ class Mutants:
             kind,
             change,
             name,
+            code.co_filename,
         )
         number = self.numbers.setdefault(mutant, len(self.numbers) + 1)
         assert number < MOST

@@ -1,0 +1,155 @@
+"""``highwater mutate``: what it tells, keeps and goes on from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import highwater
+from highwater import checker
+from highwater.checker import scenarios
+from highwater.checker.cli import cli
+from highwater.checker.mutation import examining
+from highwater.checker.mutation.report import lines, source_of
+from highwater.checker.mutation.run import Findings, MutationRun
+from tests.checker.schema import problems
+
+SCHEMA = json.loads((Path(checker.__file__).parent / "mutation.schema.json").read_text(encoding="utf-8"))
+EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
+
+
+@pytest.fixture
+def register(tmp_path: Path) -> Path:
+    """The README's register, as somebody's own file, small."""
+    shutil.copy(EXAMPLES / "register.py", tmp_path)
+    text = 'protocol = "register.py"\n[parameters]\nreplicas = 2\nwrites = 1\n'
+    (tmp_path / "register.toml").write_text(text, encoding="utf-8")
+    return tmp_path / "register.toml"
+
+
+def run(*arguments: object) -> Result:
+    """The command in this process; what it asks of scenarios is asked in another one."""
+    return CliRunner().invoke(cli, ["mutate", *map(str, arguments), "--workers", "1"], catch_exceptions=False)
+
+
+def asked(path: Path, **options: Any) -> Findings:
+    """A run within this process."""
+    return MutationRun([scenarios.find(str(path))], processes=0, **options).run()
+
+
+def verdicts(found: Findings) -> dict[tuple[str, str, str], str]:
+    """What came of each mutant, by its text and change."""
+    return {(r.mutant.kind, source_of(r.mutant), r.mutant.change): r.verdict for r in found.records.values()}
+
+
+def test_the_command(register: Path, tmp_path: Path) -> None:
+    """Its table, its JSON by the schema, its page, its status."""
+    out, page, keep = tmp_path / "out.json", tmp_path / "page.html", tmp_path / "keep.json"
+    result = run(register, "--json", out, "--html", page, "--keep", keep)
+    assert result.exit_code == 1
+    content = json.loads(out.read_text(encoding="utf-8"))
+    assert problems(content, SCHEMA) == []
+    assert sum(content["counts"].values()) == len(content["mutants"]) > 30
+    assert f"{len(content['mutants'])} mutants of 1 scenarios" in result.output
+    assert "every live replica has it" in page.read_text(encoding="utf-8")
+    name = "every live replica has it"
+    killed = next(m for m in content["mutants"] if (m["name"], m["change"]) == (name, "dropped"))
+    assert killed["verdict"] == "killed"
+    assert killed["results"][0]["property"] == "no_acknowledged_write_is_lost"
+    assert killed["results"][0]["depth"] == 4
+    assert run(register, "--keep", keep, "--quiet").exit_code == 1
+
+
+def test_what_is_noticed(register: Path) -> None:
+    """Guards that matter are; one that only spares a step that changes nothing is equal or stays within."""
+    found = verdicts(asked(register))
+    assert found["guard", 'require("every live replica has it", holds)', "dropped"] == "killed"
+    assert found["write", "s.next.acknowledged", "dropped"] == "within"
+    assert found["operation", "s.stored[to] < s.stored[s.leader]", "<: <="] in ("within", "equal")
+    assert set(found.values()) <= {"killed", "equal", "within", "survived"}
+
+
+def test_what_is_kept_is_not_asked_again(
+    register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run finds the same, and searches nothing."""
+    keep = tmp_path / "keep.json"
+    first = verdicts(asked(register, keep=keep))
+    monkeypatch.setattr(examining.Examination, "invariants", lambda *_: pytest.fail("asked again"))
+    assert verdicts(asked(register, keep=keep)) == first
+
+
+def test_a_changed_protocol_is_asked_again(register: Path, tmp_path: Path) -> None:
+    """What was kept of another text says nothing."""
+    keep = tmp_path / "keep.json"
+    asked(register, keep=keep)
+    source = register.with_suffix(".py")
+    text = source.read_text(encoding="utf-8")
+    source.write_text(text.replace("s.acknowledged < last", "s.acknowledged <= last"), encoding="utf-8")
+    assert ("operation", "s.acknowledged <= last", "<=: <") in verdicts(asked(register, keep=keep))
+
+
+def test_an_interrupted_run_is_gone_on_with(
+    register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found before the interruption is told and kept."""
+    keep, all_of_them = tmp_path / "keep.json", verdicts(asked(register))
+    ask, count = examining.Examination._searched, iter(range(10**6))
+
+    def interrupted(*arguments: Any) -> Any:
+        if next(count) == 5:
+            raise KeyboardInterrupt
+        return ask(*arguments)
+
+    monkeypatch.setattr(examining.Examination, "_searched", interrupted)
+    found = asked(register, keep=keep)
+    assert found.interrupted
+    assert any("interrupted" in line for line in lines(found, full=False, width=80))
+    monkeypatch.setattr(examining.Examination, "_searched", ask)
+    assert verdicts(asked(register, keep=keep)) == all_of_them
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_lines_fit(register: Path, width: int) -> None:
+    """Whatever is told of every mutant."""
+    found = asked(register)
+    assert all(len(line) <= width for line in lines(found, full=True, width=width))
+
+
+def test_only(register: Path) -> None:
+    """One action, one line; and both together are those of either."""
+    by_action = asked(register, only=("acknowledge",))
+    assert {a for r in by_action.records.values() for a in r.actions} == {"acknowledge"}
+    line = next(r.mutant.place for r in by_action.records.values() if r.mutant.kind == "guard")
+    by_line = asked(register, only=(line,))
+    assert {r.mutant.place for r in by_line.records.values()} == {line}
+    assert set(by_line.records) < set(by_action.records)
+
+
+def test_a_scenario_that_is_too_large_is_said(register: Path) -> None:
+    """And nothing is decided then."""
+    found = asked(register, limit_states=3)
+    assert found.scenarios == []
+    assert "more than 3 states" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"format": "highwater mutants 1", "scenarios": {"a": {"b": {}}}}', "\x00", "[" * 100_000,
+     '{"format": "highwater mutants 1", "scenarios": {"a": {"b": {"digest": "x", "results": {"1": {"kind": 7}}}}}}',
+     '{"format": "highwater mutants 1", "scenarios": {"a": {"b": {"digest": "x", "results": {"y": {}}}}}}'],
+)  # fmt: skip
+def test_a_file_of_something_else_is_refused(register: Path, tmp_path: Path, text: str) -> None:
+    """One line, status 2, and the file stays."""
+    keep = tmp_path / "keep.json"
+    keep.write_text(text, encoding="utf-8")
+    result = run(register, "--keep", keep)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"highwater: {keep}: not what highwater mutate keeps")
+    assert result.output.count("\n") == 1
+    assert keep.read_text(encoding="utf-8") == text
