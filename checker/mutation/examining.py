@@ -108,6 +108,7 @@ class Examination:
             program.finish()
 
     def _ask(self, program: MutantProgram, base: MutantRun, numbers: list[int], say: Say, room: Room) -> None:
+        program.prepare(base.distinct * len(numbers))
         differs = differing(program, base.all_states, numbers)
         for number in numbers:
             if number not in differs:

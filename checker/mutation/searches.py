@@ -22,6 +22,8 @@ from highwater.checker.search import SearchOptions
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.mutated import MutatedModel
 
+_PAYS = 2
+"""So many states a byte of text are worth code that is made with more effort."""
 _SOME = 1 << 12
 """So many states are asked at a time."""
 
@@ -74,6 +76,13 @@ class MutantProgram(Program):
     def settle(self, states: int) -> None:
         """A search is over; the next one wants better code as much."""
         self._states_before += states
+
+    def prepare(self, steps: int) -> None:
+        """So many states are to be asked: where that is worth it, wait for better code now."""
+        if steps >= _PAYS * len(self.text) and self.effort is Effort.QUICK:
+            super().settle(0)
+            self._asked = Effort.USUAL
+            self._take(Machine(self.text, Effort.USUAL))
 
     def finish(self) -> None:
         """No search comes any more."""
