@@ -41,8 +41,8 @@ class Result:
     """What one scenario says of a mutant.
 
     ``how`` it was killed: a property is violated, one that is promised to be violated holds, or an action leaves its
-    type. ``depth`` is where; ``differs`` the depth of the first state with another step, ``new`` how many states it
-    reaches that the protocol does not, as far as that is known.
+    type. ``depth`` is where; ``differs`` the depth of the first state with another step. ``new``: how many states that
+    the protocol does not reach it reaches from any of the protocol's states, so from the start no more than these.
     """
 
     kind: str

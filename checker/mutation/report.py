@@ -96,8 +96,8 @@ def said(record: Record) -> str:
     if not (differing := record.differing):
         return "not asked"
     (_, scenario), first = differing[0]
-    new = sum(r.new or 0 for _, r in differing)
-    states = f"; {new:,} states more" if new else ""
+    new = max(r.new or 0 for _, r in differing)
+    states = f"; up to {new:,} other states" if new else ""
     more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
     depth = "" if first.differs is None else f"at depth {first.differs} of "
     return f"{verdict}: another step {depth or 'in '}{scenario}{more}{states}"
