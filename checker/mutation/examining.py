@@ -30,7 +30,7 @@ from highwater.model.language.mutation import Mutant
 EQUAL, KILLED, SURVIVED, UNFINISHED = "equal", "killed", "survived", "unfinished"
 VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
 
-FIRST, AGAIN = (0.25, 20_000), (8.0, 1_000_000)
+FIRST, AGAIN = (0.25, 20_000), (2.0, 200_000)
 """How much larger than the protocol a mutant may be before a search of it is given up: so many times its states, and so
 many more. Most are killed nearby, in one scenario or another; those that are not are asked again, with more room."""
 Room = tuple[float, int]

@@ -71,7 +71,9 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
         asked = [
             number
             for number, mutant in examination.mutants.items()
-            if wanted(mutant, examination.model.actions_of[number], task.only) and mutant not in task.settled
+            if wanted(mutant, examination.model.actions_of[number], task.only)
+            and mutant not in task.settled
+            and (task.undecided is None or mutant in task.undecided)
         ]
         tell(Told(results={n: known[n] for n in asked if n in known}))
         left = [n for n in asked if n not in known]
