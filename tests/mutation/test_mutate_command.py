@@ -14,7 +14,7 @@ import highwater
 from highwater import checker
 from highwater.checker import scenarios
 from highwater.checker.cli import cli
-from highwater.checker.mutation import examining
+from highwater.checker.mutation import examining, work
 from highwater.checker.mutation.report import lines, source_of
 from highwater.checker.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
@@ -153,3 +153,25 @@ def test_a_file_of_something_else_is_refused(register: Path, tmp_path: Path, tex
     assert result.output.startswith(f"highwater: {keep}: not what highwater mutate keeps")
     assert result.output.count("\n") == 1
     assert keep.read_text(encoding="utf-8") == text
+
+
+def test_undecided_mutants_are_asked_once_more(register: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that needed more room, and no others; then the verdicts are those of enough room at once."""
+    enough, calls = verdicts(asked(register)), []
+    ask = examining.Examination.invariants
+
+    def noted(self: examining.Examination, numbers: Any, say: Any, *rest: Any) -> Any:
+        found: dict[int, str] = {}
+        calls.append((set(numbers), found))
+
+        def told(number: int, result: examining.Result) -> None:
+            found[number] = result.kind
+            say(number, result)
+
+        return ask(self, numbers, told, *rest)
+
+    monkeypatch.setattr(examining.Examination, "invariants", noted)
+    monkeypatch.setattr(work, "FIRST", (0.0, 0))
+    assert verdicts(asked(register)) == enough
+    (_, first), (again, _) = calls
+    assert again == {number for number, kind in first.items() if kind == "unfinished"} != set()
