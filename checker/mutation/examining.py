@@ -22,7 +22,7 @@ from highwater.checker.mutation.searches import (
 )
 from highwater.checker.native.layout import Layout
 from highwater.checker.request import Request
-from highwater.checker.search import EngineError, SearchOptions, SearchResult
+from highwater.checker.search import DEADLOCK, EngineError, SearchOptions, SearchResult
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.mutated import MutatedModel, chosen
 from highwater.model.language.mutation import Mutant
@@ -88,6 +88,28 @@ class Examination:
         self, numbers: Collection[int], say: Say, limit_states: int | None, room: Room = FIRST
     ) -> str | None:
         """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said."""
+
+        def ask(program: MutantProgram, base: MutantRun) -> None:
+            times, more = room
+            options = replace(self.options, limit_states=int(base.distinct * (1 + times)) + more)
+            for number, depth in self._differing(program, base, numbers, say):
+                say(number, replace(self._searched(program, base, number, options), differs=depth))
+
+        return self._beside_the_protocol(ask, limit_states)
+
+    def liveness(self, numbers: Collection[int], say: Say, limit_states: int | None) -> str | None:
+        """Ask mutants of the liveness properties, one after the other: each has a graph of its own."""
+
+        def ask(program: MutantProgram, base: MutantRun) -> None:
+            for number, depth in self._differing(program, base, numbers, say):
+                say(number, replace(self._lived(number, limit_states), differs=depth))
+
+        return self._beside_the_protocol(ask, limit_states)
+
+    def _beside_the_protocol(
+        self, ask: Callable[[MutantProgram, MutantRun], None], limit_states: int | None
+    ) -> str | None:
+        """Explore the protocol as it is, and then ask; what is wrong with it, if anything is."""
         program = MutantProgram(self.model)
         base = None
         try:
@@ -97,27 +119,26 @@ class Examination:
             result = base.explore()
             if result.stopped_by not in (None, "violation"):
                 return f"not all of its states were seen ({result.stopped_by})"
-            found = {v.property for v in result.violations}
-            if found != self.promised & {p.name for p in self.model.properties} | found & {"deadlock"}:
+            named = {p.name for p in self.model.properties} | ({DEADLOCK} if self.request.deadlock else set())
+            if {v.property for v in result.violations} != self.promised & named:
                 return "it does not keep its own promise"
-            self._ask(program, base, sorted(numbers), say, room)
+            ask(program, base)
             return None
         finally:
             if base is not None:
                 base.close()
             program.finish()
 
-    def _ask(self, program: MutantProgram, base: MutantRun, numbers: list[int], say: Say, room: Room) -> None:
+    def _differing(
+        self, program: MutantProgram, base: MutantRun, numbers: Collection[int], say: Say
+    ) -> Iterator[tuple[int, int]]:
+        """The mutants that change a step, and the depth of the first state where one does; of the others it is said."""
         program.prepare(base.distinct * len(numbers))
-        differs = differing(program, base.all_states, numbers)
-        for number in numbers:
-            if number not in differs:
-                say(number, Result(EQUAL))
-        times, more = room
-        options = replace(self.options, limit_states=int(base.distinct * (1 + times)) + more)
+        differs = differing(program, base.all_states, sorted(numbers))
+        for number in sorted(set(numbers) - differs.keys()):
+            say(number, Result(EQUAL))
         for number, state in sorted(differs.items()):
-            depth = base.depth_of(state)
-            say(number, replace(self._searched(program, base, number, options), differs=depth))
+            yield number, base.depth_of(state)
 
     def _searched(
         self, program: MutantProgram, base: MutantRun, number: int, options: SearchOptions
@@ -144,34 +165,28 @@ class Examination:
             return Result(KILLED, HOLDS, ", ".join(missed), found.depth)
         return Result(SURVIVED, new=new)
 
-    def liveness(self, numbers: Collection[int], limit_states: int | None) -> Iterator[tuple[int, Result]]:
-        """Ask mutants of the liveness properties, one after the other: each has a graph of its own."""
+    def _lived(self, number: int, limit_states: int | None) -> Result:
         from highwater.checker.liveness.decide import decide
         from highwater.checker.native.explored import explore as graph_of
 
-        options = replace(self.options, limit_states=limit_states, memory_bytes=self.options.memory_bytes)
-        for number in sorted(numbers):
-            result = SearchResult()
-            try:
-                decide(chosen(self.model, number), graph_of, options, result)
-            except BoundError as wrong:
-                yield number, Result(KILLED, LEAVES, str(wrong))
-                continue
-            except EngineError:
-                yield number, Result(UNFINISHED)
-                continue
-            names = {v.property: v.depth for v in result.violations}
-            new = {name: depth for name, depth in names.items() if name not in self.promised}
-            missed = self.promised & {p.name for p in self.model.liveness} - names.keys()
-            if new:
-                name, depth = min(new.items(), key=lambda x: (x[1], x[0]))
-                yield number, Result(KILLED, VIOLATED, name, depth)
-            elif result.stopped_by is not None:
-                yield number, Result(UNFINISHED)
-            elif missed:
-                yield number, Result(KILLED, HOLDS, ", ".join(sorted(missed)))
-            else:
-                yield number, Result(SURVIVED)
+        result = SearchResult()
+        try:
+            decide(
+                chosen(self.model, number), graph_of, replace(self.options, limit_states=limit_states), result
+            )
+        except BoundError as wrong:
+            return Result(KILLED, LEAVES, str(wrong))
+        except EngineError:
+            return Result(UNFINISHED)
+        depths = {v.property: v.depth for v in result.violations}
+        if new := [(depth, name) for name, depth in depths.items() if name not in self.promised]:
+            depth, name = min(new)
+            return Result(KILLED, VIOLATED, name, depth)
+        if result.stopped_by is not None:
+            return Result(UNFINISHED)
+        if missed := sorted(self.promised & {p.name for p in self.model.liveness} - depths.keys()):
+            return Result(KILLED, HOLDS, ", ".join(missed))
+        return Result(SURVIVED)
 
 
 __all__ = [

@@ -84,8 +84,7 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
                 room = FIRST if task.part == INVARIANTS else AGAIN
                 note = examination.invariants(left, say, task.limit_states, room)
             else:
-                for number, result in examination.liveness(left, task.limit_states):
-                    say(number, result)
+                note = examination.liveness(left, say, task.limit_states)
             say.flush()
         tell(Told(done=True, note=note, seconds=time.process_time() - started))
     except (InputError, LanguageError) as wrong:

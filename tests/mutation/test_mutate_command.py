@@ -175,3 +175,54 @@ def test_undecided_mutants_are_asked_once_more(register: Path, monkeypatch: pyte
     assert verdicts(asked(register)) == enough
     (_, first), (again, _) = calls
     assert again == {number for number, kind in first.items() if kind == "unfinished"} != set()
+
+
+LAMP = '''
+from highwater.model.language import Bool, Protocol, State, Struct, action, eventually, require, weak
+
+
+@eventually("test", fair=weak("switch"))
+def it_gets_light(m, s):
+    """Somebody switches it on."""
+    return s.on
+
+
+class Lamp(Protocol):
+    """A lamp."""
+
+    name = "lamp"
+    liveness = (it_gets_light,)
+
+    def define(self):
+        """On or off, looked at or not."""
+        return Struct("State", on=Bool, seen=Bool)
+
+    def initial(self):
+        """Off."""
+        return [{}]
+
+    @action(says="it is switched on")
+    def switch(self, s):
+        """Once."""
+        require("it is off", ~s.on)
+        s.next.on = True
+
+    @action(says="it is looked at")
+    def look(self, s):
+        """At any time."""
+        s.next.seen = True
+'''
+
+
+def test_liveness_notices(tmp_path: Path) -> None:
+    """A step that does nothing, or is never taken, violates what must happen; without liveness nothing is asked."""
+    (tmp_path / "lamp.py").write_text(LAMP, encoding="utf-8")
+    scenario = tmp_path / "lamp.toml"
+    scenario.write_text('protocol = "lamp.py"\nproperties = ["it_gets_light"]\n', encoding="utf-8")
+    found = verdicts(asked(scenario))
+    assert found["write", "s.next.on", "dropped"] == "killed"
+    assert found["guard", 'require("it is off", ~s.on)', "negated"] == "killed"
+    assert found["guard", 'require("it is off", ~s.on)', "dropped"] == "survived"
+    assert found["write", "s.next.seen", "dropped"] == "survived"
+    assert found["operation", "~s.on", "~: dropped"] == "killed"
+    assert verdicts(asked(scenario, liveness=False)) == {}
