@@ -23,6 +23,7 @@ from highwater.checker.options import (
     workers_option,
 )
 from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.problems import InputError
 from highwater.checker.status import Status
 
 _WIDTH = 100
@@ -77,6 +78,8 @@ def mutate(
         progress=(lambda line: None) if quiet else _Live(),
     )
     found = run.run()
+    if only and not found.records and not found.interrupted:
+        raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios is of it")
     width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
     for line in (report.summary(found),) if quiet else report.lines(found, full=verbose, width=width):
         output.say(line)

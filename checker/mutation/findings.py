@@ -70,6 +70,8 @@ class Record:
 def read(path: Path) -> dict[tuple[str, str], Part]:
     """What a file keeps: parts by scenario and name. None without a file; InputError where it is not ours."""
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a file")
         if path.stat().st_size > _MOST_BYTES:
             raise InputError(f"{path}: larger than what highwater mutate keeps")
         content = json.loads(path.read_text(encoding="utf-8"))
