@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import click
 
 from highwater.checker import scenarios
+from highwater.checker.mutation import listed as listing
 from highwater.checker.mutation import report
 from highwater.checker.mutation.examining import SURVIVED, UNFINISHED
 from highwater.checker.mutation.findings import WITHIN
@@ -35,6 +37,7 @@ _WIDTH = 100
 @limit_states_option(1_000_000)
 @click.option("--liveness/--no-liveness", default=True, help="Whether liveness properties are asked, too.")
 @click.option("--keep", metavar="FILE", help="Keep what is found in this file, and go on from what it holds.")
+@click.option("--listed", metavar="FILE", help="Holes that are known, each with its reason.")
 @workers_option
 @memory_option
 @cache_option
@@ -48,6 +51,7 @@ def mutate(
     limit_states: int,
     liveness: bool,
     keep: str | None,
+    listed: str | None,
     workers: int | None,
     memory_bytes: int | None,
     html: str | None,
@@ -60,12 +64,14 @@ def mutate(
     Without a SCENARIO the standard scenarios are asked, the smallest first; those with more states than the limit are
     left out. A mutant that no property notices is a hole, unless its steps are the same in every reachable state.
 
-    Exit status: 0 all are noticed or equal, 1 there are holes, 2 bad request, 3 not all is decided, 130 interrupted.
+    Exit status: 0 all are noticed, equal or listed, 1 there are holes, 2 bad request, 3 not all is decided,
+    130 interrupted.
     """
     output = JsonOutput(json_file)
     for option, file in (("--html", html), ("--keep", keep)):
         if file is not None:
             refuse_unwritable(option, file)
+    known = [] if listed is None else listing.read(Path(listed))
     chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
     run = MutationRun(
         chosen,
@@ -80,6 +86,7 @@ def mutate(
     found = run.run()
     if only and not found.records and not found.interrupted:
         raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios is of it")
+    found.notes += listing.apply(known, found.records.values())
     width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
     for line in (report.summary(found),) if quiet else report.lines(found, full=verbose, width=width):
         output.say(line)
@@ -88,10 +95,11 @@ def mutate(
 
         write_text("--html", html, page(found))
     output.write(report.as_json(found))
-    return _status(found)
+    return status_of(found)
 
 
-def _status(found: Findings) -> Status:
+def status_of(found: Findings) -> Status:
+    """The exit status that the findings stand for."""
     verdicts = {r.verdict for r in found.records.values()}
     if found.interrupted:
         return Status.INTERRUPTED
@@ -107,8 +115,6 @@ class _Live:
         self._terminal, self._next = sys.stderr.isatty(), 0.0
 
     def __call__(self, line: str) -> None:
-        import time
-
         now = time.monotonic()
         if now < self._next:
             return
@@ -120,4 +126,4 @@ class _Live:
             print(line, file=sys.stderr, flush=True)
 
 
-__all__ = ["mutate"]
+__all__ = ["mutate", "status_of"]

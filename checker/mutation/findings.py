@@ -22,8 +22,8 @@ from highwater.checker.mutation.examining import (
 from highwater.checker.problems import InputError
 from highwater.model.language.mutation import Mutant
 
-WITHIN = "within"
-"""The verdict on a mutant that survived, and reaches no state that the protocol does not."""
+WITHIN, LISTED = "within", "listed"
+"""Verdicts on mutants that survived: it reaches no state that the protocol does not; somebody has given a reason."""
 _FORMAT = "highwater mutants 1"
 _KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
 _HOWS = {None, VIOLATED, HOLDS, LEAVES}
@@ -46,6 +46,7 @@ class Record:
     protocol: str
     actions: set[str] = field(default_factory=set)
     results: dict[tuple[int, str], Result] = field(default_factory=dict)
+    reason: str | None = None
 
     @property
     def killed(self) -> tuple[tuple[int, str], Result] | None:
@@ -53,8 +54,17 @@ class Record:
         return next(((k, r) for k, r in sorted(self.results.items()) if r.kind == KILLED), None)
 
     @property
+    def is_hole(self) -> bool:
+        """Whether it changes a step, and nothing notices."""
+        return self._found not in (KILLED, EQUAL)
+
+    @property
     def verdict(self) -> str:
-        """``killed``; ``equal`` where no scenario has another step; else ``survived``, ``within`` or ``unfinished``."""
+        """``killed``; ``equal`` where no scenario has another step; else what kind of hole it is, or ``listed``."""
+        return LISTED if self.is_hole and self.reason is not None else self._found
+
+    @property
+    def _found(self) -> str:
         kinds = {r.kind for r in self.results.values()}
         found = next((k for k in (KILLED, UNFINISHED, SURVIVED, EQUAL) if k in kinds), UNFINISHED)
         inside = all(r.new == 0 for _, r in self.differing if r.kind == SURVIVED and r.new is not None)
@@ -126,4 +136,4 @@ def _result(value: Mapping[str, Any]) -> Result:
     return result
 
 
-__all__ = ["WITHIN", "Part", "Record", "read", "write"]
+__all__ = ["LISTED", "WITHIN", "Part", "Record", "read", "write"]

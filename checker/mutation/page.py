@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from highwater.checker.mutation.examining import EQUAL, KILLED
 from highwater.checker.mutation.findings import Record
-from highwater.checker.mutation.report import holes, in_order, said, source, source_of, summary, table
+from highwater.checker.mutation.report import HOLES, holes, in_order, said, source, source_of, summary, table
 from highwater.checker.mutation.run import Findings
 
 _STYLE = """\
@@ -34,8 +33,8 @@ def page(found: Findings) -> str:
         f"<pre>{escape(chr(10).join(table(records)))}</pre>",
         f"<p>{escape(', '.join(found.scenarios))}</p>",
         *(f"<p>{escape(note)}</p>" for note in found.notes),
-        "<p>Green: every mutant of the line is noticed, or takes the same steps in every state. Yellow: some are not "
-        "noticed. Red: none is.</p>",
+        "<p>Green: every mutant of the line is noticed, takes the same steps in every state, or is listed. Yellow: "
+        "some are none of these. Red: no one is.</p>",
     ]
     if unnoticed := holes(found):
         lines.append(f"<details><summary>What nothing notices ({len(unnoticed)})</summary><ul>")
@@ -70,14 +69,14 @@ def _kind(records: list[Record]) -> str:
     """How well a line is held: by how many of its mutants are noticed."""
     if not records:
         return ""
-    noticed = [r.verdict in (KILLED, EQUAL) for r in records]
+    noticed = [r.verdict not in HOLES for r in records]
     return f' class="{"full" if all(noticed) else "part" if any(noticed) else "none"}"'
 
 
 def _cell(records: list[Record]) -> str:
     if not records:
         return ""
-    bad = sum(r.verdict not in (KILLED, EQUAL) for r in records)
+    bad = sum(r.verdict in HOLES for r in records)
     head = f"{len(records)} mutants" + (f", {bad} not noticed" if bad else "")
     told = "\n".join(_line(r) for r in records)
     return f"<details><summary>{escape(head)}</summary>{escape(told)}</details>"

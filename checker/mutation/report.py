@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from highwater.checker.mutation.examining import EQUAL, HOLDS, KILLED, LEAVES, SURVIVED, UNFINISHED, Result
-from highwater.checker.mutation.findings import WITHIN, Record
+from highwater.checker.mutation.findings import LISTED, WITHIN, Record
 from highwater.checker.mutation.run import Findings
 from highwater.checker.results import versions
 from highwater.model.language.mutation import Mutant
 
-VERDICTS = (KILLED, EQUAL, WITHIN, SURVIVED, UNFINISHED)
+VERDICTS = (KILLED, EQUAL, LISTED, WITHIN, SURVIVED, UNFINISHED)
 HOLES = (WITHIN, SURVIVED, UNFINISHED)
 
 
@@ -58,14 +58,14 @@ def table(records: Iterable[Record]) -> Iterator[str]:
     counts = Counter((_row(r.mutant), r.verdict) for r in records)
     rows = sorted({row for row, _ in counts})
     heads = ("mutants", *VERDICTS)
-    yield f"{'':<16}" + "".join(f"  {head:>7}" for head in heads)
+    yield f"{'':<14}" + "".join(f"  {head:>6}" for head in heads)
     for row in (*rows, "all"):
         own = [
             sum(n for (r, v), n in counts.items() if v == verdict and row in (r, "all"))
             for verdict in VERDICTS
         ]
         cells = zip((sum(own), *own), heads, strict=True)
-        yield f"{row:<16}" + "".join(f"  {n:>{max(7, len(head))},}" for n, head in cells)
+        yield f"{row:<14}" + "".join(f"  {n:>{max(6, len(head))},}" for n, head in cells)
 
 
 def _row(mutant: Mutant) -> str:
@@ -93,6 +93,8 @@ def said(record: Record) -> str:
         return f"{how(result)} in {scenario}"
     if verdict == EQUAL:
         return f"the same steps in all states of {len(record.results)} scenarios"
+    if verdict == LISTED:
+        return f"listed: {record.reason}"
     if not (differing := record.differing):
         return "not asked"
     (_, scenario), first = differing[0]
@@ -176,6 +178,7 @@ def _record(record: Record) -> dict[str, Any]:
         "text": source_of(mutant),
         "change": mutant.change,
         "verdict": record.verdict,
+        **({} if record.reason is None else {"reason": record.reason}),
         "results": [
             {"scenario": scenario, **result.as_json()}
             for (_, scenario), result in sorted(record.results.items())

@@ -14,8 +14,9 @@ import highwater
 from highwater import checker
 from highwater.checker import scenarios
 from highwater.checker.cli import cli
-from highwater.checker.mutation import examining, work
-from highwater.checker.mutation.report import lines, source_of
+from highwater.checker.commands.mutate import status_of
+from highwater.checker.mutation import examining, listed, work
+from highwater.checker.mutation.report import as_json, lines, source_of
 from highwater.checker.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
 
@@ -226,3 +227,42 @@ def test_liveness_notices(tmp_path: Path) -> None:
     assert found["write", "s.next.seen", "dropped"] == "survived"
     assert found["operation", "~s.on", "~: dropped"] == "killed"
     assert verdicts(asked(scenario, liveness=False)) == {}
+
+
+def test_holes_that_are_listed(register: Path, tmp_path: Path) -> None:
+    """They are no holes; an entry that names none is said."""
+    found, path = asked(register), tmp_path / "listed.toml"
+    holes = [r.mutant for r in found.records.values() if r.is_hole]
+    entries = [
+        f"[[listed]]\nwithin = {json.dumps(m.within)}\ntext = {json.dumps(source_of(m))}\n"
+        f"change = {json.dumps(m.change)}\nreason = 'as it is'\n"
+        for m in holes
+    ]
+    path.write_text(
+        "".join([*entries, "[[listed]]\nwithin = 'nowhere'\nreason = 'none'\n"]), encoding="utf-8"
+    )
+    assert status_of(found) == 1
+    assert listed.apply(listed.read(path), found.records.values()) == ["listed, and no hole: nowhere"]
+    assert status_of(found) == 0
+    content = as_json(found)
+    assert problems(content, SCHEMA) == []
+    assert content["counts"]["listed"] == len(holes) > 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "it holds tables [[listed]] and nothing else"),
+        ("[[listed]]\nwithin = 'f'", "entry 1: the key 'reason' is missing"),
+        ("[[listed]]\nwithin = 'f'\nreson = 'x'", "entry 1: unknown key 'reson'; did you mean 'reason'?"),
+        ("[[listed]]\nwithin = 3", "entry 1: within is a text, not 3"),
+        ("[[listed", "not TOML"),
+    ],
+)
+def test_a_list_of_another_form(register: Path, tmp_path: Path, text: str, said: str) -> None:
+    """One line, status 2, before anything is searched."""
+    path = tmp_path / "listed.toml"
+    path.write_text(text, encoding="utf-8")
+    result = run(register, "--listed", path)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"highwater: {path}: {said}")
