@@ -105,7 +105,7 @@ def status_of(found: Findings) -> Status:
         return Status.INTERRUPTED
     if verdicts & {WITHIN, SURVIVED}:
         return Status.VIOLATED
-    return Status.INCONCLUSIVE if UNFINISHED in verdicts or found.notes else Status.AS_PROMISED
+    return Status.INCONCLUSIVE if UNFINISHED in verdicts or found.left_out else Status.AS_PROMISED
 
 
 class _Live:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
+from highwater.checker.gate.fingerprints import Fingerprints
 from highwater.checker.mutation.kernels import MutantKernels
 from highwater.checker.mutation.searches import (
     BeyondRun,
@@ -75,7 +76,8 @@ class Examination:
     def digest(self) -> str:
         """What a result depends on: the kernels with all mutants, the properties, and what is promised of them."""
         text = MutantKernels(self.model, Layout(self.model.leaves)).text()
-        live = [(p.name, repr(p.premise), repr(p.goal), len(p.groups)) for p in self.model.liveness]
+        prints = Fingerprints()
+        live = [prints.liveness(self.model, p) for p in self.model.liveness]
         asked = (self.request.properties, sorted(self.promised), live)
         return hashlib.sha256(f"{text}{asked}".encode()).hexdigest()
 

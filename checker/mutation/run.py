@@ -36,6 +36,8 @@ class Findings:
     sizes: dict[str, int | None] = field(default_factory=dict)
     records: dict[Mutant, Record] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    left_out: bool = False
+    """Whether a scenario was left out, or could not be asked: ``notes`` say why."""
     seconds: float = 0.0
     processor_seconds: float = 0.0
     interrupted: bool = False
@@ -108,14 +110,18 @@ class MutationRun:
             name = self._chosen[number].name
             self.found.processor_seconds += told.seconds
             if told.note:
-                self.found.notes.append(f"{name}: left out: {told.note}")
+                self._leave_out(f"{name}: left out: {told.note}")
                 continue
             self.found.sizes[name] = told.states
             self._progress(f"{len(self.found.sizes)} of {len(tasks)} scenarios explored as they are: {name}")
             if told.states is None:
-                self.found.notes.append(f"{name}: left out: more than {self._limit:,} states")
+                self._leave_out(f"{name}: left out: more than {self._limit:,} states")
         known = {name: size for name, size in self.found.sizes.items() if size is not None}
         self.found.scenarios = sorted(known, key=lambda name: (known[name], name))
+
+    def _leave_out(self, note: str) -> None:
+        self.found.notes.append(note)
+        self.found.left_out = True
 
     def _task(self, name: str, part: str) -> Task | None:
         undecided = self._undecided(name) if part == ONCE_MORE else None
@@ -166,7 +172,7 @@ class MutationRun:
             first = (part[0], INVARIANTS) if part[1] == ONCE_MORE else part
             found.records[self._numbers[part][number]].results[self._order_of[first], part[0]] = result
         if told.note:
-            found.notes.append(f"{part[0]}: {told.note}")
+            self._leave_out(f"{part[0]}: {told.note}")
         self._save(now=told.done)
 
     def _save(self, now: bool = False) -> None:
