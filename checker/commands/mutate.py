@@ -35,6 +35,14 @@ _WIDTH = 100
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
 @click.option("--only", metavar="FILE[:LINE]|ACTION", multiple=True, help="Only these mutants; may repeat.")
 @limit_states_option(1_000_000)
+@click.option(
+    "--nearest",
+    type=click.IntRange(0),
+    default=30_000,
+    show_default=True,
+    metavar="N",
+    help="Of larger scenarios ask the nearest N states; 0: leave them out.",
+)
 @click.option("--liveness/--no-liveness", default=True, help="Whether liveness properties are asked, too.")
 @click.option("--keep", metavar="FILE", help="Keep what is found in this file, and go on from what it holds.")
 @click.option("--listed", metavar="FILE", help="Holes that are known, each with its reason.")
@@ -49,6 +57,7 @@ def mutate(
     names: tuple[str, ...],
     only: tuple[str, ...],
     limit_states: int,
+    nearest: int,
     liveness: bool,
     keep: str | None,
     listed: str | None,
@@ -61,8 +70,9 @@ def mutate(
 ) -> Status:
     """Get each guard, write and operation of a protocol's actions wrong, and see which SCENARIO notices.
 
-    Without a SCENARIO the standard scenarios are asked, the smallest first; those with more states than the limit are
-    left out. A mutant that no property notices is a hole, unless its steps are the same in every reachable state.
+    Without a SCENARIO the standard scenarios are asked, the smallest first; of those with more states than the limit
+    only the nearest states. A mutant that no property notices is a hole, unless its steps are the same in every
+    reachable state.
 
     Exit status: 0 all are noticed, equal or listed, 1 there are holes, 2 bad request, 3 not all is decided,
     130 interrupted.
@@ -77,6 +87,7 @@ def mutate(
         chosen,
         only=only,
         limit_states=limit_states,
+        nearest=nearest,
         liveness=liveness,
         processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
         memory_bytes=memory_bytes,

@@ -108,6 +108,26 @@ class Examination:
 
         return self._beside_the_protocol(ask, limit_states)
 
+    def nearest(self, numbers: Collection[int], say: Say, most: int) -> None:
+        """Ask mutants of the invariants in a scenario that is too large: in so many states, the nearest ones."""
+        program = MutantProgram(self.model)
+        program.choose(0)
+        options = replace(self.options, limit_states=most)
+        base = MutantRun(program, options, self.promised, keep=True)
+        try:
+            base.explore()
+            differs = differing(program, base.all_states, sorted(numbers))
+            for number in sorted(numbers):
+                found = Result(UNFINISHED)
+                if number in differs:
+                    searched = self._from_the_start(program, number, options)
+                    found = searched if searched.kind == KILLED and searched.how != HOLDS else found
+                    found = replace(found, differs=base.depth_of(differs[number]))
+                say(number, found)
+        finally:
+            base.close()
+            program.finish()
+
     def _beside_the_protocol(
         self, ask: Callable[[MutantProgram, MutantRun], None], limit_states: int | None
     ) -> str | None:
@@ -154,6 +174,9 @@ class Examination:
                 run.close()
             if not bad:
                 return Result(UNFINISHED if run.stop else SURVIVED, new=new)
+        return replace(self._from_the_start(program, number, options), new=new)
+
+    def _from_the_start(self, program: MutantProgram, number: int, options: SearchOptions) -> Result:
         found = explore(program, number, options, self.promised)
         if found.error is not None:
             return Result(KILLED, LEAVES, found.error, found.depth)
@@ -161,11 +184,11 @@ class Examination:
             name, depth = min(found.violated.items(), key=lambda x: (x[1], x[0]))
             return Result(KILLED, VIOLATED, name, depth)
         if found.stopped_by not in (None, "violation"):
-            return Result(UNFINISHED, new=new)
+            return Result(UNFINISHED)
         missed = sorted(self.promised & {p.name for p in self.model.properties} - found.kept)
         if missed:
             return Result(KILLED, HOLDS, ", ".join(missed), found.depth)
-        return Result(SURVIVED, new=new)
+        return Result(SURVIVED)
 
     def _lived(self, number: int, limit_states: int | None) -> Result:
         from highwater.checker.liveness.decide import decide

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,31 @@ class Part:
 
     digest: str
     results: dict[int, Result] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many states a scenario has as it is; None: more than ``limit``. ``digest`` is that of its kernels."""
+
+    digest: str
+    states: int | None
+    limit: int | None
+
+    def is_known(self, digest: str, limit: int | None) -> bool:
+        """Whether this answers the question for kernels and a limit."""
+        if digest != self.digest:
+            return False
+        return self.states is not None or (
+            limit is not None and self.limit is not None and limit <= self.limit
+        )
+
+
+@dataclass
+class Kept:
+    """What a file keeps: sizes by scenario, parts by scenario and name."""
+
+    sizes: dict[str, Size] = field(default_factory=dict)
+    parts: dict[tuple[str, str], Part] = field(default_factory=dict)
 
 
 @dataclass
@@ -77,8 +102,8 @@ class Record:
         return [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
 
 
-def read(path: Path) -> dict[tuple[str, str], Part]:
-    """What a file keeps: parts by scenario and name. None without a file; InputError where it is not ours."""
+def read(path: Path) -> Kept:
+    """What a file keeps; nothing without a file. InputError where it is not ours."""
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a file")
@@ -86,30 +111,33 @@ def read(path: Path) -> dict[tuple[str, str], Part]:
             raise InputError(f"{path}: larger than what highwater mutate keeps")
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
+        return Kept()
     except (OSError, ValueError, RecursionError) as wrong:
         raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
     try:
         if content["format"] != _FORMAT:
             raise ValueError("of another format")
-        return {
+        sizes = {_text(name): _size(size) for name, size in content.get("sizes", {}).items()}
+        parts = {
             (_text(scenario), _text(name)): Part(
                 _text(part["digest"]), {int(n): _result(r) for n, r in part["results"].items()}
             )
             for scenario, parts in content["scenarios"].items()
             for name, part in parts.items()
         }
+        return Kept(sizes, parts)
     except (AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
 
 
-def write(path: Path, parts: Mapping[tuple[str, str], Part]) -> None:
-    """Keep parts in a file: written beside it, and renamed. InputError where it cannot be written."""
+def write(path: Path, kept: Kept) -> None:
+    """Keep this in a file: written beside it, and renamed. InputError where it cannot be written."""
     scenarios: dict[str, dict[str, Any]] = {}
-    for (scenario, name), part in sorted(parts.items()):
+    for (scenario, name), part in sorted(kept.parts.items()):
         results = {str(n): r.as_json() for n, r in sorted(part.results.items())}
         scenarios.setdefault(scenario, {})[name] = {"digest": part.digest, "results": results}
-    text = json.dumps({"format": _FORMAT, "scenarios": scenarios}, indent=1)
+    sizes = {name: asdict(size) for name, size in sorted(kept.sizes.items())}
+    text = json.dumps({"format": _FORMAT, "sizes": sizes, "scenarios": scenarios}, indent=1)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text + "\n", encoding="utf-8")
@@ -124,6 +152,14 @@ def _text(value: object) -> str:
     return value
 
 
+def _size(value: Mapping[str, Any]) -> Size:
+    size = Size(**value)
+    _text(size.digest)
+    if not all(n is None or (isinstance(n, int) and n >= 0) for n in (size.states, size.limit)):
+        raise ValueError(f"{size} is no size")
+    return size
+
+
 def _result(value: Mapping[str, Any]) -> Result:
     result = Result(**value)
     numbers = (result.depth, result.differs, result.new)
@@ -136,4 +172,4 @@ def _result(value: Mapping[str, Any]) -> Result:
     return result
 
 
-__all__ = ["LISTED", "WITHIN", "Part", "Record", "read", "write"]
+__all__ = ["LISTED", "WITHIN", "Kept", "Part", "Record", "Size", "read", "write"]

@@ -13,6 +13,7 @@ from highwater.checker.mutation.findings import Part, Record
 from highwater.checker.mutation.work import (
     INVARIANTS,
     LIVENESS,
+    NEAREST,
     ONCE_MORE,
     SIZE,
     Task,
@@ -52,6 +53,7 @@ class MutationRun:
         *,
         only: Sequence[str] = (),
         limit_states: int | None = None,
+        nearest: int = 0,
         liveness: bool = True,
         processes: int = 1,
         memory_bytes: int | None = None,
@@ -61,7 +63,9 @@ class MutationRun:
         self._chosen, self._only, self._limit = list(chosen), tuple(only), limit_states
         self._liveness, self._processes, self._memory = liveness, processes, memory_bytes
         self._keep, self._progress = keep, progress
-        self.parts: dict[tuple[str, str], Part] = {} if keep is None else findings.read(keep)
+        self._nearest = nearest
+        self.kept = findings.Kept() if keep is None else findings.read(keep)
+        self.parts = self.kept.parts
         self.found = Findings()
         self._numbers: dict[tuple[str, str], dict[int, Mutant]] = {}
         self._order_of: dict[tuple[str, str], int] = {}
@@ -74,10 +78,7 @@ class MutationRun:
         found = self.found
         try:
             self._order()
-            parts = [(name, INVARIANTS) for name in found.scenarios if self._has(name, INVARIANTS)]
-            if self._liveness:
-                parts += [(name, LIVENESS) for name in found.scenarios if self._has(name, LIVENESS)]
-            parts += [(name, ONCE_MORE) for name, part in parts if part == INVARIANTS]
+            parts = self._parts()
             self._order_of = {part: position for position, part in enumerate(parts)}
             tasks = [lambda p=part: self._task(*p) for part in parts]
             done = 0
@@ -96,6 +97,17 @@ class MutationRun:
             self._save(now=True)
         return found
 
+    def _parts(self) -> list[tuple[str, str]]:
+        """What is asked, in this order."""
+        names, sizes = self.found.scenarios, self.found.sizes
+        whole = [name for name in names if sizes[name] is not None]
+        invariants = [name for name in whole if self._has(name, INVARIANTS)]
+        parts = [(name, INVARIANTS) for name in invariants]
+        parts += [(name, NEAREST) for name in names if sizes[name] is None]
+        if self._liveness:
+            parts += [(name, LIVENESS) for name in whole if self._has(name, LIVENESS)]
+        return [*parts, *((name, ONCE_MORE) for name in invariants)]
+
     def _has(self, name: str, part: str) -> bool:
         request = self._requests[name]
         if part == LIVENESS:
@@ -103,21 +115,31 @@ class MutationRun:
         return bool(request.invariants) or request.deadlock
 
     def _order(self) -> None:
-        """The scenarios by how many states they have; those beyond the limit are left out."""
+        """The scenarios by how many states they have; those beyond the limit last, or left out."""
         self._requests = {s.name: Request.of(s, Overrides()) for s in self._chosen}
-        tasks = [lambda s=s: Task(s.name, SIZE, self._limit, memory_bytes=self._memory) for s in self._chosen]
+        tasks = [
+            lambda s=s: Task(
+                s.name, SIZE, self._limit, memory_bytes=self._memory, size=self.kept.sizes.get(s.name)
+            )
+            for s in self._chosen
+        ]
         for number, told in share_out(tasks, self._processes):
             name = self._chosen[number].name
             self.found.processor_seconds += told.seconds
             if told.note:
                 self._leave_out(f"{name}: left out: {told.note}")
                 continue
-            self.found.sizes[name] = told.states
+            assert told.size is not None
+            self.kept.sizes[name] = told.size
+            self.found.sizes[name] = states = told.size.states
             self._progress(f"{len(self.found.sizes)} of {len(tasks)} scenarios explored as they are: {name}")
-            if told.states is None:
-                self._leave_out(f"{name}: left out: more than {self._limit:,} states")
-        known = {name: size for name, size in self.found.sizes.items() if size is not None}
-        self.found.scenarios = sorted(known, key=lambda name: (known[name], name))
+            if states is None:
+                what = f"only the nearest {self._nearest:,} were asked" if self._nearest else "left out"
+                self._leave_out(f"{name}: {what}: it has more than {self._limit:,} states")
+        sizes = self.found.sizes
+        known = sorted((size, name) for name, size in sizes.items() if size is not None)
+        large = [name for name, size in sizes.items() if size is None and self._has(name, INVARIANTS)]
+        self.found.scenarios = [name for _, name in known] + (sorted(large) if self._nearest else [])
 
     def _leave_out(self, note: str) -> None:
         self.found.notes.append(note)
@@ -139,6 +161,7 @@ class MutationRun:
             settled,
             undecided,
             self._memory,
+            self._nearest,
         )
 
     def _undecided(self, name: str) -> frozenset[Mutant]:
@@ -177,7 +200,7 @@ class MutationRun:
 
     def _save(self, now: bool = False) -> None:
         if self._keep is not None and (now or time.monotonic() - self._kept > _KEEP_EVERY):
-            findings.write(self._keep, self.parts)
+            findings.write(self._keep, self.kept)
             self._kept = time.monotonic()
 
 

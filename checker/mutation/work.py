@@ -6,6 +6,7 @@ kills does not depend on the number of processes: it is the first in order that 
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,9 @@ from typing import Any
 
 from highwater.checker import scenarios
 from highwater.checker.mutation.examining import AGAIN, FIRST, Examination, Result
+from highwater.checker.mutation.findings import Size
+from highwater.checker.native.kernels import Kernels
+from highwater.checker.native.layout import Layout
 from highwater.checker.native.search import search
 from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides, Request
@@ -23,9 +27,10 @@ from highwater.checker.search import EngineError, SearchOptions
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.mutation import Mutant
 
-SIZE, INVARIANTS, LIVENESS, ONCE_MORE = "size", "invariants", "liveness", "once more"
+SIZE, INVARIANTS, NEAREST, LIVENESS, ONCE_MORE = "size", "invariants", "nearest", "liveness", "once more"
 """What can be asked of a scenario: its size; mutants of its invariants, with little room for what a mutant reaches
-beyond the protocol; of its liveness; and again of its invariants, with more room, those that were not decided."""
+beyond the protocol; of its invariants, in the nearest states only; of its liveness; and again of its invariants, with
+more room, those that were not decided."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Task:
     settled: frozenset[Mutant] = frozenset()
     undecided: frozenset[Mutant] | None = None
     memory_bytes: int | None = None
+    nearest: int = 0
+    size: Size | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Told:
     actions: dict[int, frozenset[str]] | None = None
     digest: str | None = None
     results: dict[int, Result] | None = None
-    states: int | None = None
+    size: Size | None = None
     note: str | None = None
     done: bool = False
     seconds: float = 0.0
@@ -63,11 +70,12 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
     try:
         request = Request.of(scenarios.find(task.scenario), Overrides()).without_symmetry()
         if task.part == SIZE:
-            tell(Told(states=_size(request, task), done=True, seconds=time.process_time() - started))
+            tell(Told(size=_size(request, task), done=True, seconds=time.process_time() - started))
             return
         examination = Examination(request, task.memory_bytes)
-        tell(Told(examination.mutants, examination.model.actions_of, examination.digest))
-        known = task.known if task.digest == examination.digest else {}
+        digest = examination.digest + (f" nearest {task.nearest}" if task.part == NEAREST else "")
+        tell(Told(examination.mutants, examination.model.actions_of, digest))
+        known = task.known if task.digest == digest else {}
         asked = [
             number
             for number, mutant in examination.mutants.items()
@@ -80,7 +88,9 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
         note = None
         if left:
             say = _Sayer(tell)
-            if task.part != LIVENESS:
+            if task.part == NEAREST:
+                examination.nearest(left, say, task.nearest)
+            elif task.part != LIVENESS:
                 room = FIRST if task.part == INVARIANTS else AGAIN
                 note = examination.invariants(left, say, task.limit_states, room)
             else:
@@ -91,8 +101,12 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
         tell(Told(done=True, note=str(wrong), seconds=time.process_time() - started))
 
 
-def _size(request: Request, task: Task) -> int | None:
-    """How many states a scenario has; None where they are more than the limit."""
+def _size(request: Request, task: Task) -> Size:
+    """How many states a scenario has, as far as the limit goes."""
+    model = request.model()
+    digest = hashlib.sha256(Kernels(model, Layout(model.leaves)).text().encode()).hexdigest()
+    if task.size is not None and task.size.is_known(digest, task.limit_states):
+        return task.size
     options = SearchOptions(
         workers=1,
         limit_states=task.limit_states,
@@ -100,8 +114,8 @@ def _size(request: Request, task: Task) -> int | None:
         on_disk=False,
         all_states=True,
     )
-    result = search(request.model(), options)
-    return result.distinct_states if result.complete else None
+    result = search(model, options)
+    return Size(digest, result.distinct_states if result.complete else None, task.limit_states)
 
 
 def wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool:
@@ -241,6 +255,7 @@ def _serve(connection: Any) -> None:
 __all__ = [
     "INVARIANTS",
     "LIVENESS",
+    "NEAREST",
     "ONCE_MORE",
     "SIZE",
     "Task",
