@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from highwater.checker.mutation import examining, listed, work
 from highwater.checker.mutation.report import as_json, lines, source_of
 from highwater.checker.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
+from tests.models import scenario_model
 
 SCHEMA = json.loads((Path(checker.__file__).parent / "mutation.schema.json").read_text(encoding="utf-8"))
 EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
@@ -266,3 +269,32 @@ def test_a_list_of_another_form(register: Path, tmp_path: Path, text: str, said:
     result = run(register, "--listed", path)
     assert result.exit_code == 2
     assert result.output.startswith(f"highwater: {path}: {said}")
+
+
+def test_the_nearest_states_of_a_larger_scenario(register: Path) -> None:
+    """What they show is killed, the rest is not decided; and more states show no less."""
+    whole = verdicts(asked(register))
+    some, fewer = (asked(register, limit_states=3, nearest=n) for n in (1_000, 4))
+    assert "only the nearest 1,000 were asked: it has more than 3 states" in some.notes[0]
+    killed = {mutant for mutant, verdict in whole.items() if verdict == "killed"}
+    assert {mutant for mutant, verdict in verdicts(some).items() if verdict == "killed"} == killed
+    assert set(verdicts(some).values()) == {"killed", "unfinished"}
+    assert {mutant for mutant, verdict in verdicts(fewer).items() if verdict == "killed"} < killed
+    assert status_of(some) == 3
+
+
+DIGEST = """
+from highwater.checker import scenarios
+from highwater.checker.mutation.examining import Examination
+from highwater.checker.request import Overrides, Request
+
+print(Examination(Request.of(scenarios.find("quorum/live-elections"), Overrides())).digest)
+"""
+
+
+def test_what_is_kept_does_not_depend_on_what_was_traced_before(capsys: pytest.CaptureFixture[str]) -> None:
+    """A process traces many scenarios, another one begins with this: both must know what is kept of it."""
+    scenario_model("quorum/standard-messages")
+    exec(DIGEST, {})
+    fresh = subprocess.run([sys.executable, "-c", DIGEST], check=True, capture_output=True, text=True)
+    assert fresh.stdout == capsys.readouterr().out
