@@ -288,13 +288,13 @@ from highwater.checker import scenarios
 from highwater.checker.mutation.examining import Examination
 from highwater.checker.request import Overrides, Request
 
-print(Examination(Request.of(scenarios.find("quorum/live-elections"), Overrides())).digest)
+print(Examination(Request.of(scenarios.find("zookeeper/live-shutdowns"), Overrides())).digest)
 """
 
 
 def test_what_is_kept_does_not_depend_on_what_was_traced_before(capsys: pytest.CaptureFixture[str]) -> None:
     """A process traces many scenarios, another one begins with this: both must know what is kept of it."""
-    scenario_model("quorum/standard-messages")
+    scenario_model("zookeeper/standard-three-brokers")
     exec(DIGEST, {})
     fresh = subprocess.run([sys.executable, "-c", DIGEST], check=True, capture_output=True, text=True)
     assert fresh.stdout == capsys.readouterr().out
