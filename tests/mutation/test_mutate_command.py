@@ -294,7 +294,7 @@ print(Examination(Request.of(scenarios.find("zookeeper/live-shutdowns"), Overrid
 
 def test_what_is_kept_does_not_depend_on_what_was_traced_before(capsys: pytest.CaptureFixture[str]) -> None:
     """A process traces many scenarios, another one begins with this: both must know what is kept of it."""
-    scenario_model("zookeeper/standard-three-brokers")
+    scenario_model("replication/controller/small")
     exec(DIGEST, {})
     fresh = subprocess.run([sys.executable, "-c", DIGEST], check=True, capture_output=True, text=True)
     assert fresh.stdout == capsys.readouterr().out
