@@ -19,7 +19,6 @@ from highwater.checker.mutation.run import Findings, MutationRun
 from highwater.checker.options import (
     cache_option,
     json_option,
-    limit_states_option,
     memory_option,
     quiet_option,
     workers_option,
@@ -34,7 +33,14 @@ _WIDTH = 100
 @click.command(short_help="Every guard and write got wrong, and who notices.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
 @click.option("--only", metavar="FILE[:LINE]|ACTION", multiple=True, help="Only these mutants; may repeat.")
-@limit_states_option(1_000_000)
+@click.option(
+    "--limit-states",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    metavar="N",
+    help="The most states of a scenario that is asked in all of them.",
+)
 @click.option(
     "--nearest",
     type=click.IntRange(0),
