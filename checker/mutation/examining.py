@@ -2,7 +2,8 @@
 
 A mutant is *equal* in a scenario where it takes the same steps in every reachable state: then nothing is searched.
 Else what it reaches beyond the protocol's states is searched first. Where that violates nothing, no search from the
-initial states does. Only what is violated there is confirmed by such a search, which tells a shortest depth, too.
+initial states does. Only what is violated there, or is too much, is asked of such a search, which tells a shortest
+depth, too.
 """
 
 from __future__ import annotations
@@ -172,8 +173,8 @@ class Examination:
                 bad, new = run.beyond()
             finally:
                 run.close()
-            if not bad:
-                return Result(UNFINISHED if run.stop else SURVIVED, new=new)
+            if not (bad or run.stop):
+                return Result(SURVIVED, new=new)
         return replace(self._from_the_start(program, number, options), new=new)
 
     def _from_the_start(self, program: MutantProgram, number: int, options: SearchOptions) -> Result:

@@ -33,7 +33,7 @@ class Mutant:
 
     ``place`` is ``file:line``, ``columns`` where the operation begins and ends (of its first and last line), ``last``
     its last line; ``within`` the function, ``kind`` of what (guard, check, write, branch, operation) and ``change``
-    how. ``name`` is that of a guard or a check.
+    how. ``name`` is that of a guard or a check; it says no more than which one: in a loop there are several.
     """
 
     place: str
@@ -42,7 +42,7 @@ class Mutant:
     within: str
     kind: str
     change: str
-    name: str = ""
+    name: str = field(default="", compare=False)
     path: str = field(default="", compare=False)
     """The whole path of the file."""
 

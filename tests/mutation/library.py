@@ -137,6 +137,8 @@ class Library(Protocol):
         lowest = least(*(s.cards[r].borrowed for r in self.reader))
         highest = greatest(*(s.cards[r].borrowed for r in self.reader))
         require("they differ", highest - lowest > 0)
+        for r in self.reader:
+            require(f"reader {int(r)} holds it or waits not", s.holders.has(r) | ~s.waiting.has(r))
         poor = least_by(self.reader, lambda r: s.cards[r].borrowed, among=lambda r: s.joined.has(r))
         rich = first(self.reader, lambda r: s.cards[r].borrowed == highest)
         require("both are there", poor.is_some & rich.is_some)

@@ -17,7 +17,7 @@ from highwater import checker
 from highwater.checker import scenarios
 from highwater.checker.cli import cli
 from highwater.checker.commands.mutate import status_of
-from highwater.checker.mutation import examining, listed, work
+from highwater.checker.mutation import examining, listed, searches, work
 from highwater.checker.mutation.report import as_json, lines, source_of
 from highwater.checker.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
@@ -179,6 +179,25 @@ def test_undecided_mutants_are_asked_once_more(register: Path, monkeypatch: pyte
     assert verdicts(asked(register)) == enough
     (_, first), (again, _) = calls
     assert again == {number for number, kind in first.items() if kind == "unfinished"} != set()
+
+
+def test_what_is_too_much_is_asked_from_the_start(register: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without room beyond the protocol a search from the start still finds what is near it."""
+    enough = {mutant for mutant, verdict in verdicts(asked(register)).items() if verdict == "killed"}
+    monkeypatch.setattr(work, "FIRST", (0.5, 0))
+    monkeypatch.setattr(work, "AGAIN", (0.5, 0))
+    run, beyond = searches.BeyondRun.beyond, []
+
+    def cut_short(self: searches.BeyondRun) -> tuple[bool, int]:
+        bad, new = run(self)
+        self.stop = "states"
+        beyond.append(bad)
+        return False, new
+
+    monkeypatch.setattr(searches.BeyondRun, "beyond", cut_short)
+    found = verdicts(asked(register))
+    assert any(beyond)
+    assert {mutant for mutant, verdict in found.items() if verdict == "killed"} == enough
 
 
 LAMP = '''
