@@ -31,6 +31,8 @@ from highwater.model.language.mutation import Mutant
 
 EQUAL, KILLED, SURVIVED, UNFINISHED = "equal", "killed", "survived", "unfinished"
 VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
+NEARBY = "nothing nearby"
+"""How a mutant is unfinished in a scenario of which only the nearest states were asked."""
 
 FIRST, AGAIN = (0.25, 20_000), (2.0, 200_000)
 """How much larger than the protocol a mutant may be before a search of it is given up: so many times its states, and so
@@ -119,7 +121,7 @@ class Examination:
             base.explore()
             differs = differing(program, base.all_states, sorted(numbers))
             for number in sorted(numbers):
-                found = Result(UNFINISHED)
+                found = Result(UNFINISHED, NEARBY)
                 if number in differs:
                     searched = self._from_the_start(program, number, options)
                     found = searched if searched.kind == KILLED and searched.how != HOLDS else found
@@ -216,6 +218,6 @@ class Examination:
 
 
 __all__ = [
-    "AGAIN", "EQUAL", "FIRST", "HOLDS", "KILLED", "LEAVES", "SURVIVED", "UNFINISHED", "VIOLATED", "Examination",
-    "Result",
+    "AGAIN", "EQUAL", "FIRST", "HOLDS", "KILLED", "LEAVES", "NEARBY", "SURVIVED", "UNFINISHED", "VIOLATED",
+    "Examination", "Result",
 ]  # fmt: skip

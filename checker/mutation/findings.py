@@ -14,6 +14,7 @@ from highwater.checker.mutation.examining import (
     HOLDS,
     KILLED,
     LEAVES,
+    NEARBY,
     SURVIVED,
     UNFINISHED,
     VIOLATED,
@@ -26,7 +27,7 @@ WITHIN, LISTED = "within", "listed"
 """Verdicts on mutants that survived: it reaches no state that the protocol does not; somebody has given a reason."""
 _FORMAT = "highwater mutants 1"
 _KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
-_HOWS = {None, VIOLATED, HOLDS, LEAVES}
+_HOWS = {None, VIOLATED, HOLDS, LEAVES, NEARBY}
 _MOST_BYTES = 256 << 20
 
 
@@ -90,7 +91,9 @@ class Record:
 
     @property
     def _found(self) -> str:
-        kinds = {r.kind for r in self.results.values()}
+        kinds = {r.kind for r in self.results.values() if r.how != NEARBY}
+        if kinds == {EQUAL} and len(kinds) < len({(r.kind, r.how) for r in self.results.values()}):
+            return UNFINISHED  # a larger scenario, of which not all is known
         found = next((k for k in (KILLED, UNFINISHED, SURVIVED, EQUAL) if k in kinds), UNFINISHED)
         inside = all(r.new == 0 for _, r in self.differing if r.kind == SURVIVED and r.new is not None)
         told = any(r.new is not None for _, r in self.differing)
