@@ -174,12 +174,12 @@ class Request:
         named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
         return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
 
-    def model(self) -> Model:
+    def model(self, kind: type[Model] = Model) -> Model:
         """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
         definition = self.scenario.definition
         with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
-            traced = Model(protocol, self.invariants, self.liveness, self.step_properties)
+            traced = kind(protocol, self.invariants, self.liveness, self.step_properties)
             _ = traced.start  # so that what is wrong with the initial states is said now
         return traced
 

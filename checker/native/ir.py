@@ -183,6 +183,8 @@ class Scope:
         f = self._function
         if node.op == "input":
             return self._unpack(node)
+        if node.op == "selector":
+            return f.load("@selector")
         args = [self._name(a) for a in operands(node)]
         if node.op in _OPERATIONS:
             return f.op(_OPERATIONS[node.op].format(*args))

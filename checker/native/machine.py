@@ -92,6 +92,10 @@ class Machine:
         kind = ctypes.CFUNCTYPE(ctypes.c_int64 if result else None, *[ctypes.c_int64] * arguments)
         return kind(address)
 
+    def address(self, name: str) -> int:
+        """Where a variable of the text lies in memory."""
+        return int(self._engine.get_global_value_address(name))
+
 
 def whole(text: str) -> str:
     """A text with what all texts declare."""

@@ -142,11 +142,15 @@ class Run:
 
     def explore(self) -> SearchResult:
         """Run to the end, a limit or an interruption."""
+        self._search()
+        return result_of(self)
+
+    def _search(self) -> None:
         asked = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
         with interruption(lambda: self._end("interrupted")):
             self._begin()
             while (level := self.levels[-1]).size and not self.stop:
-                if not missing_verdicts(asked, self.found, self.options):
+                if self._decided(asked):
                     self.stop = "violation"
                     break
                 self.program.improve(self.distinct)
@@ -158,7 +162,10 @@ class Run:
                 if self.keeper is not None and self.keeper.due and not self.stop:
                     self._save()
             self._save()
-        return result_of(self)
+
+    def _decided(self, asked: list[str]) -> bool:
+        """Whether what was found so far is all that is asked."""
+        return not missing_verdicts(asked, self.found, self.options)
 
     def _begin(self) -> None:
         """The first level; or all that was found before, and the rest of the level that was being expanded."""

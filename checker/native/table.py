@@ -89,6 +89,12 @@ class Table:
         self.capacity = min(wanted, self._most)
         self.taken = 0
 
+    def take_over(self, other: Table) -> None:
+        """Hold what another table holds. It must not be larger than this one can be."""
+        self.capacity, self.taken = other.capacity, other.taken
+        slots = self.capacity + SLACK
+        self.slots[:slots] = other.slots[:slots]
+
     def close(self) -> None:
         """Give the memory back."""
         del self.slots

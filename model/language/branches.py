@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from highwater.model.language import graph, values
+from highwater.model.language import graph, mutation, values
 from highwater.model.language.errors import fail
 from highwater.model.language.tracing import current
 from highwater.model.language.types import Type
@@ -45,15 +45,20 @@ def otherwise(condition: values.Truth | bool = True) -> Iterator[None]:
 def _branch(condition: values.Truth, word: str) -> Iterator[None]:
     trace = current(word)
     values.watched(condition.node)
+    node = condition.node
+    if mutation.active is not None:
+        frame, others = mutation.text_frame(), {"always": graph.TRUE, "never": graph.FALSE}
+        wrong = {f"{word.rstrip('()')}: {how}": (lambda n=n: (n,)) for how, n in others.items()}
+        (node,) = mutation.active.choose("branch", (node,), wrong, frame)
     outer, earlier = trace.when, trace.branches[-1] or graph.FALSE
-    trace.when = graph.all_([outer, graph.not_(earlier), condition.node])
+    trace.when = graph.all_([outer, graph.not_(earlier), node])
     trace.branches.append(None)
     try:
         yield
     finally:
         trace.branches.pop()
         trace.when = outer
-    trace.branches[-1] = graph.or_(earlier, condition.node)
+    trace.branches[-1] = graph.or_(earlier, node)
 
 
 def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:

@@ -6,10 +6,12 @@ answers a request goes through its checks one after the other, and the first tha
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from highwater.model.language import mutation
 from highwater.model.language.errors import LanguageError, fail
 from highwater.model.language.tracing import require
 from highwater.model.language.values import Truth, all_of, as_bool, where
@@ -42,7 +44,10 @@ class Checks:
         With ``rule`` the check is made only where that rule is switched on; LanguageError where there is none of that
         name.
         """
-        check = NamedCheck(name, as_bool(holds), answer)
+        holds = as_bool(holds)
+        if mutation.active is not None:
+            holds = Truth(None, (mutation.condition("check", name, holds.node, sys._getframe(1)),))
+        check = NamedCheck(name, holds, answer)
         if rule is None or self._is_on(rule):
             self._checks.append(check)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph
+from highwater.model.language import graph, mutation
 from highwater.model.language.errors import fail, place
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.scalars import Number, Truth, Value, as_bool, is_option, lift_like
@@ -47,6 +48,8 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
         yes = lift_like(no, yes)
     no = lift_like(yes, no)
     nodes = tuple(graph.select(condition.node, a, b) for a, b in zip(yes.nodes, no.nodes, strict=True))
+    if mutation.active is not None and not condition.node.is_const:
+        nodes = mutation.branched(condition.node, nodes, yes.nodes, no.nodes)
     if isinstance(yes, (Truth, Number)):
         return type(yes)(yes.type if yes.type == no.type else None, nodes)
     if yes.type != no.type:
@@ -56,6 +59,20 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
 
 def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
     """The value beside the first condition that holds, else ``otherwise``: the symbolic ``if … elif … else``."""
+    result = _first_that_holds(choices, otherwise)
+    if mutation.active is None or not isinstance(result, Value):
+        return result
+    kind: Any = result.type.wrap if result.type is not None else functools.partial(type(result), None)
+
+    def without(number: int) -> tuple[Node, ...]:
+        rest = choices[:number] + choices[number + 1 :]
+        return lift_like(result, _first_that_holds(rest, otherwise)).nodes
+
+    others = {f"case {i + 1} dropped": functools.partial(without, i) for i in range(len(choices))}
+    return kind(mutation.offered("branch", result.nodes, others))
+
+
+def _first_that_holds(choices: tuple[tuple[Truth | bool, Any], ...], otherwise: Any) -> Any:
     given = [*(value for _, value in choices), otherwise]
     symbolic = [v for v in given if isinstance(v, Value)]
     options = [v for v in symbolic if is_option(v)]
@@ -89,12 +106,24 @@ def choose(index: Node, items: list[Any], element: Type) -> Any:
 
 def all_of(items: Iterable[Truth | bool]) -> Truth:
     """Whether all hold (true for none)."""
-    return Truth(None, (graph.all_(as_bool(i).node for i in items),))
+    if mutation.active is None:
+        return Truth(None, (graph.all_(as_bool(i).node for i in items),))
+    listed, found = isinstance(items, (list, tuple)), tuple(as_bool(i).node for i in items)
+    said = (graph.all_(found),)
+    if listed:
+        return Truth(None, mutation.joined("all of", said, found, graph.all_))
+    return Truth(None, mutation.offered("operation", said, {"all of: any of": lambda: (graph.any_(found),)}))
 
 
 def any_of(items: Iterable[Truth | bool]) -> Truth:
     """Whether at least one holds (false for none)."""
-    return Truth(None, (graph.any_(as_bool(i).node for i in items),))
+    if mutation.active is None:
+        return Truth(None, (graph.any_(as_bool(i).node for i in items),))
+    listed, found = isinstance(items, (list, tuple)), tuple(as_bool(i).node for i in items)
+    said = (graph.any_(found),)
+    if listed:
+        return Truth(None, mutation.joined("any of", said, found, graph.any_))
+    return Truth(None, mutation.offered("operation", said, {"any of: all of": lambda: (graph.all_(found),)}))
 
 
 def total(items: Iterable[Truth]) -> Number:
@@ -108,15 +137,15 @@ def total(items: Iterable[Truth]) -> Number:
 
 def least(first: Number | int, *others: Number | int) -> Number:
     """The least of some numbers."""
-    return _fold(graph.min_, first, others)
+    return _fold("least", graph.min_, first, others)
 
 
 def greatest(first: Number | int, *others: Number | int) -> Number:
     """The greatest of some numbers."""
-    return _fold(graph.max_, first, others)
+    return _fold("greatest", graph.max_, first, others)
 
 
-def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Number:
+def _fold(word: str, op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Number:
     items = [i if isinstance(i, Value) else _plain(i) for i in (first, *others)]
     for item in items:
         if not isinstance(item, Number) or (item.type is not None and not item.type.is_counted):
@@ -124,7 +153,7 @@ def _fold(op: Any, first: Number | int, others: tuple[Number | int, ...]) -> Num
     node = items[0].nodes[0]
     for item in items[1:]:
         lift_like(items[0], item)
-        node = op(node, item.nodes[0])
+        node = mutation.binary(word, op, node, item.nodes[0], depth=3)
     return Number(None, (node,))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph
+from highwater.model.language import graph, mutation
 from highwater.model.language.combining import any_of, choose, least, total, where
 from highwater.model.language.errors import fail
 from highwater.model.language.graph import BITS, INT, Node
@@ -34,15 +34,15 @@ class SetValue(Value):
 
     def __or__(self, other: object) -> SetValue:
         """Union."""
-        return self._set(graph.union(self.node, self._other(other)))
+        return self._set(mutation.binary("|", graph.union, self.node, self._other(other)))
 
     def __and__(self, other: object) -> SetValue:
         """Intersection."""
-        return self._set(graph.intersection(self.node, self._other(other)))
+        return self._set(mutation.binary("&", graph.intersection, self.node, self._other(other)))
 
     def __sub__(self, other: object) -> SetValue:
         """Difference."""
-        return self._set(graph.difference(self.node, self._other(other)))
+        return self._set(mutation.binary("set -", graph.difference, self.node, self._other(other)))
 
     def __xor__(self, other: object) -> SetValue:
         """What is in just one of the two."""
@@ -64,11 +64,11 @@ class SetValue(Value):
 
     def __le__(self, other: object) -> Truth:
         """Whether this is a subset of the other."""
-        return Truth(None, (graph.eq(graph.difference(self.node, self._other(other)), graph.const(0, BITS)),))
+        return Truth(None, (mutation.binary("subset", mutation.subset, self.node, self._other(other)),))
 
     def __ge__(self, other: object) -> Truth:
         """Whether this is a superset of the other."""
-        return self.type.lift(other) <= self
+        return Truth(None, (mutation.binary("subset", mutation.subset, self._other(other), self.node),))
 
     def has(self, index: object) -> Truth:
         """Whether an index (or an Option of one: none is in no set) is a member."""
@@ -78,11 +78,11 @@ class SetValue(Value):
 
     def with_(self, index: object) -> SetValue:
         """This set and one more member."""
-        return self._set(graph.union(self.node, self._singleton(index)))
+        return self._set(mutation.binary("with_", graph.union, self.node, self._singleton(index)))
 
     def without(self, index: object) -> SetValue:
         """This set without one member."""
-        return self._set(graph.difference(self.node, self._singleton(index)))
+        return self._set(mutation.binary("without", graph.difference, self.node, self._singleton(index)))
 
     def _singleton(self, index: object) -> Node:
         return graph.singleton(self.type.index.lift(index).nodes[0], self.type.index.size)
@@ -120,7 +120,15 @@ class StructValue(Value):
                 continue
             start, field = self.type.field(name)
             nodes[start : start + field.leaf_count] = field.lift(value).nodes
-        return StructValue(self.type, tuple(nodes))
+        after = tuple(nodes)
+        if mutation.active is not None:
+            after = mutation.replaced(after, self.nodes, self._places(fields))
+        return StructValue(self.type, after)
+
+    def _places(self, fields: Iterable[str]) -> dict[str, slice]:
+        """Where the scalars of these fields lie."""
+        found = {name: self.type.field(name) for name in fields if name not in self.type.absent}
+        return {name: slice(start, start + field.leaf_count) for name, (start, field) in found.items()}
 
 
 class OptionValue(Value):
@@ -191,7 +199,7 @@ class ArrayValue(Value):
         for i in range(self.type.index.size):
             hit = graph.eq(at, graph.const(i, INT))
             nodes += (graph.select(hit, b, a) for a, b in zip(self.at(i).nodes, new.nodes, strict=True))
-        return ArrayValue(self.type, tuple(nodes))
+        return ArrayValue(self.type, mutation.changed("set", tuple(nodes), self.nodes))
 
 
 class SeqValue(Value):
@@ -242,7 +250,7 @@ class SeqValue(Value):
         """A copy without the first element; of an empty one the length leaves its type, which a write reports."""
         zero = self.type.element.zero()
         later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
-        return self._with_length(self.length - 1, lambda i, old: later[i])
+        return self._changed("tail", self._with_length(self.length - 1, lambda i, old: later[i]))
 
     def pop(self) -> tuple[Any, SeqValue]:
         """The head and the tail."""
@@ -254,16 +262,17 @@ class SeqValue(Value):
         for i in range(self.type.maximum):
             element = self.at(i)
             result = where((self.length > i) & condition(element), result.append(element), result)
-        return result
+        return self._changed("filter", result)
 
     def drop(self, position: Number | int) -> SeqValue:
         """A copy without the element at a position; where there is none, nothing is left out."""
         found = (position >= 0) & (self.length > position)
         items = [self.at(i) for i in range(self.type.maximum)] + [self.type.element.zero()]
-        return self._with_length(
+        dropped = self._with_length(
             self.length - total([as_bool(found)]),
             lambda i, old: where(found & (position <= i), items[i + 1], old),
         )
+        return self._changed("drop", dropped)
 
     def __add__(self, other: object) -> SeqValue:
         """One sequence after the other; over the maximum the length leaves its type, which a write reports."""
@@ -278,16 +287,23 @@ class SeqValue(Value):
 
     def append(self, value: object) -> SeqValue:
         """A copy with one more element; over the maximum the length leaves its type, which a write reports."""
-        return self._with_length(
+        longer = self._with_length(
             self.length + 1,
             lambda i, old: where(self.length == i, self.type.element.lift(value), old),
         )
+        return self._changed("append", longer)
 
     def truncate(self, length: Number | int) -> SeqValue:
         """A copy that keeps the first ``length`` elements (all, where there are fewer)."""
         length = least(self.length, length)
         zero = self.type.element.zero()
-        return self._with_length(length, lambda i, old: where(length > i, old, zero))
+        return self._changed(
+            "truncate", self._with_length(length, lambda i, old: where(length > i, old, zero))
+        )
+
+    def _changed(self, word: str, after: SeqValue) -> SeqValue:
+        """What a method makes of this; of a mutant nothing."""
+        return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:
         nodes = [length.nodes[0]]

@@ -60,6 +60,11 @@ def leaf(number: int, sort: str, low: int, high: int) -> Node:
     return _node("input", (), sort, low, high, number)
 
 
+def selector(most: int) -> Node:
+    """Which mutant is asked for (``mutation``): 0 none, or its number, up to ``most``."""
+    return _node("selector", (), INT, 0, most)
+
+
 TRUE, FALSE = const(1, BOOL), const(0, BOOL)
 
 
@@ -332,7 +337,17 @@ def singleton(index: Node, size: int) -> Node:
         return _node("singleton", (index,), BITS, 0, (1 << size) - 1)
     inside_node = within(index, 0, size - 1)
     safe = select(inside_node, index, const(size, INT))
-    return _node("singleton", (safe,), BITS, 0, (1 << (size + 1)) - 1)
+    made = _node("singleton", (safe,), BITS, 0, (1 << (size + 1)) - 1)
+    _outside.add(made.id)
+    return made
+
+
+_outside: set[int] = set()
+
+
+def size_of(singleton: Node) -> int:
+    """The size of the index that a singleton is made of: it has a bit more where the index can be outside."""
+    return singleton.high.bit_length() - (singleton.id in _outside)
 
 
 def member(index: Node, bits: Node) -> Node:

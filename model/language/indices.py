@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from highwater.model.language import graph
+from highwater.model.language import graph, mutation
 from highwater.model.language.combining import where
 from highwater.model.language.composites import OptionValue, SeqValue, SetValue
 from highwater.model.language.errors import fail
@@ -27,7 +27,11 @@ def size(value: SetValue | SeqValue) -> Number:
 
 def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
     """The first value of an index, or the first member, for which the condition holds, if there is one."""
-    return least_by(index, lambda i: 0, among=condition)
+    found = _least_by(index, index, lambda i: 0, condition)
+    if mutation.active is None:
+        return found
+    others = {"first: last": lambda: _least_by(index, reversed(list(index)), lambda i: 0, condition).nodes}
+    return type(found)(found.type, mutation.offered("operation", found.nodes, others))
 
 
 def least_by(
@@ -40,11 +44,26 @@ def least_by(
 
     None where the condition holds for no value.
     """
+    found = _least_by(index, index, key, among)
+    if mutation.active is None:
+        return found
+    others = {"least by: greatest": lambda: _least_by(index, index, lambda i: 0 - key(i), among).nodes}
+    if among is not None:
+        others["least by: among dropped"] = lambda: _least_by(index, index, key, None).nodes
+    return type(found)(found.type, mutation.offered("operation", found.nodes, others))
+
+
+def _least_by(
+    index: Index | Enum,
+    order: Iterable[Any],
+    key: Callable[[Any], Number | int],
+    among: Callable[[Any], Truth | bool] | None,
+) -> OptionValue:
     from highwater.model.language.types import Option
 
     option = Option(index)
     found, least_key = option.none(), Number(None, (graph.const(0, INT),))
-    for i in index:
+    for i in order:
         own = key(i)
         own = own if isinstance(own, Number) else Number(None, (graph.const(own, INT),))
         better = found.is_none | (own < least_key)

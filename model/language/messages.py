@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from highwater.model.language import graph
+from highwater.model.language import graph, mutation
 from highwater.model.language.errors import fail, meant, place
 from highwater.model.language.graph import BITS, INT, Node
 from highwater.model.language.numbering import count_of, number_of, value_at
@@ -290,7 +290,14 @@ class NextMessages(Next):
             bit = graph.singleton(at, kind.width)
             return graph.select(graph.within(number, low, high), bits(before, bit), before)
 
-        Next(self._old, kind, self._start + start, self._hits, self._at)._scalars(new, adds=True)
+        changed = new
+        if mutation.active is not None:
+            frame = mutation.text_frame()
+
+            def changed(i: int, before: Node) -> Node:
+                return mutation.written(new(i, before), before, frame)
+
+        Next(self._old, kind, self._start + start, self._hits, self._at)._scalars(changed, adds=True)
 
 
 __all__ = ["MessageKind", "Messages", "NextMessages", "Sent"]

@@ -226,8 +226,10 @@ class Model:
         for choice in itertools.product(
             *(parameter_values(self.protocol, action, p) for p in action.domains)
         ):
-            parameters = dict(zip(action.domains, choice, strict=True))
-            yield from trace_instances(self.protocol, self.leaves, self.inputs, action, parameters)
+            yield from self._trace_choice(action, dict(zip(action.domains, choice, strict=True)))
+
+    def _trace_choice(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> Iterable[Instance]:
+        return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)
 
     def trace_invariant(self, invariant: Invariant) -> Property:
         """An invariant on this model's state. LanguageError where it does more than look."""

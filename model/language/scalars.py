@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
-from highwater.model.language import graph, partial
+from highwater.model.language import graph, mutation, partial
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
 from highwater.model.language.graph import BOOL, INT, Node
 
@@ -38,17 +38,32 @@ class Value:
     def __eq__(self, other: object) -> Truth:  # type: ignore[override]
         """Equality as a symbolic bool; a plain Python value is lifted to this value's type."""
         other_nodes = lift_like(self, other).nodes
-        return Truth(
-            None, (graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True)),)
-        )
+        same = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
+        if mutation.active is not None:
+            (same,) = mutation.compared("==", (same,), self.nodes, other_nodes, ordered=self._is_ordered)
+        return Truth(None, (same,))
 
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]
         """Inequality as a symbolic bool."""
-        return ~(self == other)
+        other_nodes = lift_like(self, other).nodes
+        same = graph.all_(graph.eq(a, b) for a, b in zip(self.nodes, other_nodes, strict=True))
+        differs = graph.not_(same)
+        if mutation.active is not None:
+            (differs,) = mutation.compared(
+                "!=", (differs,), self.nodes, other_nodes, ordered=self._is_ordered
+            )
+        return Truth(None, (differs,))
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether it is a number: not a name, and not made of several scalars."""
+        return False
 
     def in_(self, *values: object) -> Truth:
         """Whether this equals one of these."""
-        return Truth(None, (graph.any_((self == value).node for value in values),))
+        found = tuple((self == value).node for value in values)
+        (said,) = mutation.joined("in", (graph.any_(found),), found, graph.any_)
+        return Truth(None, (said,))
 
     def __hash__(self) -> int:
         """As the plain value's, where that is known while tracing: dicts and sets look up by it."""
@@ -204,15 +219,21 @@ class Truth(Value):
 
     def __and__(self, other: Truth | bool) -> Truth:
         """Conjunction."""
-        return Truth(None, (graph.and_(self.node, _operand("&", other).node),))
+        second = _operand("&", other).node
+        if isinstance(other, bool):  # a switch, which no text gets wrong here
+            return Truth(None, (graph.and_(self.node, second),))
+        return Truth(None, (mutation.binary("and", graph.and_, self.node, second),))
 
     def __or__(self, other: Truth | bool) -> Truth:
         """Disjunction."""
-        return Truth(None, (graph.or_(self.node, _operand("|", other).node),))
+        second = _operand("|", other).node
+        if isinstance(other, bool):
+            return Truth(None, (graph.or_(self.node, second),))
+        return Truth(None, (mutation.binary("or", graph.or_, self.node, second),))
 
     def __invert__(self) -> Truth:
         """Negation."""
-        return Truth(None, (graph.not_(self.node),))
+        return Truth(None, (mutation.negation(graph.not_(self.node)),))
 
     __rand__ = __and__
     __ror__ = __or__
@@ -241,6 +262,10 @@ class Number(Value):
         """The scalar node."""
         return self.nodes[0]
 
+    @property
+    def _is_ordered(self) -> bool:
+        return self.type is None or self.type.is_counted
+
     def _other(self, other: object) -> Node:
         return lift_like(self, other).nodes[0]
 
@@ -252,11 +277,11 @@ class Number(Value):
 
     def __add__(self, other: Number | int) -> Number:
         """Sum; its interval is the sum of the intervals, no wrap-around."""
-        return Number(None, (graph.add(self.node, self._term("+", other)),))
+        return Number(None, (mutation.binary("+", graph.add, self.node, self._term("+", other)),))
 
     def __sub__(self, other: Number | int) -> Number:
         """Difference."""
-        return Number(None, (graph.sub(self.node, self._term("-", other)),))
+        return Number(None, (mutation.binary("-", graph.sub, self.node, self._term("-", other)),))
 
     def __rsub__(self, other: int) -> Number:
         """Difference."""
@@ -268,7 +293,7 @@ class Number(Value):
 
     def __mul__(self, other: Number | int) -> Number:
         """Product; its interval is that of the products, no wrap-around."""
-        return Number(None, (graph.mul(self.node, self._term("*", other)),))
+        return Number(None, (mutation.binary("*", graph.mul, self.node, self._term("*", other)),))
 
     def __floordiv__(self, other: Number | int) -> Number:
         """Quotient, rounded down. Dividing by zero is an error of the step; a property that does it does not hold."""
@@ -293,19 +318,19 @@ class Number(Value):
 
     def __lt__(self, other: Number | int) -> Truth:
         """Less than."""
-        return Truth(None, (graph.lt(self.node, self._other(other)),))
+        return Truth(None, (mutation.binary("<", graph.lt, self.node, self._other(other)),))
 
     def __le__(self, other: Number | int) -> Truth:
         """Less or equal."""
-        return Truth(None, (graph.le(self.node, self._other(other)),))
+        return Truth(None, (mutation.binary("<=", graph.le, self.node, self._other(other)),))
 
     def __gt__(self, other: Number | int) -> Truth:
         """Greater than."""
-        return Truth(None, (graph.lt(self._other(other), self.node),))
+        return Truth(None, (mutation.binary(">", mutation.greater, self.node, self._other(other)),))
 
     def __ge__(self, other: Number | int) -> Truth:
         """Greater or equal."""
-        return Truth(None, (graph.le(self._other(other), self.node),))
+        return Truth(None, (mutation.binary(">=", mutation.greater_or_equal, self.node, self._other(other)),))
 
     __radd__, __rmul__ = __add__, __mul__
 

@@ -6,13 +6,14 @@ takes what is written. Each scalar may be written once; what is not written stay
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.model.language import graph, partial, values
+from highwater.model.language import graph, mutation, partial, values
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, fail, place
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.types import Array, Seq, Struct, Type
@@ -139,6 +140,8 @@ def require(name: str, condition: values.Truth | bool, *, rule: str | None = Non
     trace, node = current("require()"), values.as_bool(condition).node
     if rule is not None and not _is_on(rule, "require(…, rule=…)"):
         return
+    if mutation.active is not None:
+        node = mutation.condition("guard", name, node, sys._getframe(1))
     node = graph.or_(graph.not_(trace.when), node)
     trace.guards.append(Guard(name, node, place()))
     if trace.ends_early and node is graph.FALSE:
@@ -336,7 +339,11 @@ class Next:
         if isinstance(value, Next):
             raise fail(READ)
         new = self._type.lift(value).nodes
-        self._scalars(lambda i, before: new[i], adds=False)
+        if mutation.active is None:
+            self._scalars(lambda i, before: new[i], adds=False)
+        else:
+            frame = sys._getframe(2)
+            self._scalars(lambda i, before: mutation.written(new[i], before, frame), adds=False)
 
     def _scalars(self, new: Callable[[int, Node], Node], *, adds: bool) -> None:
         """Write the scalars of this place: ``new`` gives one by its number within it and what stands there so far.

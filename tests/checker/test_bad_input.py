@@ -163,6 +163,13 @@ BAD_REQUESTS = {
     "nothing like a scenario": (["check", "xyzzy"], ["'xyzzy'; `highwater list` names them"]),
     "a file without .toml": (["check", "Makefile"], ["Makefile: not a scenario", ".toml"]),
     "a directory without .toml": (["coverage", "docs"], ["docs: not a scenario", ".toml"]),
+    "mutants of no scenario": (["mutate", "truncation/kip-321"], ["did you mean 'truncation/kip-"]),
+    "mutants of no place": (
+        ["mutate", "truncation/kip-320", "--only", "isr.py:1", "--quiet", "--workers", "1"],
+        ["--only isr.py:1: no mutant of these scenarios is of it"],
+    ),
+    "mutants kept in a directory": (["mutate", "--keep", "docs"], ["--keep docs: is a directory"]),
+    "mutants kept in a device": (["mutate", "--keep", "/dev/null"], ["/dev/null: not a file"]),
     "a path that goes up": (["check", "../model/truncation/kip-320"], ["unknown scenario"]),
     "no such file": (["check", "nowhere.toml"], ["nowhere.toml: No such file"]),
     "a directory": (["check", "docs/x.toml/../"], ["unknown scenario"]),

@@ -1,0 +1,146 @@
+"""``highwater mutate``: each operation of a protocol's text got wrong, and whether a scenario notices."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from highwater.checker import scenarios
+from highwater.checker.mutation import listed as listing
+from highwater.checker.mutation import report
+from highwater.checker.mutation.examining import SURVIVED, UNFINISHED
+from highwater.checker.mutation.findings import WITHIN
+from highwater.checker.mutation.run import Findings, MutationRun
+from highwater.checker.options import (
+    cache_option,
+    json_option,
+    memory_option,
+    quiet_option,
+    workers_option,
+)
+from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.problems import InputError
+from highwater.checker.status import Status
+
+_WIDTH = 100
+
+
+@click.command(short_help="Every guard and write got wrong, and who notices.")
+@click.argument("names", metavar="[SCENARIO]...", nargs=-1)
+@click.option("--only", metavar="FILE[:LINE]|ACTION", multiple=True, help="Only these mutants; may repeat.")
+@click.option(
+    "--limit-states",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    metavar="N",
+    help="The most states of a scenario that is asked in all of them.",
+)
+@click.option(
+    "--nearest",
+    type=click.IntRange(0),
+    default=30_000,
+    show_default=True,
+    metavar="N",
+    help="Of larger scenarios ask the nearest N states; 0: leave them out.",
+)
+@click.option("--liveness/--no-liveness", default=True, help="Whether liveness properties are asked, too.")
+@click.option("--keep", metavar="FILE", help="Keep what is found in this file, and go on from what it holds.")
+@click.option("--listed", metavar="FILE", help="Holes that are known, each with its reason.")
+@workers_option
+@memory_option
+@cache_option
+@click.option("--html", metavar="FILE", help="Write the source with its mutants beside its lines.")
+@json_option
+@click.option("--verbose", is_flag=True, help="Every mutant, not only those that nothing notices.")
+@quiet_option("the last line")
+def mutate(
+    names: tuple[str, ...],
+    only: tuple[str, ...],
+    limit_states: int,
+    nearest: int,
+    liveness: bool,
+    keep: str | None,
+    listed: str | None,
+    workers: int | None,
+    memory_bytes: int | None,
+    html: str | None,
+    json_file: str | None,
+    verbose: bool,
+    quiet: bool,
+) -> Status:
+    """Get each guard, write and operation of a protocol's actions wrong, and see which SCENARIO notices.
+
+    Without a SCENARIO the standard scenarios are asked, the smallest first; of those with more states than the limit
+    only the nearest states. A mutant that no property notices is a hole, unless its steps are the same in every
+    reachable state.
+
+    Exit status: 0 all are noticed, equal or listed, 1 there are holes, 2 bad request, 3 not all is decided,
+    130 interrupted.
+    """
+    output = JsonOutput(json_file)
+    for option, file in (("--html", html), ("--keep", keep)):
+        if file is not None:
+            refuse_unwritable(option, file)
+    known = [] if listed is None else listing.read(Path(listed))
+    chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
+    run = MutationRun(
+        chosen,
+        only=only,
+        limit_states=limit_states,
+        nearest=nearest,
+        liveness=liveness,
+        processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
+        memory_bytes=memory_bytes,
+        keep=None if keep is None else Path(keep),
+        progress=(lambda line: None) if quiet else _Live(),
+    )
+    found = run.run()
+    if only and not found.records and not found.interrupted:
+        raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios is of it")
+    found.notes += listing.apply(known, found.records.values())
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
+    for line in (report.summary(found),) if quiet else report.lines(found, full=verbose, width=width):
+        output.say(line)
+    if html is not None:
+        from highwater.checker.mutation.page import page
+
+        write_text("--html", html, page(found))
+    output.write(report.as_json(found))
+    return status_of(found)
+
+
+def status_of(found: Findings) -> Status:
+    """The exit status that the findings stand for."""
+    verdicts = {r.verdict for r in found.records.values()}
+    if found.interrupted:
+        return Status.INTERRUPTED
+    if verdicts & {WITHIN, SURVIVED}:
+        return Status.VIOLATED
+    return Status.INCONCLUSIVE if UNFINISHED in verdicts or found.left_out else Status.AS_PROMISED
+
+
+class _Live:
+    """One line in a terminal, and a line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._terminal, self._next = sys.stderr.isatty(), 0.0
+
+    def __call__(self, line: str) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + (0.1 if self._terminal else 5.0)
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+__all__ = ["mutate", "status_of"]

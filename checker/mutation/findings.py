@@ -1,0 +1,178 @@
+"""What was found of all mutants, over all scenarios; and the file that keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from highwater.checker.mutation.examining import (
+    EQUAL,
+    HOLDS,
+    KILLED,
+    LEAVES,
+    NEARBY,
+    SURVIVED,
+    UNFINISHED,
+    VIOLATED,
+    Result,
+)
+from highwater.checker.problems import InputError
+from highwater.model.language.mutation import Mutant
+
+WITHIN, LISTED = "within", "listed"
+"""Verdicts on mutants that survived: it reaches no state that the protocol does not; somebody has given a reason."""
+_FORMAT = "highwater mutants 1"
+_KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
+_HOWS = {None, VIOLATED, HOLDS, LEAVES, NEARBY}
+_MOST_BYTES = 256 << 20
+
+
+@dataclass
+class Part:
+    """What one scenario said, of its invariants or of its liveness: results by the numbers that its model gives."""
+
+    digest: str
+    results: dict[int, Result] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many states a scenario has as it is; None: more than ``limit``. ``digest`` is that of its kernels."""
+
+    digest: str
+    states: int | None
+    limit: int | None
+
+    def is_known(self, digest: str, limit: int | None) -> bool:
+        """Whether this answers the question for kernels and a limit."""
+        if digest != self.digest:
+            return False
+        return self.states is not None or (
+            limit is not None and self.limit is not None and limit <= self.limit
+        )
+
+
+@dataclass
+class Kept:
+    """What a file keeps: sizes by scenario, parts by scenario and name."""
+
+    sizes: dict[str, Size] = field(default_factory=dict)
+    parts: dict[tuple[str, str], Part] = field(default_factory=dict)
+
+
+@dataclass
+class Record:
+    """What is known of one mutant: the actions that it changes, and what each scenario said, in their order."""
+
+    mutant: Mutant
+    protocol: str
+    actions: set[str] = field(default_factory=set)
+    results: dict[tuple[int, str], Result] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def killed(self) -> tuple[tuple[int, str], Result] | None:
+        """The first scenario that kills it."""
+        return next(((k, r) for k, r in sorted(self.results.items()) if r.kind == KILLED), None)
+
+    @property
+    def is_hole(self) -> bool:
+        """Whether it changes a step, and nothing notices."""
+        return self._found not in (KILLED, EQUAL)
+
+    @property
+    def verdict(self) -> str:
+        """``killed``; ``equal`` where no scenario has another step; else what kind of hole it is, or ``listed``."""
+        return LISTED if self.is_hole and self.reason is not None else self._found
+
+    @property
+    def _found(self) -> str:
+        kinds = {r.kind for r in self.results.values() if r.how != NEARBY}
+        if kinds == {EQUAL} and len(kinds) < len({(r.kind, r.how) for r in self.results.values()}):
+            return UNFINISHED  # a larger scenario, of which not all is known
+        found = next((k for k in (KILLED, UNFINISHED, SURVIVED, EQUAL) if k in kinds), UNFINISHED)
+        inside = all(r.new == 0 for _, r in self.differing if r.kind == SURVIVED and r.new is not None)
+        told = any(r.new is not None for _, r in self.differing)
+        return WITHIN if found == SURVIVED and inside and told else found
+
+    @property
+    def differing(self) -> list[tuple[tuple[int, str], Result]]:
+        """What those scenarios said in which it has another step, in their order."""
+        return [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
+
+
+def read(path: Path) -> Kept:
+    """What a file keeps; nothing without a file. InputError where it is not ours."""
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a file")
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(f"{path}: larger than what highwater mutate keeps")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Kept()
+    except (OSError, ValueError, RecursionError) as wrong:
+        raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
+    try:
+        if content["format"] != _FORMAT:
+            raise ValueError("of another format")
+        sizes = {_text(name): _size(size) for name, size in content.get("sizes", {}).items()}
+        parts = {
+            (_text(scenario), _text(name)): Part(
+                _text(part["digest"]), {int(n): _result(r) for n, r in part["results"].items()}
+            )
+            for scenario, parts in content["scenarios"].items()
+            for name, part in parts.items()
+        }
+        return Kept(sizes, parts)
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
+
+
+def write(path: Path, kept: Kept) -> None:
+    """Keep this in a file: written beside it, and renamed. InputError where it cannot be written."""
+    scenarios: dict[str, dict[str, Any]] = {}
+    for (scenario, name), part in sorted(kept.parts.items()):
+        results = {str(n): r.as_json() for n, r in sorted(part.results.items())}
+        scenarios.setdefault(scenario, {})[name] = {"digest": part.digest, "results": results}
+    sizes = {name: asdict(size) for name, size in sorted(kept.sizes.items())}
+    text = json.dumps({"format": _FORMAT, "sizes": sizes, "scenarios": scenarios}, indent=1)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text + "\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError as wrong:
+        raise InputError(f"--keep {path}: {wrong.strerror or wrong}") from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _size(value: Mapping[str, Any]) -> Size:
+    size = Size(**value)
+    _text(size.digest)
+    if not all(n is None or (isinstance(n, int) and n >= 0) for n in (size.states, size.limit)):
+        raise ValueError(f"{size} is no size")
+    return size
+
+
+def _result(value: Mapping[str, Any]) -> Result:
+    result = Result(**value)
+    numbers = (result.depth, result.differs, result.new)
+    if result.kind not in _KINDS or result.how not in _HOWS:
+        raise ValueError(f"{result.kind!r}, {result.how!r} is no result")
+    if not all(n is None or (isinstance(n, int) and n >= 0) for n in numbers):
+        raise ValueError(f"{numbers} are no numbers")
+    if result.property is not None:
+        _text(result.property)
+    return result
+
+
+__all__ = ["LISTED", "WITHIN", "Kept", "Part", "Record", "Size", "read", "write"]

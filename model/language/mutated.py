@@ -1,0 +1,151 @@
+"""A protocol traced with its mutants, and what it is when one of them is asked for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import INT, Node
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.mutation import SELECTOR, Mutant, Mutants
+from highwater.model.language.protocol import Action, Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
+
+_OPERATIONS: dict[str, Callable[..., Node]] = {
+    "not": graph.not_,
+    "and": graph.and_,
+    "or": graph.or_,
+    "eq": graph.eq,
+    "lt": graph.lt,
+    "add": graph.add,
+    "sub": graph.sub,
+    "mul": graph.mul,
+    "floordiv": graph.floordiv,
+    "mod": graph.mod,
+    "min": graph.min_,
+    "max": graph.max_,
+    "select": graph.select,
+    "union": graph.union,
+    "intersection": graph.intersection,
+    "difference": graph.difference,
+    "member": graph.member,
+    "count": graph.count,
+}
+
+
+class MutatedModel(Model):
+    """A model whose actions have all their mutants, behind the selector; its properties have none.
+
+    There can be instances that the protocol does not have: those that a mutant takes where what is known while
+    tracing refuses. ``mutants`` are those of its instances, by their numbers.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        invariants: Iterable[Invariant] = (),
+        liveness: Iterable[Liveness] = (),
+        step_properties: Iterable[StepProperty] = (),
+    ) -> None:
+        self._made = Mutants()
+        super().__init__(protocol, invariants, liveness, step_properties)
+        self.actions_of = _actions_of(self.instances)
+        self.mutants: dict[int, Mutant] = {
+            number: mutant for mutant, number in self._made.numbers.items() if number in self.actions_of
+        }
+
+    def _trace_choice(self, action: Action, choice: Mapping[str, tuple[Any, Any]]) -> Iterable[Instance]:
+        with self._made.applied():
+            try:
+                return list(super()._trace_choice(action, choice))
+            except LanguageError:
+                # A mutant goes where the text never goes: past a guard that is known to refuse.
+                self._made.constants = False
+                return list(super()._trace_choice(action, choice))
+            finally:
+                self._made.constants = True
+
+
+def _actions_of(instances: Iterable[Instance]) -> dict[int, frozenset[str]]:
+    """For each mutant the actions that it changes."""
+    found: dict[int, set[str]] = {}
+    for instance in instances:
+        for node in graph.reachable(roots_of(instance)):
+            if node.op == "eq" and SELECTOR in node.args:
+                other = node.args[0] if node.args[1] is SELECTOR else node.args[1]
+                found.setdefault(other.value, set()).add(instance.action.name)
+    return {number: frozenset(names) for number, names in sorted(found.items())}
+
+
+def roots_of(instance: Instance) -> list[Node]:
+    """All expressions of an instance."""
+    nodes = [g.node for g in instance.guards] + [w.node for w in instance.writes.values()]
+    return nodes + [c.node for c in instance.checks]
+
+
+def chosen(model: Model, number: int) -> Model:
+    """The model in which one mutant is what the text says; with 0 the protocol as it is.
+
+    Its instances have the same numbers, also those that can never be taken.
+    """
+    choose, found = Choice(number), copy.copy(model)
+    for name in ("judged", "judged_in_place"):  # what steps mean is asked of the chosen instances
+        vars(found).pop(name, None)
+    found.instances = [choose.instance(i) for i in model.instances]
+    found.properties = [
+        replace(p, node=choose.node(p.node), premise=choose.node(p.premise)) for p in model.properties
+    ]
+    found.liveness = [
+        replace(
+            p,
+            cases=tuple(
+                replace(c, premise=choose.node(c.premise), goals=tuple(map(choose.node, c.goals)))
+                for c in p.cases
+            ),
+            groups=tuple(replace(g, when=None if g.when is None else choose.node(g.when)) for g in p.groups),
+        )
+        for p in model.liveness
+    ]
+    return found
+
+
+class Choice:
+    """Expressions with the selector known."""
+
+    def __init__(self, number: int) -> None:
+        self._known: dict[int, Node] = {SELECTOR.id: graph.const(number, INT)}
+
+    def node(self, root: Node) -> Node:
+        """One expression."""
+        known = self._known
+        if root.id not in known:
+            for node in graph.reachable([root]):
+                if node.id not in known:
+                    known[node.id] = self._built(node)
+        return known[root.id]
+
+    def _built(self, node: Node) -> Node:
+        args = [self._known[a.id] for a in node.args]
+        if all(a is b for a, b in zip(args, node.args, strict=True)):
+            return node
+        if node.op == "singleton":
+            return graph.singleton(args[0], graph.size_of(node))
+        return _OPERATIONS[node.op](*args)
+
+    def instance(self, instance: Instance) -> Instance:
+        """One instance; guards that are known to hold are left out, checks keep their numbers."""
+        guards = (replace(g, node=self.node(g.node)) for g in instance.guards)
+        return replace(
+            instance,
+            guards=tuple(g for g in guards if g.node is not graph.TRUE),
+            writes={leaf: replace(w, node=self.node(w.node)) for leaf, w in instance.writes.items()},
+            checks=tuple(replace(c, node=self.node(c.node)) for c in instance.checks),
+        )
+
+
+__all__ = ["Choice", "MutatedModel", "chosen", "roots_of"]

@@ -1,0 +1,287 @@
+"""Mutants: what an action would say, were one operation of its text another one.
+
+While an action is traced with mutants, each operation that the protocol's text names becomes a choice: what it says,
+or, where the *selector* has a mutant's number, what that mutant says in its place. The selector is one more input of
+the graph; with 0 the graph means what the text says. So a mutant changes a place of the source, in all that is traced
+from it: every instance, every caller of a function. What the language computes by itself has no mutants.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+
+from highwater.model.language import graph
+from highwater.model.language.errors import _HERE, shortened
+from highwater.model.language.graph import BITS, BOOL, INT, Node
+
+MOST = 1 << 16
+"""Mutants of a model are fewer."""
+SELECTOR = graph.selector(MOST - 1)
+Nodes = tuple[Node, ...]
+Others = Mapping[str, Callable[[], Nodes]]
+"""What could stand in the place of an operation: what is changed, and the scalars that it then comes to."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One wrong text: a place in the source, and what is changed there.
+
+    ``place`` is ``file:line``, ``columns`` where the operation begins and ends (of its first and last line), ``last``
+    its last line; ``within`` the function, ``kind`` of what (guard, check, write, branch, operation) and ``change``
+    how. ``name`` is that of a guard or a check; it says no more than which one: in a loop there are several.
+    """
+
+    place: str
+    last: int
+    columns: tuple[int, int]
+    within: str
+    kind: str
+    change: str
+    name: str = field(default="", compare=False)
+    path: str = field(default="", compare=False)
+    """The whole path of the file."""
+
+
+class Mutants:
+    """Numbers mutants from 1 on, in the order in which tracing meets them. ``constants``: also what is known then."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Mutant, int] = {}
+        self.constants = True
+        self._positions: dict[CodeType, list[tuple[int | None, ...]]] = {}
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """While inside, what is traced has its mutants."""
+        global active
+        before, active = active, self
+        try:
+            yield
+        finally:
+            active = before
+
+    def choose(
+        self, kind: str, said: Nodes, others: Others, frame: FrameType, name: str = "", always: bool = False
+    ) -> Nodes:
+        """What an operation comes to: ``said``, or what a mutant says in its place.
+
+        What is known while tracing stays known: a Python ``if`` may ask for it. ``always``: here nobody does.
+        """
+        known = all(n.is_const for n in said)
+        if (known and not self.constants) or not _is_text(frame):
+            return said
+        meant = said
+        for change, other in others.items():
+            wrong = other()
+            if all(a is b for a, b in zip(wrong, meant, strict=True)):
+                continue
+            if known and not always and all(n.is_const for n in wrong):
+                continue
+            number = self._number(frame, kind, change, name)
+            selected = graph.eq(SELECTOR, graph.const(number, INT))
+            said = tuple(
+                a if b is m else graph.select(selected, b, a)
+                for a, b, m in zip(said, wrong, meant, strict=True)
+            )
+        return said
+
+    def _number(self, frame: FrameType, kind: str, change: str, name: str) -> int:
+        code = frame.f_code
+        if code not in self._positions:
+            self._positions[code] = list(code.co_positions())
+        line, last, first, end = self._positions[code][frame.f_lasti // 2]
+        line = line or frame.f_lineno
+        mutant = Mutant(
+            shortened(f"{code.co_filename}:{line}") or "",
+            last or line,
+            (first or 0, end or 0),
+            code.co_qualname.replace(".<locals>", ""),
+            kind,
+            change,
+            name,
+            code.co_filename,
+        )
+        number = self.numbers.setdefault(mutant, len(self.numbers) + 1)
+        assert number < MOST
+        return number
+
+
+active: Mutants | None = None
+"""The mutants that what is traced now has; None: it has none."""
+
+
+def _is_text(frame: FrameType) -> bool:
+    """Whether a frame is of a protocol's own text."""
+    return not frame.f_code.co_filename.startswith((_HERE, "<"))
+
+
+def text_frame() -> FrameType:
+    """The frame of the text that called the language: the nearest one outside."""
+    frame = sys._getframe(1)
+    while frame.f_back and (not _is_text(frame) or "/contextlib.py" in frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+# --- operations of two operands -----------------------------------------------------------------------------
+
+Binary = Callable[[Node, Node], Node]
+
+
+def _left(a: Node, b: Node) -> Node:
+    return a
+
+
+def _right(a: Node, b: Node) -> Node:
+    return b
+
+
+def greater(a: Node, b: Node) -> Node:
+    """Strictly more, for ints."""
+    return graph.lt(b, a)
+
+
+def greater_or_equal(a: Node, b: Node) -> Node:
+    """More or equal, for ints."""
+    return graph.le(b, a)
+
+
+def subset(a: Node, b: Node) -> Node:
+    """Whether the second set has all of the first."""
+    return graph.eq(graph.difference(a, b), graph.const(0, BITS))
+
+
+_OTHERS: dict[str, dict[str, Binary]] = {
+    "and": {"left only": _left, "right only": _right},
+    "or": {"left only": _left, "right only": _right},
+    "<": {"<=": graph.le},
+    "<=": {"<": graph.lt},
+    ">": {">=": greater_or_equal},
+    ">=": {">": greater},
+    "set -": {"left only": _left, "&": graph.intersection},
+    "+": {"left only": _left},
+    "-": {"left only": _left},
+    "*": {"left only": _left},
+    "|": {"&": graph.intersection, "left only": _left, "right only": _right},
+    "&": {"|": graph.union, "left only": _left, "right only": _right},
+    "without": {"left only": _left},
+    "subset": {"superset": lambda a, b: subset(b, a)},
+    "with_": {"left only": _left},
+    "least": {"greatest": graph.max_, "first only": _left, "rest only": _right},
+    "greatest": {"least": graph.min_, "first only": _left, "rest only": _right},
+}
+"""What may stand in the place of an operation, by the sign that names it."""
+_ORDERED: dict[str, dict[str, Binary]] = {
+    "==": {">=": greater_or_equal, "<=": graph.le},
+    "!=": {">": greater, "<": graph.lt},
+}
+
+
+def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
+    """What an operation of two scalars comes to, in the text ``depth`` calls before this one."""
+    said = operation(a, b)
+    if active is None:
+        return said
+    others = _all_others(sign.removeprefix("set "), _OTHERS[sign], a, b)
+    return active.choose("operation", (said,), others, sys._getframe(depth))[0]
+
+
+def _all_others(
+    sign: str, operations: Mapping[str, Binary], a: Node, b: Node
+) -> dict[str, Callable[[], Nodes]]:
+    def other(operation: Binary) -> Nodes:
+        return (operation(a, b),)
+
+    return {f"{sign}: {change}": functools.partial(other, o) for change, o in operations.items()}
+
+
+def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
+    """Whether two values are the same, or are not; ``ordered``: they are numbers, and could be compared otherwise."""
+    assert active is not None
+    others: dict[str, Callable[[], Nodes]] = {
+        f"{sign}: {'!=' if sign == '==' else '=='}": lambda: (graph.not_(said[0]),)
+    }
+    if ordered:
+        others |= _all_others(sign, _ORDERED[sign], a[0], b[0])
+    return active.choose("operation", said, others, sys._getframe(2))
+
+
+def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node]) -> Nodes:
+    """Several conditions joined: all of them, or without one."""
+    if active is None:
+        return said
+    others = {
+        f"{word}: {i + 1} dropped": (lambda i=i: (join((*parts[:i], *parts[i + 1 :])),))
+        for i in range(len(parts) if len(parts) > 1 else 0)
+    }
+    return active.choose("operation", said, others, sys._getframe(2))
+
+
+def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
+    """What ``where`` comes to: of its two values the one, the other, or each in the other's place."""
+    assert active is not None
+
+    def swapped() -> Nodes:
+        return tuple(graph.select(condition, b, a) for a, b in zip(yes, no, strict=True))
+
+    others: Others = {"where: always": lambda: yes, "where: never": lambda: no, "where: swapped": swapped}
+    return active.choose("branch", said, others, sys._getframe(2))
+
+
+def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
+    """A struct with other fields: with all of them, or with one of them as it was."""
+    assert active is not None
+
+    def without(place: slice) -> Nodes:
+        return (*after[: place.start], *before[place], *after[place.stop :])
+
+    others = {f"{name}= dropped": (lambda p=place: without(p)) for name, place in places.items()}
+    return active.choose("write", after, others, sys._getframe(2))
+
+
+def negation(said: Node, depth: int = 2) -> Node:
+    """A condition that the text negates: ``said``; or what it negates."""
+    if active is None:
+        return said
+    return active.choose(
+        "operation", (said,), {"~: dropped": lambda: (graph.not_(said),)}, sys._getframe(depth)
+    )[0]
+
+
+def changed(sign: str, said: Nodes, before: Nodes, change: str = "dropped", depth: int = 2) -> Nodes:
+    """What the text makes of a value: ``said``; or the value as it was."""
+    if active is None:
+        return said
+    return active.choose("operation", said, {f"{sign}: {change}": lambda: before}, sys._getframe(depth))
+
+
+def offered(kind: str, said: Nodes, others: Others, depth: int = 2, name: str = "") -> Nodes:
+    """``said``, or what others say in its place."""
+    if active is None:
+        return said
+    return active.choose(kind, said, others, sys._getframe(depth), name)
+
+
+def condition(kind: str, name: str, said: Node, frame: FrameType, dropped: Node = graph.TRUE) -> Node:
+    """A named condition that the text asks: ``said``; or none, or the opposite."""
+    assert active is not None
+    assert said.sort == BOOL
+    others: Others = {"dropped": lambda: (dropped,), "negated": lambda: (graph.not_(said),)}
+    return active.choose(kind, (said,), others, frame, name, always=kind == "guard")[0]
+
+
+def written(new: Node, before: Node, frame: FrameType) -> Node:
+    """A scalar that the text writes: ``new``; or the one before, as if nothing were written."""
+    assert active is not None
+    return active.choose("write", (new,), {"dropped": lambda: (before,)}, frame, always=True)[0]
+
+
+__all__ = [
+    "MOST", "SELECTOR", "Mutant", "Mutants", "binary", "branched", "changed", "compared", "condition", "greater",
+    "greater_or_equal", "joined", "negation", "offered", "replaced", "subset", "text_frame", "written",
+]  # fmt: skip

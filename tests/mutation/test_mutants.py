@@ -1,0 +1,254 @@
+"""A mutant is what an edit of the text would be; the engines agree on it; and errors of the mutator are noticed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.checker import reference
+from highwater.checker.mutation.kernels import MutantKernels
+from highwater.checker.mutation.searches import BeyondRun, MutantProgram, MutantRun, differing, explore
+from highwater.checker.search import SearchOptions
+from highwater.model.language import LanguageError, Model, graph, mutation
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Scalars
+from highwater.model.language.mutated import MutatedModel, chosen, roots_of
+from highwater.model.language.mutation import Mutant
+from tests.models import scenario_model
+from tests.mutation import library
+from tests.mutation.edited import NotEditableError, edited, loaded
+
+_OPTIONS = SearchOptions(workers=1)
+_ALL = SearchOptions(workers=1, all_states=True)
+Summary = tuple[Any, ...]
+
+
+@pytest.fixture(scope="module")
+def mutated() -> MutatedModel:
+    """The small protocol with its mutants."""
+    return MutatedModel(library.Library({"most": 1}), library.Library.invariants)
+
+
+@pytest.fixture(scope="module")
+def program(mutated: MutatedModel) -> Iterator[MutantProgram]:
+    """Its machine code."""
+    made = MutantProgram(mutated)
+    yield made
+    made.finish()
+
+
+def by_the_reference(model: Model) -> Summary:
+    """What the interpreter's search says of a model."""
+    try:
+        found = reference.search(model, _ALL)
+    except BoundError:
+        return ("leaves its type",)
+    violations = sorted((v.property, v.depth) for v in found.violations)
+    return found.distinct_states, found.depth, found.generated_states, violations
+
+
+def by_the_kernels(program: MutantProgram, number: int) -> Summary:
+    """What the native search says of a mutant, with the machine code of all."""
+    program.choose(number)
+    run = MutantRun(program, _ALL, frozenset(p.name for p in program.model.properties))
+    run._decided = lambda asked: False  # type: ignore[method-assign]
+    try:
+        found = run.explore()
+    except BoundError:
+        return ("leaves its type",)
+    finally:
+        run.close()
+    violations = sorted((v.property, v.depth) for v in found.violations)
+    return found.distinct_states, found.depth, found.generated_states, violations
+
+
+@functools.cache
+def of_mutant(mutated: MutatedModel, number: int) -> Summary:
+    """What the interpreter's search says of a mutant."""
+    return by_the_reference(chosen(mutated, number))
+
+
+def disagreements(mutated: MutatedModel, program: MutantProgram) -> Iterator[str]:
+    """Mutants of which the two engines say something else."""
+    for number, mutant in mutated.mutants.items():
+        expected, said = of_mutant(mutated, number), by_the_kernels(program, number)
+        if expected != said:
+            yield f"{mutant.place} {mutant.change}: {expected} {said}"
+
+
+def edits(
+    mutated: MutatedModel, directory: Path, of: Callable[[Mutant], bool] = lambda mutant: True
+) -> Iterator[tuple[Mutant, Summary, Summary]]:
+    """Mutants of which an edited text can be made, what is said of that, and of the mutant."""
+    source = Path(library.__file__).read_text(encoding="utf-8")
+    for number, mutant in mutated.mutants.items():
+        if not of(mutant):
+            continue
+        try:
+            text = edited(source, mutant)
+        except NotEditableError:
+            continue
+        path = directory / f"edited_{number}.py"
+        path.write_text(text, encoding="utf-8")
+        protocol = loaded(path, f"edited_{number}").Library
+        try:
+            model = Model(protocol({"most": 1}), protocol.invariants)
+        except LanguageError:
+            continue  # the language itself refuses such a text
+        yield mutant, by_the_reference(model), of_mutant(mutated, number)
+
+
+def test_the_small_protocol_is_worth_it(mutated: MutatedModel) -> None:
+    """It has mutants of each kind, and nothing is violated without one."""
+    assert {m.kind for m in mutated.mutants.values()} == {"guard", "check", "write", "branch", "operation"}
+    assert len(mutated.mutants) > 100
+    states, *_, violations = by_the_reference(chosen(mutated, 0))
+    assert states > 50
+    assert violations == []
+
+
+@pytest.mark.parametrize(
+    "name", ["truncation/kip-320", "zookeeper/standard-three-brokers", "quorum/standard-messages"]
+)
+def test_without_a_mutant_it_is_the_protocol(name: str) -> None:
+    """With 0 the very same expressions are left; what else there is can never be taken."""
+    plain = scenario_model(name)
+    mutated = MutatedModel(plain.protocol, [p.invariant for p in plain.properties])
+    own = {str(i): i for i in chosen(mutated, 0).instances if i.enabled is not graph.FALSE}
+    assert own.keys() == {str(i) for i in plain.instances}
+    for instance in plain.instances:
+        wanted = {leaf: w.node for leaf, w in own[str(instance)].writes.items()}
+        assert [g.node for g in own[str(instance)].guards] == [g.node for g in instance.guards]
+        assert {leaf: n for leaf, n in wanted.items() if n is not plain.inputs[leaf]} == {
+            leaf: w.node for leaf, w in instance.writes.items()
+        }
+
+
+def test_properties_have_no_mutants(mutated: MutatedModel) -> None:
+    """What is asked of a state stays as it is, though it asks the same functions."""
+    nodes = graph.reachable(n for p in mutated.properties for n in (p.node, p.premise))
+    assert mutation.SELECTOR not in nodes
+    assert mutation.SELECTOR in graph.reachable(n for i in mutated.instances for n in roots_of(i))
+
+
+def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path) -> None:
+    """Edited in its source, the protocol has the same states, steps and violations as the mutant."""
+    compared = list(edits(mutated, tmp_path))
+    assert [found for found in compared if found[1] != found[2]] == []
+    assert len(compared) > 100
+
+
+def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: MutantProgram) -> None:
+    """The kernels of all mutants together, and the interpreter on each."""
+    assert list(disagreements(mutated, program)) == []
+
+
+def test_which_mutants_change_a_step(mutated: MutatedModel, program: MutantProgram) -> None:
+    """The kernel finds the mutants that the interpreter finds, each in the first state with another step."""
+    program.choose(0)
+    run = MutantRun(program, _OPTIONS, frozenset(), keep=True)
+    run.explore()
+    states = run.all_states
+    plain = Interpreter(chosen(mutated, 0))
+    expected: dict[int, int] = {}
+    scalars = [program.layout.unpack(words) for words in states]
+    before = [_steps(plain, state) for state in scalars]
+    for number in mutated.mutants:
+        wrong = Interpreter(chosen(mutated, number))
+        for position, state in enumerate(scalars):
+            if _steps(wrong, state) != before[position]:
+                expected[number] = position
+                break
+    assert differing(program, states, list(mutated.mutants)) == expected
+    assert len(expected) < len(mutated.mutants)
+    run.close()
+
+
+def _steps(interpreter: Interpreter, state: Scalars) -> list[Any]:
+    found: list[Any] = []
+    for number in interpreter.enabled(state):
+        try:
+            step = interpreter.step(state, number)
+        except BoundError:
+            found.append((number, "error"))
+        else:
+            found.append((number, step.cut or step.state))
+    return found
+
+
+def test_beyond_says_no_less_than_a_search(program: MutantProgram, mutated: MutatedModel) -> None:
+    """Where it finds nothing violated, neither does a search from the start; no more states are new."""
+    program.choose(0)
+    base = MutantRun(program, _OPTIONS, frozenset(), keep=True)
+    base.explore()
+    spared = 0
+    for number in mutated.mutants:
+        run = BeyondRun(program, number, _OPTIONS, base)
+        bad, new = run.beyond()
+        run.close()
+        found = explore(program, number, _OPTIONS)
+        if not bad:
+            spared += 1
+            assert not found.violated
+            assert found.error is None
+            assert found.distinct_states <= base.distinct + new
+    base.close()
+    assert spared > 20
+
+
+# --- errors planted into the mutator ------------------------------------------------------------------------
+
+
+def test_a_selector_that_is_ignored_is_noticed(
+    mutated: MutatedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels that read another variable take the protocol's own steps whatever is chosen."""
+    whole = MutantKernels.text
+    monkeypatch.setattr(
+        MutantKernels,
+        "text",
+        lambda self: "@unread = global i64 0\n" + whole(self).replace("ptr @selector,", "ptr @unread,"),
+    )
+    program = MutantProgram(mutated)
+    assert any(disagreements(mutated, program))
+    program.finish()
+
+
+def test_an_action_that_is_not_told_of_its_mutant_is_noticed(
+    mutated: MutatedModel, program: MutantProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mutant whose bits of actions are missing changes nothing."""
+    monkeypatch.setattr(program, "_masks", dict.fromkeys(program._masks, 0))
+    assert any(disagreements(mutated, program))
+
+
+def test_an_operator_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`<=` in the place of `<`, were it the same."""
+    monkeypatch.setitem(
+        mutation._OTHERS, "<", {"<=": lambda a, b: graph.and_(graph.lt(a, b), graph.le(a, b))}
+    )
+    mutated = MutatedModel(library.Library({"most": 1}), library.Library.invariants)
+    found = edits(mutated, tmp_path, lambda mutant: mutant.change == "<: <=")
+    assert any(expected != said for _, expected, said in found)
+
+
+def test_a_mutant_of_one_instance_only_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A number for each call, and not for each place of the text: an action of two readers is wrong for one of them."""
+
+    def number(self: mutation.Mutants, frame: Any, kind: str, change: str, name: str) -> int:
+        found = own(self, frame, kind, change, name)
+        once = self.__dict__.setdefault("once", set())
+        if found in once:
+            return mutation.MOST - 1  # one that nobody chooses
+        once.add(found)
+        return found
+
+    own = mutation.Mutants._number
+    monkeypatch.setattr(mutation.Mutants, "_number", number)
+    mutated = MutatedModel(library.Library({"most": 1}), library.Library.invariants)
+    mutated.mutants.pop(mutation.MOST - 1, None)
+    assert any(expected != said for _, expected, said in edits(mutated, tmp_path))
