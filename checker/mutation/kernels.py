@@ -66,7 +66,8 @@ class MutantKernels(Kernels):
 
     def _successors(self) -> str:
         f = Function(
-            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled)"
+            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
+            "ptr %premises)"
         )
         words = self._load(f, "%state")
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
@@ -136,7 +137,7 @@ class MutantRuntime(Runtime):
             f.store(0, f.at(cuts, bound))
         end = f.op(
             f"call ptr @successors(ptr {state}, i64 0, ptr {out}, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled})"
+            f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
         )
         return end, f.load(error), f.load(enabled)
 

@@ -33,6 +33,7 @@ from highwater.model.language import (
     otherwise,
     require,
     size,
+    step_property,
     under,
     when,
     where,
@@ -59,6 +60,13 @@ def the_queue_is_short(m: Library, s: State) -> Truth:
     return ~any_of(s.waiting.has(r) & s.holders.has(r) for r in m.reader)
 
 
+@step_property("test")
+def the_queue_moves_by_one(m: Library, before: State, after: State) -> Truth:
+    """One reader at a time comes into the queue, or leaves it at its head."""
+    longer, shorter = after.waiting.length == before.waiting.length + 1, after.waiting == before.waiting.tail
+    return implies(after.waiting != before.waiting, longer | shorter)
+
+
 class Library(Protocol):
     """One book, two readers: they join, wait, borrow, return."""
 
@@ -69,6 +77,7 @@ class Library(Protocol):
     }
     rules = {"polite": Rule("test", "Who holds the book does not wait.")}
     invariants = (a_holder_is_known, one_holder, the_queue_is_short)
+    step_properties = (the_queue_moves_by_one,)
 
     def define(self) -> Struct:
         """The types."""

@@ -30,7 +30,8 @@ Summary = tuple[Any, ...]
 @pytest.fixture(scope="module")
 def mutated() -> MutatedModel:
     """The small protocol with its mutants."""
-    return MutatedModel(library.Library({"most": 1}), library.Library.invariants)
+    stated = library.Library
+    return MutatedModel(stated({"most": 1}), stated.invariants, step_properties=stated.step_properties)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def by_the_reference(model: Model) -> Summary:
 def by_the_kernels(program: MutantProgram, number: int) -> Summary:
     """What the native search says of a mutant, with the machine code of all."""
     program.choose(number)
-    run = MutantRun(program, _ALL, frozenset(p.name for p in program.model.properties))
+    run = MutantRun(program, _ALL, frozenset(program.model.safety))
     run._decided = lambda asked: False  # type: ignore[method-assign]
     try:
         found = run.explore()
@@ -96,7 +97,9 @@ def edits(
         path.write_text(text, encoding="utf-8")
         protocol = loaded(path, f"edited_{number}").Library
         try:
-            model = Model(protocol({"most": 1}), protocol.invariants)
+            model = Model(
+                protocol({"most": 1}), protocol.invariants, step_properties=protocol.step_properties
+            )
         except LanguageError:
             continue  # the language itself refuses such a text
         yield mutant, by_the_reference(model), of_mutant(mutated, number)
