@@ -61,10 +61,9 @@ def the_queue_is_short(m: Library, s: State) -> Truth:
 
 
 @step_property("test")
-def the_queue_moves_by_one(m: Library, before: State, after: State) -> Truth:
-    """One reader at a time comes into the queue, or leaves it at its head."""
-    longer, shorter = after.waiting.length == before.waiting.length + 1, after.waiting == before.waiting.tail
-    return implies(after.waiting != before.waiting, longer | shorter)
+def it_closes_after_a_yes(m: Library, before: State, after: State) -> Truth:
+    """The library closes only where the last answer was yes."""
+    return implies(after.closed & ~before.closed, before.answer == "YES")
 
 
 class Library(Protocol):
@@ -77,7 +76,7 @@ class Library(Protocol):
     }
     rules = {"polite": Rule("test", "Who holds the book does not wait.")}
     invariants = (a_holder_is_known, one_holder, the_queue_is_short)
-    step_properties = (the_queue_moves_by_one,)
+    step_properties = (it_closes_after_a_yes,)
 
     def define(self) -> Struct:
         """The types."""
