@@ -16,7 +16,7 @@ def initial_state(m: Cluster) -> dict[str, Any]:
     """
     p = m.p
     replicas, isr = list(range(m.factor)), list(range(min(p.initial_isr, m.factor)))
-    count = min(p.initial_records, p.records) if len(isr) >= min(p.min_isr, m.factor) else 0
+    count = committed_at_start(m)
     records = [{"value": value, "epoch": 0} for value in range(count)]
     nothing = [None] * p.brokers
     broker = {
@@ -55,6 +55,13 @@ def initial_state(m: Cluster) -> dict[str, Any]:
     }
 
 
+def committed_at_start(m: Cluster) -> int:
+    """How many records are committed at the start: none where the ISR is under min ISR then."""
+    p = m.p
+    enough = min(p.initial_isr, m.factor) >= min(p.min_isr, m.factor)
+    return min(p.initial_records, p.records) if enough else 0
+
+
 def _view(m: Cluster, replicas: list[int], isr: list[int]) -> dict[str, Any]:
     """The metadata that every broker has."""
     return {
@@ -76,4 +83,4 @@ def _followers(m: Cluster, isr: list[int], leo: int | None) -> list[dict[str, An
     return [{**(heard if f in isr and f > 0 else unheard), "caught_up": f in isr} for f in range(m.p.brokers)]
 
 
-__all__ = ["initial_state"]
+__all__ = ["committed_at_start", "initial_state"]
