@@ -85,7 +85,9 @@ def _entry(defect: Defect, note: str) -> Iterator[str]:
     if example.of_step:
         yield f"- Step {example.depth} of the shortest run violates it; {states} states were searched.\n"
     elif example.loop is None:
-        yield f"- The shortest run has depth {example.depth}; {states} states were searched.\n"
+        yield f"- The shortest run has depth {example.depth}; {states} states were searched."
+        yield from (f"- Violated as well: `{e.name}`, at depth {e.depth}." for e in defect.examples[1:])
+        yield ""
     else:
         yield f"- {_for_ever(example, example.loop)}; {states} states were searched.\n"
     chart = SequenceChart(defect.model.protocol)

@@ -27,6 +27,11 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "stale-recovery-answers",
             "recovery-answer-outlived",
             "recovery-answer-check",
+            "recovery-shortest-log",
+            "recovery-any-length",
+            "recovery-longest-log",
+            "recovery-any-log",
+            "recovery-enough-answers",
             "registration-before-fencing",
         ),
     ),
@@ -137,6 +142,31 @@ _NOTES: dict[str, str] = {
     "recovery-answer-check": (
         "With answers that expire (see the entry before) the comparison on arrival decides nothing in this "
         "scenario: an answer with an old broker epoch is stored, but does not count at the election."
+    ),
+    "recovery-shortest-log": (
+        "966.14. Both replicas have answered, and both logs end in leader epoch 0: one lacks the second record. "
+        "With `recovery_prefers_longer` off that one wins. The third record is then committed where the second "
+        "one was, and consumers read it there."
+    ),
+    "recovery-any-length": (
+        "966.14. The highest last epoch alone does not say which log is complete: a replica that lost its tail "
+        "ends in the same leader epoch."
+    ),
+    "recovery-longest-log": (
+        "966.14. min ISR is 1. The first leader crashes with a record that nobody else has; the second one writes "
+        "another record in the next leader epoch, and commits it. The logs are of equal length, so by length alone "
+        "the first leader may win, and replicas hold different records below their HWMs. `recovery-two-epochs` has "
+        "the same budgets with the rule on, and all invariants hold."
+    ),
+    "recovery-any-log": (
+        "966.14. Answers are waited for, and nobody looks at what they say: the random election that unclean "
+        "recovery is to replace."
+    ),
+    "recovery-enough-answers": (
+        "966.14. **An alternative that KIP-966 rejects**, with its own example: brokers 0 and 1 hold the record, "
+        "broker 2 is out of the ISR. Brokers 0 and 1 shut down uncleanly, and broker 1 loses the record. "
+        "Brokers 1 and 2 answer first, which is as many as min ISR; the only one that has the record is not "
+        "waited for."
     ),
     "registration-before-fencing": (
         "B8. A broker can restart before its former session is over. If its new incarnation is registered "

@@ -13,6 +13,7 @@ from highwater.model.promise import Promise
 from highwater.model.replication import Replication
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.leadership import advanced_hwm
+from highwater.model.replication.starting import committed_at_start
 
 
 def tolerated(m: Replication) -> dict[str, int]:
@@ -20,6 +21,7 @@ def tolerated(m: Replication) -> dict[str, int]:
     changes = m.p.min_isr_changes or m.p.reassignments
     return {
         "records": m.p.records,
+        "initial_records": committed_at_start(m),
         "brokers": m.p.brokers,
         "min_isr": 1 if changes else min(m.p.min_isr, m.factor),
         "unclean": int(m.p.unclean_election or m.p.elections > 0),

@@ -8,6 +8,7 @@ min.insync.replicas brokers lose data and no leader is elected uncleanly (P1).
 from __future__ import annotations  # noqa: I001 (so that it stays a page)
 
 from itertools import combinations
+from typing import Any
 
 from highwater.model.language import (
     Array, Bool, Enum, Index, Int, Number, Parameter, Protocol, Seq, SeqValue, State, Struct,
@@ -26,6 +27,9 @@ class Promise(Protocol):
     rulebook = RULEBOOK
     parameters = {
         "records": Parameter(2, 1, 4, "records that producers write, numbered in their order"),
+        "initial_records": Parameter(
+            0, 0, 4, "records that are committed at the start, and shown by broker 0"
+        ),
         "brokers": Parameter(2, 1, 4, "brokers that clients ask"),
         "min_isr": Parameter(2, 1, 4, "min.insync.replicas: fewer can lose data, and clients lose none"),
         "unclean": Parameter(0, 0, 1, "whether leaders may be elected uncleanly"),
@@ -45,6 +49,20 @@ class Promise(Protocol):
             lost=Int(0, self.p.min_isr - 1),
             void=Bool,
         )
+
+    def initial(self) -> list[dict[str, Any]]:
+        """Nothing is written yet, but for what the scenario begins with; that is acknowledged."""
+        count = min(self.p.initial_records, self.p.records)
+        log, writes = list(range(count)), ["ACKNOWLEDGED"] * count + ["UNUSED"] * (self.p.records - count)
+        return [
+            {
+                "writes": writes,
+                "log": log,
+                "shown": [log] + [[]] * (self.p.brokers - 1),
+                "lost": 0,
+                "void": False,
+            }
+        ]
 
     @action("B1, B6", says="record {v} is written to broker {b}", v="value", b="broker")
     def write(self, s: State, v: Number, b: Number) -> None:

@@ -39,6 +39,7 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.language.sequences import members_of
+from highwater.model.replication import starting
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.controller.rules import ELR_FEATURE
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
@@ -100,6 +101,7 @@ class Cluster(Protocol):
         "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
         "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
         "records": Parameter(1, 1, 4, "records that producers write"),
+        "initial_records": Parameter(0, 0, 4, "records that are committed at the start"),
         "unclean_election": Parameter(
             0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"
         ),
@@ -285,55 +287,8 @@ class Cluster(Protocol):
         self.log_infos = Array(self.broker, self.some_log_info)
 
     def initial(self) -> list[dict[str, Any]]:
-        """All brokers run and know everything; the first replica leads; logs are empty."""
-        p = self.p
-        replicas, isr = list(range(self.factor)), list(range(min(p.initial_isr, self.factor)))
-        nothing = [None] * p.brokers
-        view = {
-            "leader": 0,
-            "leader_epoch": 0,
-            "partition_epoch": 0,
-            "isr": isr,
-            "replicas": replicas,
-            "min_isr": p.min_isr,
-            "active": range(p.brokers),
-            "epochs": [0] * p.brokers,
-        }
-        unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
-        broker = {
-            "status": "RUNNING",
-            "epoch": 0,
-            "log": [],
-            "flushed": 0,
-            "hwm": 0,
-            "view": view,
-            "leso": 0,
-            "proposed": None,
-            "followers": [{**unheard, "caught_up": b in isr} for b in range(p.brokers)],
-            "ahead": False,
-            "proposed_epochs": nothing,
-        }
-        registration = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
-        return [
-            {
-                "registrations": [registration] * p.brokers,
-                "partition": self.t.initial_partition(replicas, isr),
-                "min_insync_replicas": p.min_isr,
-                "brokers": [broker] * p.brokers,
-                "fetch_requests": nothing,
-                "fetch_responses": nothing,
-                "alter_requests": nothing,
-                "alter_responses": nothing,
-                "writes": ["UNUSED"] * p.records,
-                "committed": [],
-                "budgets": BUDGETS.granted(p),
-                "elr_enabled": True,
-                "late_fetches": nothing,
-                "metadata": nothing,
-                "log_infos_sent": nothing,
-                "log_infos": nothing,
-            }
-        ]
+        """One state: all brokers run and know everything, and every budget is there."""
+        return [{**starting.initial_state(self), "budgets": BUDGETS.granted(self.p)}]
 
     # --- words ------------------------------------------------------------------------------------
 

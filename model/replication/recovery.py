@@ -17,6 +17,7 @@ from highwater.model.language import (
     any_of,
     require,
     spend,
+    total,
     under,
     where,
 )  # fmt: skip
@@ -114,11 +115,9 @@ def elect_longest_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     """
     require("the winner has answered", has_answered(m, s, b))
     if balanced:
-        awaited = s.partition.last_known_elr
-        answered = all_of(~awaited.has(r) | has_answered(m, s, r) for r in m.broker)
-        require("every last known ELR member has answered", answered)
+        require_answers(m, s)
     mine = s.log_infos[b].value
-    outdone = any_of(has_answered(m, s, r) & is_better(s.log_infos[r].value, mine) for r in m.broker)
+    outdone = any_of(has_answered(m, s, r) & is_better(m, s.log_infos[r].value, mine) for r in m.broker)
     require("no answer is better", ~outdone)
     require("the winner is live", m.t.active(s.registrations).has(b))
     write_record(m, s, unclean_recovery.recover(m.t, s.partition, s.registrations, b, m.min_isr(s)))
@@ -139,11 +138,28 @@ def has_answered(m: Cluster, s: State, b: Number) -> Truth:
     )
 
 
-def is_better(theirs: StructValue, mine: StructValue) -> Truth:
+def require_answers(m: Cluster, s: State) -> None:
+    """966.14. Balanced waits for every last known ELR member, not for so many answers.
+
+    Of min ISR answers none need be that of who has kept everything: the proposal names this and rejects it.
+    """
+    if m.on("recovery_waits_for_last_known_elr"):
+        awaited = s.partition.last_known_elr
+        answered = all_of(~awaited.has(r) | has_answered(m, s, r) for r in m.broker)
+        require("every last known ELR member has answered", answered)
+    else:
+        require(
+            "min ISR replicas have answered", total(has_answered(m, s, r) for r in m.broker) >= m.min_isr(s)
+        )
+
+
+def is_better(m: Cluster, theirs: StructValue, mine: StructValue) -> Truth:
     """966.14. Whether an answer is better than another: by the last written leader epoch, then by the log's length."""
     epoch, own = theirs.last_epoch, mine.last_epoch
-    newer = epoch.is_some & (own.is_none | (epoch.value > own.value))
-    return newer | ((epoch == own) & (theirs.end > mine.end))
+    by_epoch = m.on("recovery_by_last_epoch")
+    newer = epoch.is_some & (own.is_none | (epoch.value > own.value)) & by_epoch
+    longer = theirs.end > mine.end if m.on("recovery_prefers_longer") else theirs.end < mine.end
+    return newer | (((epoch == own) | (not by_epoch)) & longer & m.on("recovery_by_length"))
 
 
 def forget_answers(m: Cluster, s: State) -> None:

@@ -99,6 +99,23 @@ RULES = {
         "966.14",
         "What a replica says of its log counts only with its registered broker epoch and the current leader epoch.",
     ),
+    "recovery_waits_for_last_known_elr": Rule(
+        "966.14",
+        "Balanced recovery elects once every last known ELR member has answered. Off: once min ISR replicas have, "
+        "whoever they are, which the proposal rejects.",
+    ),
+    "recovery_by_last_epoch": Rule(
+        "966.14",
+        "Of two logs the one whose last record is of a later leader epoch wins. Off: leader epochs are not compared, "
+        "only lengths are.",
+    ),
+    "recovery_by_length": Rule(
+        "966.14",
+        "Of two logs that end in the same leader epoch the length decides. Off: any of them can win.",
+    ),
+    "recovery_prefers_longer": Rule(
+        "966.14", "Where the length decides the longer log wins. Off: the shorter one."
+    ),
 }
 
 # What each proposal and each version has of the brokers' rules. A new rule is on only where a profile names it.
@@ -108,6 +125,8 @@ _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
     "hwm_over_maximal_isr", "fetch_state_per_epoch", "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs",
     "acks_all_needs_min_isr",
+    # How a recovery chooses; it matters where `unclean_recovery` is on, in a profile or over one.
+    "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
 )  # fmt: skip
 _KIP_841 = ("proposed_replica_eligible_check",)
 _KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check")

@@ -220,7 +220,7 @@ def test_a_limit_makes_it_inconclusive(highwater, scenario):
         (("check", "--engine", "spark"), "liveness needs the graph on one machine"),
         (("check", "--symmetry"), "cannot be checked with symmetry"),
         (("simulate",), "random walks come to no end"),
-        (("prove",), "Z3 is asked of invariants only"),
+        (("prove",), "Z3 is asked of states and steps only"),
     ],
 )
 def test_where_it_makes_no_sense_it_is_refused(highwater, scenario, arguments, message):

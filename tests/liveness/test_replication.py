@@ -104,10 +104,10 @@ def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found(monkeypatch:
 
 
 def test_a_standard_scenario_checks_its_invariants_beside_what_must_happen() -> None:
-    properties = Request.of(scenarios.find("replication/standard-fencing"), Overrides()).properties
-    invariants = Request.of(scenarios.find("replication/standard-min-isr"), Overrides()).properties
-    assert set(properties) - set(invariants) == {p.name for p in LIVENESS} - NOT_SHOWN
-    assert set(invariants) <= set(properties)
+    asked = Request.of(scenarios.find("replication/standard-fencing"), Overrides())
+    other = Request.of(scenarios.find("replication/standard-min-isr"), Overrides())
+    assert {p.name for p in asked.liveness} == {p.name for p in LIVENESS} - NOT_SHOWN
+    assert {p.name for p in other.invariants} <= {p.name for p in asked.invariants}
 
 
 NOT_SHOWN = {"brokers_run", "reassignments_complete", "electable_replicas_lead"}

@@ -54,7 +54,7 @@ def test_what_holds_passes_and_what_does_not_is_told_as_the_explorer_tells_it() 
     text = str(failure)
     assert "no_acknowledged_write_is_lost (example) is violated at depth 4, after 3 steps." in text
     assert "the leader acknowledges what it has" in text
-    assert "The state that violates no_acknowledged_write_is_lost:" in text
+    assert "The state that violates no_acknowledged_write_is_lost, as far as" in text
     assert type(failure).__name__ == "Violated[no_acknowledged_write_is_lost]"
 
 

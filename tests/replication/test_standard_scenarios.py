@@ -117,7 +117,9 @@ def test_every_property_has_something_to_say_somewhere(results: list[dict[str, A
 
 def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
     for r in results:
-        if r["verdict"] == "holds":
+        if (
+            r["verdict"] == "holds" and r["protocol"] != "promise"
+        ):  # that one is what others implement, and small
             assert r["distinct_states"] > 10_000, r["scenario"]
 
 

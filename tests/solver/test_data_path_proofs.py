@@ -93,6 +93,7 @@ HARMLESS = {
     # Operators and unclean recovery are not granted; with unclean recovery nobody is elected uncleanly otherwise.
     "reassignment_needs_min_isr", "reassignment_bumps_leader_epoch", "elr_within_replicas", "recovery_state_check",
     "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check", "unclean_election_recovers",
+    "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
     "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced",
     # Sessions are not in this protocol; where nothing is lost, nothing is accepted that was sent again, and within a
     # leader epoch every answer that comes once is at the offset that was asked for.

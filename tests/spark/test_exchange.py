@@ -108,7 +108,7 @@ def task(program, tmp_path) -> worker.LevelTask:
     writer.add(level)
     writer.close()
     checkpoint.commit(Level(0, (writer.part(),), Totals()))
-    return worker.LevelTask(str(tmp_path), run, 0, 0, 1 << 30)
+    return worker.LevelTask(str(tmp_path), run, 0, (0, 0), 1 << 30)
 
 
 def expanded(task: worker.LevelTask, program: RowProgram, buckets: list[int], monkeypatch) -> dict[str, int]:

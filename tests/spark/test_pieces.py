@@ -174,7 +174,9 @@ def test_levels_are_read_as_they_were_written(tmp_path):
         writer.close()
         parts.append(writer.part(base))
         base += len(some)
-    level = Level(0, tuple(parts), Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5)}, 1.5))
+    level = Level(
+        0, tuple(parts), Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5)}, {"s": (0, 5, 3)}, 1.5)
+    )
     assert checkpoint.levels() == []
     checkpoint.commit(level)
     assert checkpoint.levels() == [level]

@@ -47,7 +47,12 @@ def with_change(lines: Any, at: int, path: str, value: Any) -> Any:
 
 META = [
     ("meta/format", "controller-oracle-1", "meta.format", "is none of highwater-trace-1"),
-    ("meta/protocol", "raft", "meta.protocol", "unknown protocol 'raft'; known: quorum, replication"),
+    (
+        "meta/protocol",
+        "raft",
+        "meta.protocol",
+        "unknown protocol 'raft'; known: promise, quorum, replication",
+    ),
     ("meta/protocol", "language.model", "meta.protocol", "unknown protocol"),
     ("meta/protocol", "..checker", "meta.protocol", "unknown protocol"),
     ("meta/profile", "kip_1", "meta.profile", "unknown profile of truncation 'kip_1'; did you mean 'kip_1"),

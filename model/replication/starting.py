@@ -1,0 +1,86 @@
+"""Where the exploration starts: all brokers run and know everything, and the first replica leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from highwater.model.replication.cluster import Cluster
+
+
+def initial_state(m: Cluster) -> dict[str, Any]:
+    """Logs are empty, or the ISR holds the first ``initial_records`` records, committed and acknowledged.
+
+    That state is among those that a start with empty logs leads to; a scenario that is about what comes after it begins
+    there. Where the ISR is under min ISR nothing can be committed, and logs are empty.
+    """
+    p = m.p
+    replicas, isr = list(range(m.factor)), list(range(min(p.initial_isr, m.factor)))
+    count = committed_at_start(m)
+    records = [{"value": value, "epoch": 0} for value in range(count)]
+    nothing = [None] * p.brokers
+    broker = {
+        "status": "RUNNING",
+        "epoch": 0,
+        "log": [],
+        "flushed": 0,
+        "hwm": 0,
+        "view": _view(m, replicas, isr),
+        "leso": 0,
+        "proposed": None,
+        "followers": _followers(m, isr, None),
+        "ahead": False,
+        "proposed_epochs": nothing,
+    }
+    complete = {**broker, "log": records, "hwm": count}
+    leader = {**complete, "followers": _followers(m, isr, count)} if count else broker
+    brokers = [leader, *(complete if b in isr else broker for b in range(1, p.brokers))]
+    registration = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
+    return {
+        "registrations": [registration] * p.brokers,
+        "partition": m.t.initial_partition(replicas, isr),
+        "min_insync_replicas": p.min_isr,
+        "brokers": brokers,
+        "fetch_requests": nothing,
+        "fetch_responses": nothing,
+        "alter_requests": nothing,
+        "alter_responses": nothing,
+        "writes": ["ACKNOWLEDGED"] * count + ["UNUSED"] * (p.records - count),
+        "committed": records,
+        "elr_enabled": True,
+        "late_fetches": nothing,
+        "metadata": nothing,
+        "log_infos_sent": nothing,
+        "log_infos": nothing,
+    }
+
+
+def committed_at_start(m: Cluster) -> int:
+    """How many records are committed at the start: none where the ISR is under min ISR then."""
+    p = m.p
+    enough = min(p.initial_isr, m.factor) >= min(p.min_isr, m.factor)
+    return min(p.initial_records, p.records) if enough else 0
+
+
+def _view(m: Cluster, replicas: list[int], isr: list[int]) -> dict[str, Any]:
+    """The metadata that every broker has."""
+    return {
+        "leader": 0,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "isr": isr,
+        "replicas": replicas,
+        "min_isr": m.p.min_isr,
+        "active": range(m.p.brokers),
+        "epochs": [0] * m.p.brokers,
+    }
+
+
+def _followers(m: Cluster, isr: list[int], leo: int | None) -> list[dict[str, Any]]:
+    """What a broker knows of its followers; ``leo`` is that of the ISR's, where they have fetched from it."""
+    unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
+    heard = {**unheard, "leo": leo, "in_epoch": leo is not None}
+    return [{**(heard if f in isr and f > 0 else unheard), "caught_up": f in isr} for f in range(m.p.brokers)]
+
+
+__all__ = ["committed_at_start", "initial_state"]

@@ -1,0 +1,155 @@
+"""Unclean recovery by the logs: each wrong winner loses records, and consumers read others in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from highwater.checker.counterexample import Counterexample
+from highwater.checker.docs import defects
+from highwater.checker.request import Overrides, Request
+from highwater.checker.scenarios import find
+from highwater.model.language import Model
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Scalars
+from highwater.model.replication import Replication
+
+State = Mapping[str, Any]
+
+
+@cache
+def runs(name: str) -> Mapping[str, Counterexample]:
+    """The shortest runs to what a defect's scenario violates, by property."""
+    return {example.name: example for example in defects.find(name).examples}
+
+
+def answers(run: Counterexample) -> tuple[int, dict[int, State]]:
+    """Who is elected by the logs in a run, and what the controller knows of them then, by broker."""
+    step = next(n for n, s in enumerate(run.steps) if s.action == "finish_recovery")
+    known = run.steps[step - 1].state["log_infos"]
+    return run.steps[step].parameters["b"], {b: info for b, info in enumerate(known) if info is not None}
+
+
+def right_winners(known: Mapping[int, State]) -> set[int]:
+    """966.14 in the proposal's words: filter by the highest leader epoch, then by the longest log."""
+    rank = {b: (-1 if i["last_epoch"] is None else i["last_epoch"], i["end"]) for b, i in known.items()}
+    return {b for b in known if rank[b] == max(rank.values())}
+
+
+@pytest.mark.parametrize(
+    "name", ["recovery-shortest-log", "recovery-any-length", "recovery-longest-log", "recovery-any-log"]
+)
+def test_a_wrong_winner_is_elected_over_the_right_one(name: str) -> None:
+    for run in runs(name).values():
+        winner, known = answers(run)
+        assert len(known) == 2
+        assert winner not in right_winners(known)
+
+
+def test_each_wrong_winner_is_wrong_in_its_own_way() -> None:
+    winner, known = answers(runs("recovery-shortest-log")["leader_completeness"])
+    other = known[1 - winner]
+    assert (known[winner]["last_epoch"], known[winner]["end"]) == (other["last_epoch"], other["end"] - 1)
+    winner, known = answers(runs("recovery-longest-log")["leader_completeness"])
+    assert known[winner]["last_epoch"] < known[1 - winner]["last_epoch"]
+    assert known[winner]["end"] >= known[1 - winner]["end"]
+
+
+@pytest.mark.parametrize("name", ["recovery-longest-log", "recovery-any-log"])
+def test_two_replicas_have_different_records_below_both_hwms(name: str) -> None:
+    a, b = runs(name)["logs_match_below_hwm"].steps[-1].state["brokers"]
+    shared = range(min(a["hwm"], b["hwm"]))
+    assert any(a["log"][o]["value"] != b["log"][o]["value"] for o in shared)
+
+
+@pytest.mark.parametrize(
+    "name", ["recovery-shortest-log", "recovery-any-length", "recovery-longest-log", "recovery-any-log"]
+)
+def test_consumers_read_another_record_at_an_offset_that_was_committed(name: str) -> None:
+    state = runs(name)["consumers_read_consistently"].steps[-1].state
+    served = [
+        (broker["log"][o]["value"], record["value"])
+        for b, broker in enumerate(state["brokers"])
+        if broker["status"] == "RUNNING" and broker["view"]["leader"] == b
+        for o, record in enumerate(state["committed"])
+        if o < broker["hwm"]
+    ]
+    assert any(value != committed for value, committed in served)
+
+
+def test_enough_answers_leave_out_the_only_one_that_has_the_record() -> None:
+    run = runs("recovery-enough-answers")["leader_completeness"]
+    _, known = answers(run)
+    last = run.steps[-1].state
+    awaited = set(run.steps[-2].state["partition"]["last_known_elr"])
+    complete = {b for b, broker in enumerate(last["brokers"]) if broker["log"] == last["committed"] != []}
+    assert len(known) == last["min_insync_replicas"] == 2
+    assert len(complete) == 1
+    assert complete <= awaited - set(known)
+
+
+@pytest.mark.parametrize(
+    ("name", "violated"),
+    [
+        ("recovery-two-records", set()),
+        ("defect-recovery-enough-answers", {"leader_completeness"}),
+    ],
+)
+def test_it_is_checked_by_default(name: str, violated: set[str]) -> None:
+    scenario = find(f"replication/{name}")
+    assert scenario.standard
+    assert scenario.promise.violated == violated
+
+
+# --- where such a scenario starts -----------------------------------------------------------------------
+
+
+def start(**parameters: int) -> tuple[Model, Scalars]:
+    """The model with these parameters, and its initial state."""
+    model = Model(
+        Replication({"replication_factor": 2, **parameters}, Replication.profiles["kip_966"].rules), []
+    )
+    (state,) = model.initial
+    return model, state
+
+
+STEPS = ("write_acks_all", "send_fetch", "answer_fetch", "take_fetch_answer", "acknowledge")
+FETCH = STEPS[1:4]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("brokers", [2, 3])
+def test_records_at_the_start_are_those_of_a_run_from_empty_logs(brokers: int, count: int) -> None:
+    sizes = {"brokers": brokers, "initial_isr": 2, "records": 2, "recovery": 1}
+    model, state = start(**sizes)
+    interpreter = Interpreter(model)
+    for action in [STEPS[0], *FETCH] * count + [*FETCH] + [STEPS[4]] * count:
+        chosen = [
+            step
+            for step in interpreter.steps(state)
+            if step.instance.action.name == action and step.instance.parameters.get("f", 1) == 1
+        ]
+        assert chosen, action
+        assert chosen[0].state is not None
+        state = chosen[0].state
+    _, wanted = start(**sizes, initial_records=count)
+    assert model.decode(state) == model.decode(wanted)
+
+
+def test_under_min_isr_no_record_is_committed_at_the_start() -> None:
+    sizes = {"brokers": 2, "initial_isr": 1, "records": 2}
+    assert start(**sizes, initial_records=2)[1] == start(**sizes)[1]
+
+
+def test_the_scenarios_with_the_rules_on_have_the_budgets_of_the_defects() -> None:
+    for name, right in [
+        ("recovery-shortest-log", "recovery-two-records"),
+        ("recovery-any-length", "recovery-two-records"),
+        ("recovery-longest-log", "recovery-two-epochs"),
+        ("recovery-any-log", "recovery-two-epochs"),
+    ]:
+        on = Request.of(find(f"replication/{right}"), Overrides())
+        assert find(f"replication/defect-{name}").parameters == on.scenario.parameters
