@@ -31,7 +31,7 @@ globalThis.explorer = () => {
     status.className = "status" + (bad ? " bad-text" : " soft");
   }
 
-  async function go(next, at) {
+  async function go(next, at, moved) {
     const said = await doing("asking", () => ask("run", { path: next.join("."), watch: watch.join("\n") }));
     if (!said) return false;
     path = next;
@@ -40,20 +40,21 @@ globalThis.explorer = () => {
     for (const [number, told] of Object.entries(said.rules)) book[number] = told;
     given.runs[0] = said.run;
     place(at);
+    if (moved) history.pushState(null, "", address(current()));    // drawing keeps the entry's address up to date
     show();
     return true;
   }
-  async function move(next) {
-    if (!await go(next)) return;
-    history.pushState(null, "", address(last()));
-  }
+  const move = next => go(next, undefined, true);
   const take = i => move([...here(current()), i]);
 
   function start() {
     const asked = /^#(\d+(?:\.\d+)*)(?:@(\d+))?$/.exec(location.hash);
     const wanted = asked ? asked[1].split(".").map(Number) : [0];
-    go(wanted, asked && asked[2] !== undefined ? Number(asked[2]) : undefined).then(good => {
-      if (!good && asked) go([0]);
+    go(wanted, asked && asked[2] !== undefined ? Number(asked[2]) : undefined).then(async good => {
+      if (good || !asked) return;
+      const why = status.textContent;
+      await go([0]);
+      say(why, true);
     });
   }
   window.addEventListener("popstate", start);

@@ -1,0 +1,119 @@
+"""The explorer in a browser: steps, branches, Back, an address, the nearest state, watching, another rule, a phone."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from highwater.checker.explore.page import explorer_page
+from highwater.checker.explore.server import serve
+from highwater.checker.explore.session import Path
+from highwater.checker.explore.views import Views
+from highwater.checker.subject import asked
+
+STEP = ".possible button.step"
+
+
+@pytest.fixture(scope="module")
+def views() -> Views:
+    return Views(asked("truncation/kip-101", parameters={"max_records": 1}))
+
+
+@pytest.fixture(scope="module")
+def address(views: Views) -> Iterator[str]:
+    server, address = serve(views, explorer_page(views.request))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield address
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    """The page, with the start shown; the test fails for whatever its console, errors or requests elsewhere are."""
+    complaints: list[str] = []
+    context = browser.new_context(viewport={"width": 1280, "height": 844})
+    found = context.new_page()
+    found.set_default_timeout(8000)
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    found.on(
+        "request",
+        lambda r: r.url.startswith(address) or r.url.startswith("blob:") or complaints.append(r.url),
+    )
+    found.goto(address)
+    found.locator(STEP).first.wait_for()
+    yield found
+    context.close()
+    assert complaints == []
+
+
+def at(page: Any, path: str) -> None:
+    """Wait until the page shows the end of a path."""
+    page.wait_for_url(re.compile(rf"#{re.escape(path)}$"))
+    page.locator(".where strong").filter(has_text=f"{len(path.split('.'))} of ").wait_for()
+
+
+def test_by_hand(page: Any, views: Views) -> None:
+    session = views.session
+    first = session.possible(session.model.initial[0])
+    page.locator(STEP).nth(1).click()
+    at(page, f"0.{first[1]}")
+    second = session.possible(session.states(Path(0, (first[1],)))[-1])
+    page.keyboard.press("1")
+    at(page, f"0.{first[1]}.{second[0]}")
+    assert "Refused: " in page.locator(".refused summary").inner_text()
+    page.locator(".refused summary").click()
+    refused = {
+        name
+        for instance in session.model.instances
+        for name in session.refusals(session.states(Path(0, (first[1], second[0])))[-1], instance)[:1]
+    }
+    told = page.locator(".refused tbody").inner_text()
+    assert refused
+    assert all(f"“{name}”" in told for name in refused)
+    # A branch: back to the start by key, and another step from there; the one that was taken comes first.
+    page.keyboard.press("Home")
+    page.locator(STEP).nth(1).click()
+    at(page, f"0.{first[0]}")
+    page.go_back()
+    page.locator(".where strong").filter(has_text="of 3").wait_for()
+
+
+def test_an_address_restores_the_way_and_the_place(page: Any, views: Views, address: str) -> None:
+    path = next(p for n in range(99) if len((p := views.session.walk(Path(), 6, n)).steps) == 6)
+    page.goto(f"{address}#{path}@4")
+    page.locator(".where strong").filter(has_text="5 of 7").wait_for()
+    sentence = views.session.model.instances[path.steps[3]].sentence
+    assert sentence in page.locator(".panel h2").first.inner_text()
+    page.goto(f"{address}#0.99999")
+    page.locator(".status").filter(has_text="there is no step").wait_for()
+
+
+def test_nearest_watch_rule_and_a_phone(page: Any, views: Views) -> None:
+    page.get_by_label("Watch", exact=True).first.fill("next_record_id")
+    page.keyboard.press("Enter")
+    page.locator(".watched td").filter(has_text="0").first.wait_for()
+    page.keyboard.press("/")
+    page.get_by_label("Nearest state where").first.fill(
+        "logs[0].length == 1 and replicas[1].leader_epoch.is_(1)"
+    )
+    page.keyboard.press("Enter")
+    page.locator(".status").filter(has_text="Found after").wait_for()
+    found = views.session.nearest(Path(), "logs[0].length == 1 and replicas[1].leader_epoch.is_(1)").path
+    assert found is not None
+    page.locator(".where strong").filter(has_text=f"of {len(found.steps) + 1}").wait_for()
+    page.locator(".watched td").filter(has_text="1").first.wait_for()
+    page.get_by_label("Nearest state where").first.fill("open('x')")
+    page.keyboard.press("Enter")
+    page.locator(".status.bad-text").filter(has_text="is called").wait_for()
+    page.get_by_label("Switch a rule").select_option("fenced_fetch")
+    page.locator(".why h2").filter(has_text="fenced_fetch").wait_for()
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
