@@ -16,11 +16,11 @@ from highwater.checker import words
 from highwater.checker.refined import Abstract, AbstractRun, Near
 from highwater.checker.search import DEADLOCK, Violation
 from highwater.checker.terminal import fold
-from highwater.model.language import graph
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.refinement import Refinement
 from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.substitution import inputs_of
 from highwater.model.language.types import Option, Struct
 
 DEADLOCK_MEANING = "In every state some step can be taken."
@@ -254,7 +254,7 @@ def read_by(model: Model, example: Counterexample) -> list[str] | None:
     for case in cases:
         if case.parameters == example.parameters:
             nodes += [case.premise, *case.goals]
-    numbers = {node.value for node in graph.reachable(nodes) if node.op == "input"}
+    numbers = inputs_of(nodes)
     found = [leaf.path for number, leaf in enumerate(model.leaves) if number in numbers]
     return found if 0 < len(found) < len(model.leaves) else None
 

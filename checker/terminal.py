@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 
-WIDEST = 120
-"""Columns that a reader's eye can follow, however wide the terminal is."""
+from highwater.traces.folding import WIDEST, fold
+
 _LEAST = 24
 """Columns that a folded text is given at least."""
 
@@ -16,22 +15,6 @@ _LEAST = 24
 def width() -> int | None:
     """The columns to fold at: those of the terminal; None where standard output is none, and nothing is folded."""
     return min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
-
-
-def fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:
-    """A text after a head, in lines of a width: those that follow are indented as said, or as the head."""
-    if width is None:
-        return [head + text]
-    following = head if indent is None else indent
-    room = max(width, len(head) + 20)
-    return textwrap.wrap(
-        text,
-        room,
-        initial_indent=head,
-        subsequent_indent=following,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:

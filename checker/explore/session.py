@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +124,10 @@ class Session:
     def violated(self, state: Scalars) -> list[str]:
         """The invariants that are false in a state."""
         return self.interpreter.violated(state)
+
+    def broken(self, states: Sequence[Scalars]) -> list[str]:
+        """The properties of steps that the last step of a path violates."""
+        return list(self.interpreter.broken(states[-2], states[-1])) if len(states) > 1 else []
 
     def walk(self, path: Path, steps: int, seed: int) -> Path:
         """The path with so many random steps more, fewer where nothing can be done. The seed says which."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from highwater.checker.explore.session import Path, Session, pytest_of
 from highwater.checker.page.content import content
-from highwater.checker.page.shown import ShownRun, shown_walk, taken
+from highwater.checker.page.shown import ShownRun, said, taken
 from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions
@@ -65,7 +65,7 @@ class Views:
             "run": data["runs"][0],
             "rules": data["rules"],
             "path": str(path),
-            "violated": self.session.violated(states[-1]),
+            "violated": [*self.session.violated(states[-1]), *self.session.broken(states)],
             "initial": len(self.session.model.initial),
             "watched": [[text, *self._watched(states, text)] for text in watched],
         }
@@ -73,10 +73,10 @@ class Views:
     def _watched(self, states: list[Any], text: str) -> tuple[bool, list[str]]:
         """Whether the text could be read, and its value in each of the states that are shown; else what is wrong."""
         try:
-            said = [self.session.said(state, text) for state in states]
+            values = [self.session.said(state, text) for state in states]
         except InputError as wrong:
             return False, [str(wrong)]
-        return True, said
+        return True, values
 
     def nearest(self, arguments: Arguments) -> dict[str, Any]:
         """The nearest state from ``path`` on ``where`` a condition holds."""
@@ -111,10 +111,10 @@ class Views:
         return {
             "name": name,
             "comparable": True,
-            "more": [_said(other.model, there[i]) for i in there if i in could - can],
-            "less": [_said(self.session.model, here[i]) for i in here if i in can - could],
+            "more": [said(other.model.instances[there[i]]) for i in there if i in could - can],
+            "less": [said(self.session.model.instances[here[i]]) for i in here if i in can - could],
             "otherwise": [
-                _said(self.session.model, here[i])
+                said(self.session.model.instances[here[i]])
                 for i in here
                 if i in both and self.session.after(state, here[i]) != other.after(state, there[i])
             ],
@@ -136,17 +136,7 @@ class Views:
 
 
 def _shown(model: Model, path: Path) -> ShownRun:
-    steps = tuple(taken(model, model.initial[path.initial], path.steps))
-    return (
-        shown_walk(model, model.initial[path.initial], path.steps)
-        if len(steps) <= 1
-        else ShownRun("", "", steps)
-    )
-
-
-def _said(model: Model, number: int) -> str:
-    instance = model.instances[number]
-    return instance.sentence if instance.action.says else str(instance)
+    return ShownRun("", "", tuple(taken(model, model.initial[path.initial], path.steps)))
 
 
 def _number(arguments: Arguments, name: str, default: int) -> int:

@@ -115,7 +115,7 @@ def _nodes(images: Sequence[Sequence[Any]], inputs: Sequence[Node]) -> list[Node
             nodes.append(inputs[value])
         else:
             try:
-                nodes.append(made_of(op, operands, high))
+                nodes.append(made_of(op, operands, int(high).bit_length()))
             except KeyError:
                 raise UnknownImageError(f"the operation {op} is not known") from None
     return nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,27 +15,7 @@ from highwater.model.language.model import Instance, Model
 from highwater.model.language.mutation import SELECTOR, Mutant, Mutants
 from highwater.model.language.protocol import Action, Invariant, Protocol
 from highwater.model.language.step_properties import StepProperty
-
-_OPERATIONS: dict[str, Callable[..., Node]] = {
-    "not": graph.not_,
-    "and": graph.and_,
-    "or": graph.or_,
-    "eq": graph.eq,
-    "lt": graph.lt,
-    "add": graph.add,
-    "sub": graph.sub,
-    "mul": graph.mul,
-    "floordiv": graph.floordiv,
-    "mod": graph.mod,
-    "min": graph.min_,
-    "max": graph.max_,
-    "select": graph.select,
-    "union": graph.union,
-    "intersection": graph.intersection,
-    "difference": graph.difference,
-    "member": graph.member,
-    "count": graph.count,
-}
+from highwater.model.language.substitution import made_of
 
 
 class MutatedModel(Model):
@@ -133,9 +113,7 @@ class Choice:
         args = [self._known[a.id] for a in node.args]
         if all(a is b for a, b in zip(args, node.args, strict=True)):
             return node
-        if node.op == "singleton":
-            return graph.singleton(args[0], graph.size_of(node))
-        return _OPERATIONS[node.op](*args)
+        return made_of(node.op, args, graph.size_of(node))
 
     def instance(self, instance: Instance) -> Instance:
         """One instance; guards that are known to hold are left out, checks keep their numbers."""

@@ -27,13 +27,13 @@ OPERATIONS: dict[str, Callable[..., Node]] = {
     "member": graph.member,
     "count": graph.count,
 }
-"""What makes an expression of its operands, by its name; a singleton needs the width of the set besides."""
+"""What makes an expression of its operands, by its name; a singleton needs the size of its index besides."""
 
 
-def made_of(op: str, operands: Sequence[Node], high: int) -> Node:
-    """An expression of these operands; ``high`` is the upper end of the interval that it had. KeyError: no such one."""
+def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
+    """An expression of these operands; ``size`` is that of a singleton's index. KeyError: no such one."""
     if op == "singleton":
-        return graph.singleton(operands[0], int(high).bit_length())
+        return graph.singleton(operands[0], size)
     return OPERATIONS[op](*operands)
 
 
@@ -49,7 +49,7 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
         else:
             operands = [known[a] for a in node.args]
             same = all(a is b for a, b in zip(operands, node.args, strict=True))
-            known[node] = node if same else made_of(node.op, operands, node.high)
+            known[node] = node if same else made_of(node.op, operands, graph.size_of(node))
     return [known[root] for root in roots]
 
 
