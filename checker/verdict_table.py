@@ -109,10 +109,10 @@ def _lines(outcomes: Sequence[Outcome]) -> Iterator[_Line]:
     grouped = len(names) > 1 and not any(name.endswith(".toml") for name in names)
     for name, outcome in zip(names, outcomes, strict=True):
         group, _, own = name.rpartition("/")
-        yield _Line(group, own, outcome) if grouped else _Line("", _end(name), outcome)
+        yield _Line(group, own, outcome) if grouped else _Line("", short_name(name), outcome)
 
 
-def _end(name: str) -> str:
+def short_name(name: str) -> str:
     """A name, or of a long path the last parts that there is room for, the file's name at least."""
     parts = name.split("/")
     if len(name) <= _LONGEST_PATH or not name.endswith(".toml"):
@@ -157,4 +157,4 @@ def _short(states: int) -> str:
     return f"{states / 1e6:,.1f} million" if states >= 1_000_000 else f"{states:,}"
 
 
-__all__ = ["WIDTH", "table", "total"]
+__all__ = ["WIDTH", "short_name", "table", "total"]

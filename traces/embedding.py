@@ -44,12 +44,12 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def policy(page: str, *, asks: bool = False) -> str:
-    """The content security policy of a page: its one style and its one script, known by their hashes, are all.
+    """The content security policy of a page: its one style and its one script, if any, known by their hashes, are all.
 
     With ``asks`` the page may ask the server that it comes from.
     """
     style = _hash(_between(page, "<style>", "</style>"))
-    script = _hash(_between(page, "<script>", "</script>"))
+    script = _hash(_between(page, "<script>", "</script>")) if "<script>" in page else "'none'"
     connect = "connect-src 'self'; " if asks else ""
     return f"default-src 'none'; {connect}style-src {style}; script-src {script}; base-uri 'none'; form-action 'none'"
 

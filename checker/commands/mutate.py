@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from highwater.checker import scenarios
+from highwater.checker import scenarios, terminal
 from highwater.checker.mutation import listed as listing
 from highwater.checker.mutation import report
 from highwater.checker.mutation.examining import SURVIVED, UNFINISHED
@@ -26,8 +26,6 @@ from highwater.checker.options import (
 from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
 from highwater.checker.problems import InputError
 from highwater.checker.status import Status
-
-_WIDTH = 100
 
 
 @click.command(short_help="Every guard and write got wrong, and who notices.")
@@ -88,7 +86,8 @@ def mutate(
         if file is not None:
             refuse_unwritable(option, file)
     known = [] if listed is None else listing.read(Path(listed))
-    chosen = [scenarios.find(name) for name in names] if names else scenarios.standard()
+    chosen = [scenarios.find(name) for name in scenarios.expanded(names)] if names else scenarios.standard()
+    live = _Live()
     run = MutationRun(
         chosen,
         only=only,
@@ -98,14 +97,15 @@ def mutate(
         processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
         memory_bytes=memory_bytes,
         keep=None if keep is None else Path(keep),
-        progress=(lambda line: None) if quiet else _Live(),
+        progress=(lambda line: None) if quiet else live,
     )
     found = run.run()
     if only and not found.records and not found.interrupted:
         raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios is of it")
     found.notes += listing.apply(known, found.records.values())
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
-    for line in (report.summary(found),) if quiet else report.lines(found, full=verbose, width=width):
+    live.end()
+    lines = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=terminal.width())
+    for line in lines:
         output.say(line)
     if html is not None:
         from highwater.checker.mutation.page import page
@@ -141,6 +141,11 @@ class _Live:
             print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Take the live line away."""
+        if self._terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 __all__ = ["mutate", "status_of"]

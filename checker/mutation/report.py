@@ -12,6 +12,8 @@ from highwater.checker.mutation.examining import EQUAL, HOLDS, KILLED, LEAVES, S
 from highwater.checker.mutation.findings import LISTED, WITHIN, Record
 from highwater.checker.mutation.run import Findings
 from highwater.checker.results import versions
+from highwater.checker.terminal import fold
+from highwater.checker.verdict_table import short_name
 from highwater.model.language.mutation import Mutant
 
 VERDICTS = (KILLED, EQUAL, LISTED, WITHIN, SURVIVED, UNFINISHED)
@@ -33,8 +35,8 @@ def _place(mutant: Mutant) -> tuple[str, int, tuple[int, int], str, str]:
     return file, int(line), mutant.columns, mutant.kind, mutant.change
 
 
-def lines(found: Findings, *, full: bool, width: int) -> Iterator[str]:
-    """All that there is to say, each line at most so wide; ``full``: every mutant, else what nothing notices."""
+def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
+    """All that there is to say, folded at a width; ``full``: every mutant, else what nothing notices."""
     yield from found.notes
     yield from table(found.records.values())
     shown = in_order(found) if full else holes(found)
@@ -75,13 +77,13 @@ def _row(mutant: Mutant) -> str:
     return f"{mutant.kind} {mutant.change}" if mutant.kind in ("guard", "check") else mutant.kind
 
 
-def _told(record: Record, width: int) -> Iterator[str]:
+def _told(record: Record, width: int | None) -> Iterator[str]:
     mutant = record.mutant
     line = mutant.place.rpartition(":")[2]
     name = f' "{mutant.name}"' if mutant.name else ""
     text = "" if name else f" {source_of(mutant)}"
-    yield _cut(f"{line:>5} {mutant.kind}{name}{text}", width)
-    yield _cut(f"      {mutant.change}: {said(record)}", width)
+    yield from fold(f"{mutant.kind}{name}{text}", f"{line:>5} ", width, " " * 8)
+    yield from fold(f"{mutant.change}: {said(record)}", " " * 6, width, " " * 8)
 
 
 def said(record: Record) -> str:
@@ -90,7 +92,7 @@ def said(record: Record) -> str:
     if verdict == KILLED:
         assert record.killed is not None
         (_, scenario), result = record.killed
-        return f"{how(result)} in {scenario}"
+        return f"{how(result)} in {short_name(scenario)}"
     if verdict == EQUAL:
         return f"the same steps in all states of {len(record.results)} scenarios"
     if verdict == LISTED:
@@ -102,7 +104,7 @@ def said(record: Record) -> str:
     states = f"; up to {new:,} other states" if new else ""
     more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
     depth = "" if first.differs is None else f"at depth {first.differs} of "
-    return f"{verdict}: another step {depth or 'in '}{scenario}{more}{states}"
+    return f"{verdict}: another step {depth or 'in '}{short_name(scenario)}{more}{states}"
 
 
 def how(result: Result) -> str:
@@ -112,10 +114,6 @@ def how(result: Result) -> str:
     if result.how == HOLDS:
         return f"{result.property} holds"
     return f"{result.property} at depth {result.depth}"
-
-
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def summary(found: Findings) -> str:

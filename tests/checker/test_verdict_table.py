@@ -89,10 +89,10 @@ def test_groups_are_headed_once_and_a_file_stands_for_itself():
 
 
 def test_of_a_long_path_the_end_is_given():
-    assert verdict_table._end("docs/examples/register.toml") == "docs/examples/register.toml"
+    assert verdict_table.short_name("docs/examples/register.toml") == "docs/examples/register.toml"
     long = f"/home/somebody/{'deep/' * 9}protocols/mine/first.toml"
-    assert verdict_table._end(long) == "…/deep/deep/protocols/mine/first.toml"
-    assert verdict_table._end(f"/{'x' * 60}.toml") == f"…/{'x' * 60}.toml"
+    assert verdict_table.short_name(long) == "…/deep/deep/protocols/mine/first.toml"
+    assert verdict_table.short_name(f"/{'x' * 60}.toml") == f"…/{'x' * 60}.toml"
 
 
 def test_what_must_be_looked_at_is_marked():
