@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from highwater.checker import scenarios
+from highwater.checker.problems import InputError
+
 ENGINES = ("native", "interpreter")
 VIOLATED = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven']\n"
 
@@ -201,3 +204,14 @@ class TestRequests:
         run = highwater("check", counter(), "--engine", "interpreter", "--symmetry")
         assert run.status == 2
         assert "--symmetry" in run.err
+
+
+def test_a_pattern_adds_what_is_not_there_yet():
+    kips = ["truncation/kip-101", "truncation/kip-279", "truncation/kip-320-first-try", "truncation/kip-320"]
+    assert scenarios.expanded(["truncation/kip-*"]) == sorted(kips)
+    named = ["truncation/kip-279", "mine.toml", "truncation/kip-*", "truncation/kip-279"]
+    once = [kip for kip in scenarios.expanded(["truncation/kip-*"]) if kip != "truncation/kip-279"]
+    # What is named by itself is asked as often as it is named.
+    assert scenarios.expanded(named) == ["truncation/kip-279", "mine.toml", *once, "truncation/kip-279"]
+    with pytest.raises(InputError, match="no scenario's name is like"):
+        scenarios.expanded(["nothing/*"])

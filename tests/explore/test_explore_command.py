@@ -78,3 +78,19 @@ def test_bad_requests_end_with_a_line(
     assert found.exit_code == 2
     assert said in found.output
     assert len(found.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("change", ['"start": "given"', '"hidden_steps": 2'])
+def test_a_run_with_gaps_cannot_be_gone_through(trace: Path, tmp_path: Path, change: str) -> None:
+    text = trace.read_text()
+    key = change.split(":")[0]
+    text = (
+        re.sub(rf"{key}: [^,}}]+", change, text, count=1)
+        if key in text
+        else text.replace('"meta": {', f'"meta": {{{change}, ', 1)
+    )
+    other = tmp_path / "gaps.ndjson"
+    other.write_text(text)
+    found = run("explore", "--trace", other, "--no-open")
+    assert found.exit_code == 2
+    assert "only a run from an initial state on, without hidden steps, can be explored" in found.output

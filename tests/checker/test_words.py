@@ -1,0 +1,73 @@
+"""Values as a person reads them: in short in a step, and as far as a property reads them in a state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from highwater.checker import words
+from highwater.checker.counterexample import Counterexample, read_by
+from highwater.model.language import (
+    Array,
+    Bool,
+    Index,
+    Int,
+    Model,
+    Number,
+    Option,
+    Protocol,
+    State,
+    Struct,
+    action,
+    eventually,
+)
+
+INNER = Struct("Inner", known=Option(Int(0, 3)), late=Bool, at=Int(0, 3))
+NODE = Index("node", 2)
+STATE = Struct("State", inner=INNER, rows=Array(NODE, INNER), count=Int(0, 3))
+VALUE: dict[str, Any] = {"known": None, "late": False, "at": 0}
+
+
+def test_in_short_what_is_none_or_false_is_left_out_and_zero_is_not() -> None:
+    assert words.say(INNER, VALUE) == "(known none, late false, at 0)"
+    assert words.say(INNER, VALUE, brief=True) == "(at 0)"
+    assert words.say(INNER, {"known": 0, "late": True, "at": 1}, brief=True) == "(known 0, late true, at 1)"
+    assert words.say(Option(INNER), VALUE, brief=True) == "(at 0)"
+    assert words.say(Array(NODE, INNER), [VALUE, VALUE], brief=True) == "[(at 0), (at 0)]"
+
+
+def test_a_state_as_far_as_it_is_read() -> None:
+    state = {"inner": VALUE, "rows": [VALUE, {**VALUE, "at": 2}], "count": 1}
+    whole = list(words.lines(STATE, state))
+    assert [path for path, _ in whole] == ["inner", "rows[0]", "rows[1]", "count"]
+    assert list(words.lines(STATE, state, ["inner.at", "rows[1].late", "rows[1].at"])) == [
+        ("inner", "at 0"),
+        ("rows[1]", "late false, at 2"),
+    ]
+    assert list(words.lines(STATE, state, [])) == []
+
+
+class Counts(Protocol):
+    """Two counts."""
+
+    def define(self) -> Struct:
+        self.node = NODE
+        return Struct("State", counts=Array(NODE, Int(0, 2, bound="n")), other=Bool)
+
+    @action("A", c="node")
+    def count(self, s: State, c: Number) -> None:
+        """One more."""
+        s.next.counts[c] = s.counts[c] + 1
+
+
+@eventually("E", c="node")
+def is_counted(m: Counts, s: State, c: Number) -> Any:
+    """Each is counted."""
+    return s.counts[c] > 0
+
+
+def test_of_a_property_with_parameters_what_this_run_s_own_reads_is_told() -> None:
+    model = Model(Counts(), (), (is_counted,))
+    for node in (0, 1):
+        example = Counterexample("is_counted", "E", "", (), parameters={"c": node})
+        assert read_by(model, example) == [f"counts[{node}]"]
+    assert read_by(model, Counterexample("unknown", "", "", ())) is None
