@@ -76,3 +76,17 @@ def test_json_in_a_file(highwater, tmp_path):
     target = tmp_path / "list.json"
     assert "truncation/kip-101" in highwater("list", "--json", target).out
     assert "truncation/kip-101" in [entry["name"] for entry in json.loads(target.read_text())]
+
+
+def test_a_part_of_a_name_and_a_pattern_choose(highwater):
+    def named(*arguments):
+        return [entry["name"] for entry in highwater("list", *arguments, "--json", "-").results]
+
+    everything = named("--kind", "invariants")
+    chosen = named("elr", "--kind", "invariants")
+    assert set(chosen) == {name for name in everything if "elr" in name}
+    assert 0 < len(chosen) < len(everything)
+    assert named("truncation/kip-1*") == ["truncation/kip-101"]
+    assert set(named("quorum", "--standard")) < set(named("quorum"))
+    assert highwater("list", "nothing-is-called-so").status == 2
+    assert highwater("list", "--standard", "--kind", "rules").status == 2
