@@ -144,7 +144,7 @@ def _processes(requests: Sequence[Request], engine: Engine, options: SearchOptio
 
 
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:
-    """What Spark can be asked: invariants, as liveness needs the graph on one machine; what is left out is said.
+    """What Spark can be asked: states and steps, as liveness needs the graph on one machine; what is left out is said.
 
     InputError where a scenario that was named asks for nothing else.
     """
@@ -155,5 +155,5 @@ def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], No
             continue
         asked = request.safety_only("liveness needs the graph on one machine; use --engine native")
         if live:
-            say(f"{request.scenario.name}: on Spark its invariants only; not asked: {live}")
+            say(f"{request.scenario.name}: on Spark without liveness; not asked: {live}")
         yield asked

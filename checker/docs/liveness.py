@@ -21,7 +21,7 @@ highwater list --kind liveness                                          # all of
 
 [language/liveness.md](language/liveness.md) says how a property and its fairness are declared, also one that has
 to last, and one for each value of an index. A scenario checks those that its `properties` name; without that key
-a scenario checks its invariants alone.
+a scenario checks its invariants and properties of steps.
 
 ## Fairness
 
@@ -42,7 +42,7 @@ fence_broker where broker is down` is about the session of a broker that is down
 * A search that a limit stopped is inconclusive, unless it found a run: only states with all of their steps known
   take part.
 * Symmetry is refused: it takes the steps of one broker for those of another, and fairness tells them apart.
-* Spark, random walks and Z3 look at the invariants only: the graph must be on one machine.
+* Spark, random walks and Z3 look at states and steps only: the graph must be on one machine.
 * A step that changes nothing is none: it is neither taken nor can it be, as in TLA+.
 
 How it is searched: the explored graph without the states in which the goal holds is cut into strongly connected
