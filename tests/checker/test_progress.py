@@ -55,3 +55,14 @@ def test_quiet(capsys):
 
 def test_sizes():
     assert [size(n) for n in (5, 2048, 10 * 2**20, 3 * 2**29)] == ["5 B", "2.0 KiB", "10 MiB", "1.5 GiB"]
+
+
+def test_what_ends_before_it_begins_says_nothing_afterwards(monkeypatch):
+    said = []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("highwater.checker.progress._FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(Reporter, "_live", lambda _, line, *, begin: said.append(line))
+    with Reporter("x") as reporter:
+        waiting = reporter._preparing
+    waiting.join()
+    assert said == []

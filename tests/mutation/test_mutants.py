@@ -255,3 +255,16 @@ def test_a_mutant_of_one_instance_only_is_noticed(monkeypatch: pytest.MonkeyPatc
     mutated = MutatedModel(library.Library({"most": 1}), library.Library.invariants)
     mutated.mutants.pop(mutation.MOST - 1, None)
     assert any(expected != said for _, expected, said in edits(mutated, tmp_path))
+
+
+def test_of_a_chosen_model_nothing_depends_on_the_selector(
+    mutated: MutatedModel, program: MutantProgram
+) -> None:
+    """Also what is said of steps, which the program has asked of the model before."""
+    assert "judged_in_place" in vars(mutated), "it was not asked for: this would show nothing"
+    number = next(iter(mutated.mutants))
+    for model in (chosen(mutated, 0), chosen(mutated, number)):
+        said = [j for judged in (*model.judged, *model.judged_in_place) for j in judged]
+        assert said
+        nodes = graph.reachable(node for j in said for node in (j.node, j.premise))
+        assert mutation.SELECTOR not in nodes

@@ -35,9 +35,7 @@ def _search(engine: Engine, model, options, progress):  # type: ignore[no-untype
 def test_a_promise_that_is_not_asked_is_not_broken() -> None:
     run = check(LOSS)
     assert run.exit_code == 0, run.output
-    (said,) = (
-        line for line in run.output.splitlines() if "on Spark without liveness; not asked: " in line
-    )
+    (said,) = (line for line in run.output.splitlines() if "on Spark without liveness; not asked: " in line)
     assert said.startswith(f"{LOSS}: ")
     assert "acknowledged_writes_reach_all_replicas" in said
     assert "as promised" in run.output
