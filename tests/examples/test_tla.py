@@ -98,15 +98,19 @@ WRONG = {
 }
 
 
+def got_wrong(protocol: str, right: str, wrong: str, directory: Path) -> None:
+    """The protocols in a directory, as they import each other, one of them with a text replaced that it has once."""
+    text = (HERE / protocol).read_text(encoding="utf-8")
+    assert text.count(right) == 1
+    for path in HERE.glob("*.py"):
+        shutil.copy(path, directory)
+    (directory / protocol).write_text(text.replace(right, wrong), encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mistake_in_it_is_found(name: str, tmp_path: Path) -> None:
     right, wrong, violated = WRONG[name]
-    protocol = scenarios.outline(HERE / f"{name}.toml")["protocol"]
-    text = (HERE / protocol).read_text(encoding="utf-8")
-    assert text.count(right) == 1
-    for path in HERE.glob("*.py"):  # what it imports from beside it, too
-        shutil.copy(path, tmp_path)
-    (tmp_path / protocol).write_text(text.replace(right, wrong), encoding="utf-8")
+    got_wrong(scenarios.outline(HERE / f"{name}.toml")["protocol"], right, wrong, tmp_path)
     shutil.copy(HERE / f"{name}.toml", tmp_path)
     status, out = checked(tmp_path / f"{name}.toml")
     assert status == 1, out
@@ -135,11 +139,7 @@ NOT_IMPLEMENTED = {
 @pytest.mark.parametrize("name", NOT_IMPLEMENTED)
 def test_a_mistake_is_no_step_of_the_abstract_protocol(name: str, tmp_path: Path) -> None:
     right, wrong, violated = NOT_IMPLEMENTED[name]
-    text = (HERE / f"{name}.py").read_text(encoding="utf-8")
-    assert text.count(right) == 1
-    for path in HERE.glob("*.py"):
-        shutil.copy(path, tmp_path)
-    (tmp_path / f"{name}.py").write_text(text.replace(right, wrong), encoding="utf-8")
+    got_wrong(f"{name}.py", right, wrong, tmp_path)
     (tmp_path / f"{name}.toml").write_text(f'protocol = "{name}.py"\nproperties = ["{violated}"]\n')
     run = CliRunner().invoke(cli, ["check", str(tmp_path / f"{name}.toml")], prog_name="highwater")
     assert run.exit_code == 1, run.output
