@@ -34,10 +34,10 @@ def leads(
     """A broker begins to lead at the offset ``start``. ``under`` is what it says where it is under min ISR."""
     return Line(
         "state-change", "INFO",
-        f"[Broker id={broker}] Leader {name} with topic id Some({topic_id}) starts at leader epoch {state.leader_epoch} "
-        f"from offset {start} with partition epoch {state.partition_epoch}, high watermark {hwm}, ISR "
-        f"[{_members(state)}], adding replicas [] and removing replicas [] {under}. Previous leader Some(-1) and previous "
-        "leader epoch was 0.", "state.change.logger",
+        f"[Broker id={broker}] Leader {name} with topic id Some({topic_id}) starts at leader epoch "
+        f"{state.leader_epoch} from offset {start} with partition epoch {state.partition_epoch}, high watermark {hwm}, "
+        f"ISR [{_members(state)}], adding replicas [] and removing replicas [] {under}. Previous leader Some(-1) and "
+        "previous leader epoch was 0.", "state.change.logger",
     )  # fmt: skip
 
 

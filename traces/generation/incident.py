@@ -29,6 +29,11 @@ METADATA_VERSION = 29
 """That of Kafka 4.2."""
 ELR = "eligible.leader.replicas.version"
 SEGMENT_BYTES = 1 << 20
+_RECORD_NAMES = {
+    "elr": "eligibleLeaderReplicas",
+    "last_known_elr": "lastKnownElr",
+    "leader_recovery_state": "leaderRecoveryState",
+}
 
 
 def write_incident(directory: Path) -> None:
@@ -96,7 +101,9 @@ class _Cluster:
         self.at("09:00:00.500")._append(
             [
                 encode("BEGIN_TRANSACTION_RECORD", 0, {"name": "Bootstrap records"}),
-                encode("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": METADATA_VERSION}),
+                encode(
+                    "FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": METADATA_VERSION}
+                ),
                 encode("FEATURE_LEVEL_RECORD", 0, {"name": ELR, "featureLevel": 1}),
                 _config(4, "", "min.insync.replicas", "2"),
                 encode("END_TRANSACTION_RECORD", 0, {}),
@@ -148,16 +155,18 @@ class _Cluster:
 
     def _change(self, fields: dict[str, Any]) -> bytes:
         bumps = int("leader" in fields)
-        epochs = {"leader_epoch": self.state.leader_epoch + bumps, "partition_epoch": self.state.partition_epoch + 1}
+        epochs = {
+            "leader_epoch": self.state.leader_epoch + bumps,
+            "partition_epoch": self.state.partition_epoch + 1,
+        }
         self.state = replace(self.state, **fields, **epochs)
-        json = self.state.to_json()
-        names = {"elr": "eligibleLeaderReplicas", "last_known_elr": "lastKnownElr"}
-        data: dict[str, Any] = {"partitionId": 0, "topicId": self.topic_id}
-        for name in fields:
-            if name == "leader_recovery_state":
-                data["leaderRecoveryState"] = int(fields[name] == "RECOVERING")
-            else:
-                data[names.get(name, name)] = json["elr" if name == "elr" else names.get(name, name)]
+        written = self.state.to_json()
+        written |= {
+            "eligibleLeaderReplicas": written["elr"],
+            "leaderRecoveryState": int(self.state.leader_recovery_state == "RECOVERING"),
+        }
+        names = (_RECORD_NAMES.get(name, name) for name in fields)
+        data = {"partitionId": 0, "topicId": self.topic_id, **{name: written[name] for name in names}}
         return encode("PARTITION_CHANGE_RECORD", 2, data)
 
     def _append(self, values: Sequence[bytes]) -> None:
@@ -167,7 +176,11 @@ class _Cluster:
 
     def says(self, broker: int, what: Any, *arguments: Any) -> None:
         """A broker writes a line of ``broker_lines`` about the partition as it is now."""
-        given = (*arguments[:1], self.state, *arguments[1:]) if what is broker_lines.leads else (self.state, *arguments)
+        given = (
+            (*arguments[:1], self.state, *arguments[1:])
+            if what is broker_lines.leads
+            else (self.state, *arguments)
+        )
         self._write(broker, what(broker, NAME, *given))
 
     def commit(self, leader: int, followers: list[int], before: int, after: int) -> None:
