@@ -154,12 +154,12 @@ class _Cluster:
         self._append([self._change(fields), fenced] if fields else [fenced])
 
     def _change(self, fields: dict[str, Any]) -> bytes:
-        bumps = int("leader" in fields)
-        epochs = {
-            "leader_epoch": self.state.leader_epoch + bumps,
+        changed = {
+            **fields,
+            "leader_epoch": self.state.leader_epoch + int("leader" in fields),
             "partition_epoch": self.state.partition_epoch + 1,
         }
-        self.state = replace(self.state, **fields, **epochs)
+        self.state = replace(self.state, **changed)
         written = self.state.to_json()
         written |= {
             "eligibleLeaderReplicas": written["elr"],
