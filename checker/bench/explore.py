@@ -7,6 +7,7 @@ Chromium and Playwright); where there is none the rows are left out, and the pag
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -146,13 +147,14 @@ def _loading(browser: Any, path: Path) -> float:
 
 def section(rows: list[str], machine: str) -> str:
     """The part of the page."""
-    browser = any("click" in row for row in rows)
+    browser, load = any("click" in row for row in rows), os.getloadavg()[0]
     driven = "Chromium without a screen" if browser else "no browser was there: its rows are missing"
     return "\n".join(
         [
             HEADING,
             "",
             f"Measured on {date.today().isoformat()}: {machine}; {driven}.",
+            f"The machine's load was {load:.1f} at its end; where that is more than it has cores, everything waits.",
             f"The explorer is that of `{SCENARIO}`, a process of its own. The search was compiled before, as it is",
             "when the same is asked again; pages of runs are files of their own.",
             "",
