@@ -1,4 +1,4 @@
-"""What is asked of an action in two revisions, as expressions over one state: is it possible, where does it lead?"""
+"""What is asked of an action in two revisions, as expressions over one state: is it possible, and where it leads."""
 
 from __future__ import annotations
 
