@@ -1,6 +1,6 @@
 """What the search takes beyond memory: ``python -m highwater.checker.bench --only beyond-memory``.
 
-It takes long, the last case an hour and more with some 70 GB of disk, so it is no part of a plain `make bench`.
+It takes long, the last case an hour and more with some 60 GB of disk, so it is no part of a plain `make bench`.
 
 Kip320 with 4 replicas and 2/3/3 has some 6 billion states: with 2/2/1 and 2/2/2 it has 1,426,977 and 71,885,361, with
 3 replicas and 2/2/1, 2/2/2, 2/2/3 and 2/3/2 39,619, 737,794, 9,985,570 and 1,694,476. So it is ended by a limit. With 5
