@@ -162,7 +162,8 @@ def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -
     write_text("--baseline", path, new.text())
     for verdict in found.verdicts:
         verdict.state = State.UPDATED if not verdict.passes else verdict.state
-    return found, [*([] if quiet else said), f"{path} was written: {len(new.facts)} scenarios and proofs"]
+    entries = f"{len(new.facts)} {'entry' if len(new.facts) == 1 else 'entries'}"
+    return found, [*([] if quiet else said), f"{path} was written: {entries}"]
 
 
 def _written(before: Baseline, new: Baseline) -> Iterator[str]:
