@@ -193,7 +193,10 @@ BAD_REQUESTS = {
         ["--only isr.py:1: no mutant of these scenarios is of it"],
     ),
     "mutants kept in a directory": (["mutate", "--keep", "docs"], ["--keep docs: is a directory"]),
-    "mutants kept in a device": (["mutate", "--keep", "/dev/null"], ["/dev/null: not what highwater mutate keeps: not a file"]),
+    "mutants kept in a device": (
+        ["mutate", "--keep", "/dev/null"],
+        ["/dev/null: not what highwater mutate keeps: not a file"],
+    ),
     "a path that goes up": (["check", "../model/truncation/kip-320"], ["unknown scenario"]),
     "no such file": (["check", "nowhere.toml"], ["nowhere.toml: No such file"]),
     "a directory": (["check", "docs/x.toml/../"], ["unknown scenario"]),
