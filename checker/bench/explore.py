@@ -133,7 +133,7 @@ def _in_browser(browser: Any, address: str) -> str:
         steps = page.locator(_STEP).element_handles()
         taken.append(chance.choice(steps).evaluate(_CLICK))
     page.close()
-    return f"| the same, from the click until the page shows it | {spread(taken, '{:.0f} ms')} | |"
+    return f"| a step in a browser, from the click until the page shows it | {spread(taken, '{:.0f} ms')} | |"
 
 
 def _loading(browser: Any, path: Path) -> float:

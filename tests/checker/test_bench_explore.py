@@ -10,7 +10,9 @@ from tests.models import scenario_model
 
 def test_what_is_missing_without_a_browser_is_said() -> None:
     assert "no browser was there" in explore.section(["| page of x | 0.10 MB | |"], "a machine")
-    assert "no browser" not in explore.section(["| the same, from the click until … | 5 ms | |"], "a machine")
+    assert "no browser" not in explore.section(
+        ["| a step in a browser, from the click | 5 ms | |"], "a machine"
+    )
 
 
 def test_the_condition_that_is_searched_for_is_one() -> None:
