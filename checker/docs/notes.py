@@ -45,6 +45,10 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "What clients see: acknowledgements, and the HWM of consumers",
+        ("uncommitted-read", "told-end", "configured-min-isr", "waiting-producers"),
+    ),
+    (
         "KIP-903: stale broker epochs",
         ("stale-epoch-both", "stale-epoch-controller", "stale-epoch-leader"),
     ),
@@ -193,6 +197,27 @@ _NOTES: dict[str, str] = {
     "elr-after-election": (
         "966.4, 966.6. The ISR reaches min ISR by an election from the ELR, not by an AlterPartition; the ELR "
         "has to be emptied all the same."
+    ),
+    "uncommitted-read": (
+        "B6. acks=1 is answered at the append, and that is all that it means: while the ISR is under min ISR the "
+        "record is shown to nobody (966.1). Shown at once, it is read from a leader that has been replaced, is "
+        "truncated, and another record is read at its offset."
+    ),
+    "told-end": (
+        "207.1, KIP-966: the HWM does not move backward for consumers. Broker 0 crashes and comes back with an HWM "
+        "from an older checkpoint, catches up, and leads when broker 1 crashes. min ISR is 2, so its HWM stays "
+        "where it is; told as the end of the log, it is less than what consumers have heard. With the rule it is "
+        "not told before it has reached the LESO."
+    ),
+    "configured-min-isr": (
+        "966.2. Two replicas can never be three. A leader that comes back with an old HWM never shows again what "
+        "was committed, whatever its follower fetches. This one is a run that goes on for ever."
+    ),
+    "waiting-producers": (
+        "B6. A producer's wait is for an offset. Kafka's leader goes on with it when it is elected anew, and that "
+        "is sound: nothing of its log goes as long as it leads. Here it followed in between and truncated, so that "
+        "another record stands at the offset; the HWM passes that one, and the first producer is told that its "
+        "record is written."
     ),
     "stale-epoch-both": (
         "903.2 and 903.4. Broker 1 fetches up to the end, crashes, loses its log and registers anew. Then its "

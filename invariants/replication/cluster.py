@@ -12,6 +12,7 @@ from highwater.model.replication.clients import can_acknowledge
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.high_watermark import gate_is_open
+from highwater.model.replication.leadership import tells_end
 
 
 def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
@@ -97,6 +98,29 @@ def consumers_read_consistently(m: Replication, s: State) -> Truth:
         statements.consumers_read_consistently(
             [m.leads(b, s.brokers[b]) & (s.brokers[b].hwm > o) for o in m.offsets],
             [log_rules.same_record(s.brokers[b].log, s.committed, o) for o in m.offsets],
+        )
+        for b in m.broker
+    )
+
+
+@invariant("207.1, P1")
+def told_end_never_falls(m: Replication, s: State) -> Truth:
+    """The end of the log that consumers are told never falls: no leader tells less than one has told before.
+
+    What is lost is left out here: other properties tell of it. Of the leader that the controller chose, in its epoch: a
+    consumer that has heard of it asks no former one.
+    """
+    return all_of(
+        implies(
+            s.partition.leader.is_(b)
+            & m.leads(b, s.brokers[b])
+            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
+            & ~s.committed.is_empty
+            & tells_end(m, s.brokers[b]),
+            all_of(
+                (s.brokers[b].hwm > o) | ~log_rules.same_record(s.brokers[b].log, s.committed, o)
+                for o in m.offsets
+            ),
         )
         for b in m.broker
     )
@@ -234,6 +258,7 @@ INVARIANTS = (
     acknowledged_records_survive,
     logs_match_below_hwm,
     consumers_read_consistently,
+    told_end_never_falls,
     hwm_within_log,
     one_leader_per_epoch,
     views_are_prefixes,

@@ -114,6 +114,12 @@ class Cluster(Protocol):
             0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
         ),
         "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
+        "old_checkpoints": Parameter(
+            0, 0, 1, "whether a broker that has crashed can come back with an older HWM than it had"
+        ),
+        "waiting_producers": Parameter(
+            0, 0, 1, "whether a producer waits at its leader beyond the epoch that it wrote in"
+        ),
         "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
         "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
         "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
@@ -152,6 +158,7 @@ class Cluster(Protocol):
             metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight > 0),
             log_infos_sent=Only(self.log_infos, p.recovery > 0),
             log_infos=Only(self.log_infos, p.recovery > 0),
+            waiting=Only(Array(self.value, Option(self.waiter)), p.waiting_producers > 0),
         )
 
     def _define_domains(self) -> None:
@@ -174,6 +181,7 @@ class Cluster(Protocol):
         self.log = Seq(self.record, p.records, bound="records")
         self.offset = Int(0, p.records)
         self.offsets = self.kept = range(p.records)
+        self.waiter = Struct("Waiter", leader=self.broker, offset=Int(0, p.records - 1))
 
         self.factor = min(p.replication_factor, p.brokers)
         self.targets = [
@@ -308,6 +316,8 @@ class Cluster(Protocol):
 
     def min_isr_in(self, view: StructValue) -> Number:
         """966.2. The effective min ISR as a broker's view has it."""
+        if not self.on("min_isr_within_replicas"):
+            return view.min_isr
         return effective_min_isr(view.min_isr, size(view.replicas))
 
     @property

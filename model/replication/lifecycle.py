@@ -7,7 +7,19 @@ acknowledges. It relies on copies, so each rule here is about not trusting a bro
 
 from __future__ import annotations
 
-from highwater.model.language import Number, State, StructValue, action, as_bool, least, require, spend, where
+from highwater.model.language import (
+    Number,
+    State,
+    StructValue,
+    action,
+    as_bool,
+    least,
+    one_of,
+    require,
+    spend,
+    where,
+)
+from highwater.model.replication.clients import end_waiting
 from highwater.model.replication.cluster import Cluster, Status
 from highwater.model.replication.control import merged, on_broker, write_record
 from highwater.model.replication.controller import brokers, sessions
@@ -66,10 +78,23 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     s.next.partition = partition
     s.next.registrations[b] = registered
     latest = m.view_of(partition, s.registrations.set(b, registered), s.min_insync_replicas)
-    started = broker.replace(
-        status="RUNNING", epoch=registered.epoch, hwm=least(broker.hwm, broker.log.length)
-    )
+    started = broker.replace(status="RUNNING", epoch=registered.epoch, hwm=hwm_at_start(m, broker))
     settle(m, s, b, with_metadata(m, b, started, latest, restarts=True))
+
+
+def hwm_at_start(m: Cluster, broker: StructValue) -> Number:
+    """B4. The HWM that a broker starts with, from its checkpoint: no more than its log has.
+
+    A clean stop writes the checkpoint. Else it was written some time ago, and the HWM may have moved since. Nobody may
+    take it for the end of what is committed.
+    """
+    known = least(broker.hwm, broker.log.length)
+    if not m.p.old_checkpoints:
+        return known
+    checkpoint = m.offset.lift(one_of("checkpoint", range(m.p.records + 1)))
+    is_old = (broker.status == "CRASHED") & (checkpoint < known)
+    require("such a checkpoint can be there", is_old | (checkpoint == known))
+    return checkpoint
 
 
 def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
@@ -130,7 +155,7 @@ def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
     require("it leads nothing any more", ~s.partition.leader.is_(b))
     s.next.registrations[b].fenced = True
     s.next.brokers[b] = stopped(m, broker.replace(flushed=broker.log.length), Status.STOPPED)
-    forget_messages(s, b)
+    forget_messages(m, s, b)
 
 
 @action("966.12", says="broker {b} flushes its log", b="broker")
@@ -150,7 +175,7 @@ def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
     """The process is gone without a CleanShutdownFile, and this remains. Nobody is told: fencing comes later."""
     require("the broker runs", m.is_up(s.brokers[b]))
     s.next.brokers[b] = stopped(m, remains, Status.CRASHED)
-    forget_messages(s, b)
+    forget_messages(m, s, b)
 
 
 def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
@@ -160,11 +185,12 @@ def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
     )
 
 
-def forget_messages(s: State, b: Number) -> None:
+def forget_messages(m: Cluster, s: State, b: Number) -> None:
     """Answers that were on their way to a process that is gone reach nobody. What it sent itself still arrives."""
     s.next.fetch_responses[b] = None
     s.next.alter_responses[b] = None
     s.next.metadata[b] = None
+    end_waiting(m, s, b)
 
 
 __all__ = [

@@ -19,6 +19,7 @@ from highwater.model.language import (
     require,
     where,
 )  # fmt: skip
+from highwater.model.replication.clients import end_waiting
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.leadership import settle
 
@@ -40,6 +41,7 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
         after = with_metadata(m, b, broker, m.latest_view(s))
         require("there is something to replay", (after.view != broker.view) | broker.ahead)
     settle(m, s, b, after)
+    end_waiting(m, s, b, ~m.leads(b, after))
 
 
 @action("B8", says="the controller sends broker {b} a batch of metadata", b="broker")

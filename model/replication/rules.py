@@ -42,6 +42,11 @@ RULES = {
     "hwm_gate_is_committed_isr": Rule(
         "966.1", "It is the committed ISR that must have min ISR members. Off: the maximal ISR."
     ),
+    "min_isr_within_replicas": Rule(
+        "966.2",
+        "A leader asks for no more ISR members than the partition has replicas. Off: for min.insync.replicas as it is "
+        "configured.",
+    ),
     "hwm_waits_for_caught_up": Rule(
         "K3",
         "The HWM also waits for replicas outside the ISR that are eligible and caught up. Here who was once caught "
@@ -82,6 +87,20 @@ RULES = {
     "acks_all_needs_min_isr": Rule(
         "B6",
         "acks=all is refused while the ISR is under min ISR, and succeeds only with min ISR members in it.",
+    ),
+    "followers_end_waiting": Rule(
+        "B6",
+        "A leader that comes to follow, or stops, ends the wait of its producers; one that leads on in a later epoch "
+        "does not. Off: they wait for their offsets, whatever comes to be there.",
+    ),
+    "consumers_read_below_hwm": Rule(
+        "B6",
+        "Consumers read below the HWM, whatever the records' acks. Off: what a leader has appended.",
+    ),
+    "end_waits_for_epoch_start": Rule(
+        "207.1",
+        "A leader tells consumers the end of the log once its HWM has reached the start of its epoch (LESO). Off: it "
+        "tells them its HWM at once.",
     ),
     # Registration.
     "fenced_before_registration": Rule(
@@ -124,7 +143,8 @@ RULES = {
 _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
     "hwm_over_maximal_isr", "fetch_state_per_epoch", "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs",
-    "acks_all_needs_min_isr",
+    "acks_all_needs_min_isr", "min_isr_within_replicas", "followers_end_waiting", "consumers_read_below_hwm",
+    "end_waits_for_epoch_start",
     # How a recovery chooses; it matters where `unclean_recovery` is on, in a profile or over one.
     "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
 )  # fmt: skip

@@ -52,6 +52,7 @@ def initial_state(m: Cluster) -> dict[str, Any]:
         "metadata": nothing,
         "log_infos_sent": nothing,
         "log_infos": nothing,
+        "waiting": [None] * p.records,
     }
 
 
