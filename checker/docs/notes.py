@@ -80,6 +80,9 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "former-incarnation",
             "removed-replica-joins",
             "forgotten-proposal",
+            "leaving-at-once",
+            "late-proposal",
+            "former-controller",
         ),
     ),
 )
@@ -310,6 +313,20 @@ _NOTES: dict[str, str] = {
     "removed-replica-joins": (
         "B8. The epochs and the list of replicas each keep a replica out that a reassignment took back; all "
         "three are off here."
+    ),
+    "leaving-at-once": (
+        "B7, with a request that Kafka sends and no rule forbids: two members are taken out at once. Until the "
+        "controller has answered both can be elected, so the HWM waits for both."
+    ),
+    "late-proposal": (
+        "B8. The leader sends its AlterPartition again when no answer comes. The second copy is accepted, the ISR "
+        "shrinks again, and then the first copy arrives, beside the shrink's answer: by its partition epoch it is "
+        "from before."
+    ),
+    "former-controller": (
+        "B8. A controller that was replaced, and does not know, takes the leader's shrink, and its own log will "
+        "never be the metadata log. If it answers at once, the leader commits alone, while the other broker is in "
+        "the ISR of the real controller."
     ),
     "forgotten-proposal": (
         "B7. The leader learns the new partition epoch from the answer to its AlterPartition, then proposes "

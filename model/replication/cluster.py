@@ -114,6 +114,16 @@ class Cluster(Protocol):
             0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
         ),
         "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
+        "many_at_once": Parameter(0, 0, 1, "whether an AlterPartition can change several members of the ISR"),
+        "late_proposals": Parameter(
+            0,
+            0,
+            1,
+            "whether an AlterPartition can arrive after its sender has given it up, and sent another one",
+        ),
+        "former_controller": Parameter(
+            0, 0, 1, "whether a controller that was replaced, and does not know, can answer an AlterPartition"
+        ),
         "old_checkpoints": Parameter(
             0, 0, 1, "whether a broker that has crashed can come back with an older HWM than it had"
         ),
@@ -158,6 +168,8 @@ class Cluster(Protocol):
             metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight > 0),
             log_infos_sent=Only(self.log_infos, p.recovery > 0),
             log_infos=Only(self.log_infos, p.recovery > 0),
+            late_proposals=Only(Array(self.broker, Option(self.alter_request)), p.late_proposals > 0),
+            former=Only(Option(self.former_controller), p.former_controller > 0),
             waiting=Only(Array(self.value, Option(self.waiter)), p.waiting_producers > 0),
         )
 
@@ -192,6 +204,8 @@ class Cluster(Protocol):
         low, high = (1, self.factor) if p.min_isr_changes else (p.min_isr, p.min_isr)
         self.min_isr_config = Int(low, max(low, high))
         self.min_isr_values = range(low, high + 1)
+        members = [[b for b in range(p.brokers) if chosen >> b & 1] for chosen in range(1, 1 << p.brokers)]
+        self.isrs = [self.t.brokers.lift(isr) for isr in members]
         self.again = (False, True) if p.duplicates else (False,)
         self.balanced = (True, False)
 
@@ -213,8 +227,9 @@ class Cluster(Protocol):
     def _define_brokers(self) -> None:
         """A broker, and what a leader knows of its followers. A field is there where the rules have a use for it."""
         # An epoch that is given with a proposal is looked at again only when the proposal is sent again, and that
-        # is of use only where the first one can have been lost.
-        self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and self.p.losses > 0
+        # is of use only where the first one can have been lost, or given up.
+        again = self.p.losses > 0 or self.p.late_proposals > 0
+        self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and again
         self.member_epochs = Array(self.broker, Option(self.broker_epoch))
         self.fetch_state = Struct(
             "FetchState",
@@ -283,6 +298,9 @@ class Cluster(Protocol):
             isr=self.t.brokers,
         )
         self.some_alter_response = Option(self.alter_response)
+        self.former_controller = Struct(
+            "FormerController", partition=self.t.partition, registrations=self.t.registrations
+        )
         # The answer to GetReplicaLogInfo (966.14): under way, or collected by the controller.
         self.log_info = Struct(
             "ReplicaLogInfo",

@@ -101,6 +101,8 @@ def least_leo(m: Cluster, b: Number, leader: StructValue) -> Number:
 def waits_for(m: Cluster, leader: StructValue) -> SetValue:
     """B4, B7. The maximal ISR: a proposed member may be in the ISR already, and be elected, before the leader hears."""
     isr: SetValue = m.maximal_isr(leader) if m.on("hwm_over_maximal_isr") else leader.view.isr
+    if not m.on("hwm_waits_for_leaving"):
+        isr = where(leader.proposed.is_some, isr & leader.proposed.value, isr)
     return isr
 
 

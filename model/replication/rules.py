@@ -36,6 +36,11 @@ RULES = {
     "hwm_over_maximal_isr": Rule(
         "B4, B7", "The HWM waits for the maximal ISR, a proposed member included. Off: for the committed ISR."
     ),
+    "hwm_waits_for_leaving": Rule(
+        "B7",
+        "The HWM waits for who a proposal takes out of the ISR, until the controller has answered. Off: no more as "
+        "soon as it is proposed.",
+    ),
     "hwm_needs_min_isr": Rule(
         "966.1", "The HWM advances only while the ISR has min ISR members, whatever the records' acks."
     ),
@@ -102,6 +107,12 @@ RULES = {
         "A leader tells consumers the end of the log once its HWM has reached the start of its epoch (LESO). Off: it "
         "tells them its HWM at once.",
     ),
+    # AlterPartition at the controller.
+    "answers_are_committed": Rule(
+        "B8",
+        "A controller answers that it has changed a partition once the change is in the metadata log. Off: at once, be "
+        "it a former controller, whose changes come to nothing.",
+    ),
     # Registration.
     "fenced_before_registration": Rule(
         "B8",
@@ -142,7 +153,8 @@ RULES = {
 # that profile is not of this defect, which is a race of its own.
 _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
-    "hwm_over_maximal_isr", "fetch_state_per_epoch", "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs",
+    "hwm_over_maximal_isr", "hwm_waits_for_leaving", "answers_are_committed", "fetch_state_per_epoch", "join_at_hwm",
+    "join_at_epoch_start", "proposal_keeps_its_epochs",
     "acks_all_needs_min_isr", "min_isr_within_replicas", "followers_end_waiting", "consumers_read_below_hwm",
     "end_waits_for_epoch_start",
     # How a recovery chooses; it matters where `unclean_recovery` is on, in a profile or over one.

@@ -52,6 +52,8 @@ def initial_state(m: Cluster) -> dict[str, Any]:
         "metadata": nothing,
         "log_infos_sent": nothing,
         "log_infos": nothing,
+        "late_proposals": nothing,
+        "former": None,
         "waiting": [None] * p.records,
     }
 
