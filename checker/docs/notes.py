@@ -42,6 +42,8 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "elr-outlives-replica",
             "elr-outlives-min-isr",
             "elr-after-election",
+            "early-deletion",
+            "added-again",
         ),
     ),
     (
@@ -196,6 +198,15 @@ _NOTES: dict[str, str] = {
     "elr-outlives-min-isr": (
         "966.8. min.insync.replicas becomes 1, so the HWM advances with one member; who stayed in the ELR "
         "from the time of min ISR 2 is elected and lacks what was committed since."
+    ),
+    "early-deletion": (
+        "966.9. What is being removed is still a replica: it is in the ISR, can be elected, and stays if the "
+        "reassignment is cancelled. Only once it is out of the replicas is its log of no use."
+    ),
+    "added-again": (
+        "B8. A removal that ends the leader epoch is what makes the leader forget where the removed replica was. "
+        "Without it the leader that hears of removal and addition at once takes the old fetch for one of the new, "
+        "empty log; the controller takes the replica in, and it leads alone."
     ),
     "elr-after-election": (
         "966.4, 966.6. The ISR reaches min ISR by an election from the ELR, not by an AlterPartition; the ELR "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.model.language import State, all_of, any_of, implies, invariant, size, total
+from highwater.model.language import State, all_of, any_of, implies, invariant, least, size, total
 from highwater.model.language.sequences import members_of
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication
@@ -222,7 +222,10 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 
 @invariant("B6")
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
-    """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since."""
+    """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since.
+
+    With a replica that a reassignment removes goes its copy; min ISR is then what the replicas that are left allow.
+    """
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 
     def copies(v: Number) -> Number:
@@ -231,8 +234,12 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
             for b in m.broker
         )
 
+    def needed(b: Number) -> Number:
+        known = m.min_isr_in(s.brokers[b].view)
+        return least(known, m.min_isr(s)) if m.p.reassignments else known
+
     return all_of(
-        implies(unspent & can_acknowledge(m, s, b, v), copies(v) >= m.min_isr_in(s.brokers[b].view))
+        implies(unspent & can_acknowledge(m, s, b, v), copies(v) >= needed(b))
         for b in m.broker
         for v in m.value
     )

@@ -76,16 +76,31 @@ def with_metadata(
     log = broker.log
     if not m.on("divergence_check"):
         log = where(starts & ~leads & view.leader.is_some, log.truncate(broker.hwm), log)
+    deleted = deletes_log(m, b, latest, view)
+    log = where(deleted, log.truncate(0), log)
     # A proposal is for one partition epoch: with a newer one it is decided, or void (B7).
     kept = where(newer | ~leads | repeated, without_proposal(broker), broker)
     return kept.replace(
         view=view,
         log=log,
         flushed=least(broker.flushed, log.length),
+        hwm=where(deleted, 0, broker.hwm),
         leso=where(leads, where(starts, log.length, broker.leso), 0),
         followers=followers,
         ahead=broker.ahead & ~newer & ~repeated,
     )
+
+
+def deletes_log(m: Cluster, b: Number, latest: StructValue, view: StructValue) -> Truth:
+    """966.9. Whether a broker deletes its log: it finds that it is no replica any more, running or as it starts.
+
+    While it is only being removed it can still be elected, and the reassignment can be cancelled. Should it be added
+    again it begins with nothing; that its old fetches count no more is the new leader epoch's doing (B8).
+    """
+    if not m.p.reassignments:
+        return as_bool(False)
+    stays = view.replicas.has(b)
+    return ~stays if m.on("removed_replicas_delete") else ~stays | latest.removing.has(b)
 
 
 def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValue:
@@ -99,6 +114,7 @@ def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValu
         partition_epoch=known.partition_epoch,
         isr=known.isr,
         replicas=known.replicas,
+        removing=known.removing,
     )
 
 

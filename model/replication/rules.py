@@ -119,6 +119,10 @@ RULES = {
         "A broker's new incarnation is registered only once the former registration is fenced. Off: it can be "
         "registered as soon as the former session is over, fenced or not.",
     ),
+    "removed_replicas_delete": Rule(
+        "966.9",
+        "A broker deletes its log once it is no replica any more. Off: as soon as it is being removed.",
+    ),
     # Unclean recovery.
     "recovery_answers_expire": Rule(
         "966.14",
@@ -154,7 +158,7 @@ RULES = {
 _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
     "hwm_over_maximal_isr", "hwm_waits_for_leaving", "answers_are_committed", "fetch_state_per_epoch", "join_at_hwm",
-    "join_at_epoch_start", "proposal_keeps_its_epochs",
+    "join_at_epoch_start", "proposal_keeps_its_epochs", "removed_replicas_delete",
     "acks_all_needs_min_isr", "min_isr_within_replicas", "followers_end_waiting", "consumers_read_below_hwm",
     "end_waits_for_epoch_start",
     # How a recovery chooses; it matters where `unclean_recovery` is on, in a profile or over one.

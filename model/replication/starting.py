@@ -73,6 +73,7 @@ def _view(m: Cluster, replicas: list[int], isr: list[int]) -> dict[str, Any]:
         "partition_epoch": 0,
         "isr": isr,
         "replicas": replicas,
+        "removing": [],
         "min_isr": m.p.min_isr,
         "active": range(m.p.brokers),
         "epochs": [0] * m.p.brokers,
