@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.model.language import State, all_of, any_of, implies, invariant, least, size, total
+from highwater.model.language import State, all_of, any_of, implies, invariant, size, total, where
 from highwater.model.language.sequences import members_of
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication
@@ -224,7 +224,8 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
     """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since.
 
-    With a replica that a reassignment removes goes its copy; min ISR is then what the replicas that are left allow.
+    With a replica that an operator removes goes its copy, and with one replica left min ISR is 1: so many are sure to be
+    there once there was a reassignment.
     """
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 
@@ -236,7 +237,9 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
 
     def needed(b: Number) -> Number:
         known = m.min_isr_in(s.brokers[b].view)
-        return least(known, m.min_isr(s)) if m.p.reassignments else known
+        if not m.p.reassignments:
+            return known
+        return where(s.budgets.reassignments == m.p.reassignments, known, 1)
 
     return all_of(
         implies(unspent & can_acknowledge(m, s, b, v), copies(v) >= needed(b))
