@@ -224,8 +224,8 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
     """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since.
 
-    With a replica that an operator removes goes its copy, and with one replica left min ISR is 1: so many are sure to be
-    there once there was a reassignment.
+    With a replica that an operator removes goes its copy, and with one replica left min ISR is 1: so many are sure to
+    be there once there was a reassignment.
     """
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 
