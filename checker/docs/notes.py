@@ -52,11 +52,18 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "KIP-903: stale broker epochs",
-        ("stale-epoch-both", "stale-epoch-controller", "stale-epoch-leader"),
+        ("stale-epoch-both", "stale-epoch-controller", "stale-epoch-leader", "epochs-of-metadata"),
     ),
     (
         "KIP-841: fenced and shutting-down replicas",
-        ("fenced-both", "fenced-controller", "fenced-leader", "shutting-down"),
+        (
+            "fenced-both",
+            "fenced-controller",
+            "fenced-leader",
+            "shutting-down",
+            "stops-listening",
+            "implicit-stop",
+        ),
     ),
     (
         "KIP-101, KIP-279, KIP-320: fetching, truncation and joining the ISR",
@@ -245,6 +252,20 @@ _NOTES: dict[str, str] = {
         "903.2 alone is not needed for safety: each proposal carries the epochs of the members' fetches "
         "(903.3), and the controller refuses those that are old. The leader's check spares the refused "
         "request."
+    ),
+    "epochs-of-metadata": (
+        "903.3. **An alternative that KIP-903 rejects**, with its own example: the last fetch comes late, and by "
+        "then the leader knows the new broker epoch. It vouches with that for a log that is gone, and the "
+        "controller finds nothing wrong."
+    ),
+    "stops-listening": (
+        "841.5. The controller has moved the leadership away, and the broker does not hear of it: it takes itself "
+        "for the leader until it has stopped, 5 seconds or more later."
+    ),
+    "implicit-stop": (
+        "841.5. **An alternative that KIP-841 rejects**, for the reason that it gives: nobody knows from where in "
+        "the metadata log on a change is due to the shutdown. Broker 1 was elected before the controller heard of "
+        "its shutdown; it takes its election for a StopReplica, and the partition has a leader that does not lead."
     ),
     "fenced-both": (
         "841.1 and 841.2. The leader has not heard of the fencing, so its own check would not have helped: "

@@ -142,6 +142,20 @@ def one_leader_per_epoch(m: Replication, s: State) -> Truth:
     )
 
 
+@invariant("841.5, B8")
+def told_leaders_lead(m: Replication, s: State) -> Truth:
+    """A broker that has heard of the leader epoch in which the controller chose it leads, as long as it runs."""
+    return all_of(
+        implies(
+            s.partition.leader.is_(b)
+            & m.is_up(s.brokers[b])
+            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch),
+            m.leads(b, s.brokers[b]),
+        )
+        for b in m.broker
+    )
+
+
 @invariant("B8")
 def views_are_prefixes(m: Replication, s: State) -> Truth:
     """No broker's view is ahead of the controller, and at the same partition epoch both say the same."""
@@ -271,6 +285,7 @@ INVARIANTS = (
     told_end_never_falls,
     hwm_within_log,
     one_leader_per_epoch,
+    told_leaders_lead,
     views_are_prefixes,
     isr_members_are_eligible,
     isr_and_elr_are_disjoint,

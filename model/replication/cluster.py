@@ -114,6 +114,9 @@ class Cluster(Protocol):
             0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
         ),
         "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
+        "shutdown_requests": Parameter(
+            0, 0, 1, "whether a broker knows of its shutdown before the controller does"
+        ),
         "many_at_once": Parameter(0, 0, 1, "whether an AlterPartition can change several members of the ISR"),
         "late_proposals": Parameter(
             0,

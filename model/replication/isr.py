@@ -214,11 +214,20 @@ def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue
         known = broker.followers[b]
         return cases(
             (leader == b, some.some(broker.epoch)),
-            (isr.has(b) & known.leo.is_some, some.some(known.broker_epoch)),
+            (isr.has(b) & known.leo.is_some, some.some(fetched_in(m, broker, b))),
             otherwise=some.none(),
         )
 
     return m.member_epochs.of(epoch_of)
+
+
+def fetched_in(m: Cluster, leader: StructValue, b: Number) -> Number:
+    """903.3. The broker epoch by which a leader vouches for a member: that of its fetch, not that of the metadata.
+
+    Its metadata can be ahead of the fetch: a log that is gone would go by the epoch of the life that lacks it.
+    """
+    epoch: Number = leader.followers[b].broker_epoch if m.on("epochs_from_fetches") else leader.view.epochs[b]
+    return epoch
 
 
 __all__ = [

@@ -72,6 +72,10 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     """
     t, broker, registration = m.t, s.brokers[b], s.registrations[b]
     record = record_of_registration(m, s, b)
+    if m.on("registration_bumps_leader_epoch"):
+        led = m.t.record.fields["leader"].some(s.partition.leader)
+        hosts = s.partition.replicas.has(b) & record.leader.is_none
+        record = record.replace(leader=where(hosts, led, record.leader))
     same_incarnation = as_bool(False)
     partition = merged(m, s, record)
     registered = sessions.register(t, registration, same_incarnation, registration.epoch + 1)
@@ -128,6 +132,15 @@ def start_broker_in_part(m: Cluster, s: State, b: Number) -> None:
     write_record(m, s, record)
 
 
+@action("841.5", says="broker {b} is to shut down, and asks the controller", b="broker")
+def ask_for_shutdown(m: Cluster, s: State, b: Number) -> None:
+    """The broker knows of its shutdown before the controller does. Until then it is as any other to the controller."""
+    require("a shutdown is asked for", bool(m.p.shutdown_requests))
+    spend(s, "controlled_shutdowns")
+    require("the broker runs", s.brokers[b].status == "RUNNING")
+    s.next.brokers[b].status = "SHUTTING_DOWN"
+
+
 @action("841.5", says="broker {b} begins a controlled shutdown", b="broker")
 def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     """The broker asks the controller to move its leaderships; it goes on replaying metadata.
@@ -135,8 +148,12 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     To the ISR it counts as fenced from now on (841.2): else it could be taken in again, and be elected, right before
     it stops.
     """
-    spend(s, "controlled_shutdowns")
-    require("the broker runs", s.brokers[b].status == "RUNNING")
+    if m.p.shutdown_requests:
+        require("it was asked for", s.brokers[b].status == "SHUTTING_DOWN")
+        require("it was not granted before", ~s.registrations[b].in_controlled_shutdown)
+    else:
+        spend(s, "controlled_shutdowns")
+        require("the broker runs", s.brokers[b].status == "RUNNING")
     require("the broker is not fenced", ~s.registrations[b].fenced)
     require("the broker's epoch is the registered one", s.brokers[b].epoch == s.registrations[b].epoch)
     write_record(m, s, on_broker(m, s, b, brokers.on_fencing))
@@ -152,6 +169,8 @@ def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
     """
     broker = s.brokers[b]
     require("the broker is shutting down", broker.status == "SHUTTING_DOWN")
+    if m.p.shutdown_requests:
+        require("the controller knows", s.registrations[b].in_controlled_shutdown)
     require("it leads nothing any more", ~s.partition.leader.is_(b))
     s.next.registrations[b].fenced = True
     s.next.brokers[b] = stopped(m, broker.replace(flushed=broker.log.length), Status.STOPPED)
@@ -194,6 +213,6 @@ def forget_messages(m: Cluster, s: State, b: Number) -> None:
 
 
 __all__ = [
-    "begin_shutdown", "crash_and_lose", "crash_broker", "finish_shutdown", "flush_log", "lose_disk", "start_broker",
-    "start_broker_in_part",
+    "ask_for_shutdown", "begin_shutdown", "crash_and_lose", "crash_broker", "finish_shutdown", "flush_log", "lose_disk",
+    "start_broker", "start_broker_in_part",
 ]  # fmt: skip

@@ -33,6 +33,8 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
     """
     broker = s.brokers[b]
     require("the broker runs", m.is_up(broker))
+    if not m.on("listens_while_shutting_down"):
+        require("it is not shutting down", broker.status == "RUNNING")
     if m.p.metadata_in_flight:
         require("a batch of metadata is under way", s.metadata[b].is_some)
         after = with_metadata(m, b, broker, s.metadata[b].value)
@@ -40,8 +42,20 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
     else:
         after = with_metadata(m, b, broker, m.latest_view(s))
         require("there is something to replay", (after.view != broker.view) | broker.ahead)
+    if not m.on("changes_are_no_stop_replica"):
+        after = where(broker.status == "SHUTTING_DOWN", stopped_by(m, broker, after), after)
     settle(m, s, b, after)
     end_waiting(m, s, b, ~m.leads(b, after))
+
+
+def stopped_by(m: Cluster, broker: StructValue, after: StructValue) -> StructValue:
+    """841.5, rejected. A change of the partition, whatever it says, makes the replica neither lead nor follow."""
+    changes = after.view.partition_epoch > broker.view.partition_epoch
+    nothing = m.broker_type.zero()
+    stopped = without_proposal(after).replace(
+        view=after.view.replace(leader=None), leso=nothing.leso, followers=nothing.followers
+    )
+    return where(changes, stopped, after)
 
 
 @action("B8", says="the controller sends broker {b} a batch of metadata", b="broker")
