@@ -44,6 +44,7 @@ from highwater.model.replication.controller.eligible_leader_replicas import effe
 from highwater.model.replication.controller.rules import ELR_FEATURE
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
 from highwater.model.replication.controller.types import Terms
+from highwater.model.replication.freedoms import FREEDOMS
 from highwater.model.replication.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
@@ -114,28 +115,10 @@ class Cluster(Protocol):
             0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
         ),
         "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
-        "shutdown_requests": Parameter(
-            0, 0, 1, "whether a broker knows of its shutdown before the controller does"
-        ),
-        "many_at_once": Parameter(0, 0, 1, "whether an AlterPartition can change several members of the ISR"),
-        "late_proposals": Parameter(
-            0,
-            0,
-            1,
-            "whether an AlterPartition can arrive after its sender has given it up, and sent another one",
-        ),
-        "former_controller": Parameter(
-            0, 0, 1, "whether a controller that was replaced, and does not know, can answer an AlterPartition"
-        ),
-        "old_checkpoints": Parameter(
-            0, 0, 1, "whether a broker that has crashed can come back with an older HWM than it had"
-        ),
-        "waiting_producers": Parameter(
-            0, 0, 1, "whether a producer waits at its leader beyond the epoch that it wrote in"
-        ),
         "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
         "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
         "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
+        **FREEDOMS,
         **BUDGETS.parameters,
     }
     rules = RULES

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from highwater.model.language import (
     Number,
+    Option,
     State,
     StructValue,
     action,
@@ -73,7 +74,7 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     t, broker, registration = m.t, s.brokers[b], s.registrations[b]
     record = record_of_registration(m, s, b)
     if m.on("registration_bumps_leader_epoch"):
-        led = m.t.record.fields["leader"].some(s.partition.leader)
+        led = Option(Option(m.broker)).some(s.partition.leader)
         hosts = s.partition.replicas.has(b) & record.leader.is_none
         record = record.replace(leader=where(hosts, led, record.leader))
     same_incarnation = as_bool(False)
