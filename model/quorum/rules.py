@@ -24,7 +24,7 @@ _KIP_1166 = {
         "1166.3", "It completes all of them at once. Off: all but one, whichever that is."
     ),
     "diverging_is_answered": Rule(
-        "1166.2",
+        "595.2, 1166.2",
         "An answer that tells where to truncate is not empty, and is sent at once. Off: it has no records, so the "
         "fetch parks.",
     ),

@@ -45,7 +45,8 @@ def replace_controller(m: Cluster, s: State) -> None:
 def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     """It refuses at once, by what it knew. What it would change waits for the metadata log, and is never answered.
 
-    An answer before that would take a member out of the leader's ISR that the real controller elects.
+    An answer before that would take a member out of the leader's ISR that the real controller elects. It answers once
+    for each failover: a leader that gets nowhere looks for the controller anew.
     """
     require("a former controller can answer", bool(m.p.former_controller))
     require("there is one", s.former.is_some)
@@ -54,6 +55,7 @@ def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     sent, former = s.alter_requests[b].value, s.former.value
     error, record = decide_alter_partition(m, s, b, sent, former.partition, former.registrations)
     s.next.alter_requests[b] = None
+    s.next.former = None
     answer = answer_to(m, sent, error, merge(m.t, former.partition, record))
     if m.on("answers_are_committed"):
         changes = ~is_empty_record(m.t, record)
