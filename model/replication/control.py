@@ -23,6 +23,7 @@ from highwater.model.language import (
     spend,
     where,
 )  # fmt: skip
+from highwater.model.replication import levels
 from highwater.model.replication.cluster import Cluster, Outcome
 from highwater.model.replication.controller import (
     alter_partition,
@@ -33,7 +34,6 @@ from highwater.model.replication.controller import (
 )  # fmt: skip
 from highwater.model.replication.controller.eligible_leader_replicas import (
     after_min_isr_change,
-    cleared,
     effective_min_isr,
 )  # fmt: skip
 from highwater.model.replication.controller.partition_change import is_empty_record, merge, partition_change
@@ -101,7 +101,7 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
     wanted = m.decided(
         s,
         lambda t: alter_partition.alter_partition(
-            t, request, s.partition, s.registrations, m.min_isr(s), m.unclean_allowed
+            t, request, s.partition, s.registrations, m.min_isr(s), m.unclean_allowed(s)
         ),
     )
     record = where(checks.passed, wanted, m.t.record.zero())
@@ -167,7 +167,7 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
     """
     spend(s, "elections")
     elections.election_checks(s.partition, ElectionType.UNCLEAN).require()
-    require("unclean elections are done by recovery", not m.on("unclean_recovery"))
+    require("unclean elections are not done by recovery", ~m.has_recovery(s))
     elect(m, s, ElectionType.UNCLEAN)
 
 
@@ -179,7 +179,9 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
     """
     spend(s, "elections")
     require("there is no leader", s.partition.leader.is_none)
-    record = unclean_recovery.recover(m.t, s.partition, s.registrations, b, m.min_isr(s))
+    record = m.decided(
+        s, lambda t: unclean_recovery.recover(t, s.partition, s.registrations, b, m.min_isr(s))
+    )
     require("the replica is live", ~is_empty_record(m.t, record))
     write_record(m, s, record)
 
@@ -222,7 +224,7 @@ def cancel_reassignment(m: Cluster, s: State) -> None:
     completion: else what was committed while they counted could be left on too few.
     """
     spend(s, "reassignments")
-    unclean = m.unclean_allowed
+    unclean = m.unclean_allowed(s)
     reassignment.cancellation_checks(m.t, s.partition, m.min_isr(s), unclean).require()
     record = m.decided(
         s,
@@ -231,44 +233,13 @@ def cancel_reassignment(m: Cluster, s: State) -> None:
     write_record(m, s, record)
 
 
-@action("966.18", says="the metadata version is downgraded; the ELR feature ends")
-def downgrade(m: Cluster, s: State) -> None:
-    """The ELR fields are ignored from now on, and vanish with the next change of the partition.
-
-    The gate of the HWM stays (966.18): it is a rule of brokers, behind no feature.
-    """
-    spend(s, "downgrades")
-    require("the ELR feature is on", m.has_elr(s))
-    change_level(m, s, False)
-
-
-@action(
-    "584.1",
-    rule="leftover_elr_elects",
-    says="the level of the ELR feature goes up; it is on again",
-)
-def upgrade(m: Cluster, s: State) -> None:
-    """The ELR feature is turned on again after a downgrade. No partition changes by that."""
-    require("there can be a downgrade", bool(m.p.downgrades))
-    require("the ELR feature is off", ~m.has_elr(s))
-    change_level(m, s, True)
-
-
-def change_level(m: Cluster, s: State, on: bool) -> None:
-    """The ELR feature is turned on or off; a partition changes only under rules that no version has."""
-    require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
-    if m.on("level_change_empties_elr"):
-        write_record(m, s, cleared(m.t, s.partition))
-    s.next.elr_enabled = on
-
-
 # --- what all of them do ------------------------------------------------------------------------------------
 
 
 def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
     """Append a change of the partition to the metadata log; the partition after it."""
     partition = merged(m, s, record)
-    s.next.partition = partition
+    levels.store(m, s, partition)
     return partition
 
 
@@ -282,7 +253,7 @@ def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
 def on_broker(m: Cluster, s: State, b: Number, rule: Callable[..., StructValue]) -> StructValue:
     """The record by which a rule about a broker changes the partition as it is."""
     record: StructValue = m.decided(
-        s, lambda t: rule(t, s.partition, s.registrations, b, m.min_isr(s), m.unclean_allowed)
+        s, lambda t: rule(t, s.partition, s.registrations, b, m.min_isr(s), m.unclean_allowed(s))
     )
     return record
 
@@ -302,7 +273,7 @@ def elect(m: Cluster, s: State, election: Number) -> None:
 
 
 __all__ = [
-    "cancel_reassignment", "change_min_isr", "designate_leader", "downgrade", "elect_preferred_leader",
+    "cancel_reassignment", "change_min_isr", "designate_leader", "elect_preferred_leader",
     "elect_uncleanly", "fence_broker", "handle_alter_partition", "merged", "on_broker", "reassign", "unfence_broker",
-    "upgrade", "write_record",
+    "write_record",
 ]  # fmt: skip

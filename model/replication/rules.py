@@ -89,6 +89,28 @@ RULES = {
         "A broker's new incarnation is registered only once the former registration is fenced. Off: it can be "
         "registered as soon as the former session is over, fenced or not.",
     ),
+    "unseen_stop_is_clean": Rule(
+        "966.12",
+        "A broker that stops in order writes its CleanShutdownFile, whether the controller has heard of it or not. "
+        "Off: only after a shutdown that was granted.",
+    ),
+    "file_after_flush": Rule(
+        "966.12", "The CleanShutdownFile is written after the flush. Off: before, and the flush never ends."
+    ),
+    "early_stop_writes_none": Rule(
+        "966.12",
+        "A broker that stops before it is registered writes −1 for its epoch. Off: that of its former life.",
+    ),
+    "clean_in_every_directory": Rule(
+        "966.12",
+        "A restart is clean only if every log directory has a CleanShutdownFile. Off: if one has.",
+    ),
+    # Features that are turned on and off.
+    "elr_begins_empty": Rule(
+        "966.18",
+        "When the ELR is turned on it is empty until the next change. Off: what an earlier time has left, and no "
+        "change has emptied since, counts again.",
+    ),
     # Unclean recovery.
     "recovery_answers_expire": Rule(
         "966.14",
@@ -125,12 +147,15 @@ _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
     "hwm_over_maximal_isr", "fetch_state_per_epoch", "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs",
     "acks_all_needs_min_isr",
+    # The CleanShutdownFile; it matters where `clean_registration` is on.
+    "unseen_stop_is_clean", "file_after_flush", "early_stop_writes_none", "clean_in_every_directory",
     # How a recovery chooses; it matters where `unclean_recovery` is on, in a profile or over one.
     "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
 )  # fmt: skip
 _KIP_841 = ("proposed_replica_eligible_check",)
 _KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check")
 _KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
+_FEATURES = ("elr_begins_empty",)
 _UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_answers_expire")
 # What the proposals take for granted, and Kafka's code of 2024-10 does not do.
 _TAKEN_FOR_GRANTED = (
@@ -151,12 +176,12 @@ PROFILES = {
     "kip_966": _of(
         "KIP-966 in full",
         controller.PROFILES["kip_966"].rules,
-        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_UNCLEAN_RECOVERY, *_TAKEN_FOR_GRANTED,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_FEATURES, *_UNCLEAN_RECOVERY, *_TAKEN_FOR_GRANTED,
     ),
     "kip_966_first_phase": _of(
         "KIP-966 without unclean recovery (966.15)",
         controller.PROFILES["kip_966_first_phase"].rules,
-        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_TAKEN_FOR_GRANTED,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_FEATURES, *_TAKEN_FOR_GRANTED,
     ),
     "kafka_trunk_2024_10": _of(
         "apache/kafka trunk of 2024-10-25, ELR on",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from highwater.model.replication import levels
+
 if TYPE_CHECKING:
     from highwater.model.replication.cluster import Cluster
 
@@ -47,7 +49,7 @@ def initial_state(m: Cluster) -> dict[str, Any]:
         "alter_responses": nothing,
         "writes": ["ACKNOWLEDGED"] * count + ["UNUSED"] * (p.records - count),
         "committed": records,
-        "elr_enabled": True,
+        **levels.initial(m),
         "late_fetches": nothing,
         "metadata": nothing,
         "log_infos_sent": nothing,

@@ -114,6 +114,14 @@ RULES = {
         "An ELR from before ELR was turned off stays until the partition's next change, whose election can still "
         "choose from it.",
     ),
+    "elr_off_empties_elr": Rule(
+        "966.18",
+        "While ELR is off, the next change of the partition empties the ELR. Off: what was recorded is left.",
+    ),
+    "elr_off_forgets_last_known": Rule(
+        "966.18",
+        "While ELR is off, the next change of the partition empties last known ELR and last known leader, too.",
+    ),
     "level_change_empties_elr": Rule(
         "966.6",
         "A change of eligible.leader.replicas.version empties ELR and last known leader: while ELR is off nobody keeps "
@@ -183,7 +191,7 @@ RULES = {
 BASE = (
     "sender_epoch_check", "leader_epoch_check", "sender_is_leader_check", "partition_epoch_check", "valid_isr_check",
     "recovery_state_check", "leader_stays", "replica_order", "election_on_unfencing", "unclean_election_recovers",
-    "reassignment_bumps_leader_epoch", "live_session_check",
+    "reassignment_bumps_leader_epoch", "live_session_check", "elr_off_empties_elr",
 )  # fmt: skip
 """The controller's rules that every version has."""
 
@@ -194,6 +202,7 @@ _KIP_966_FIRST_PHASE = (
     "unclean_registration", "clean_registration", "eligible_leader_replicas", "elr_follows_election",
     "isr_may_become_empty", "min_isr_change_empties_elr", "last_known_elr", "last_known_leader",
     "last_known_leader_kept", "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
+    "elr_off_forgets_last_known",
 )  # fmt: skip
 
 ELR_FEATURE = frozenset({
