@@ -89,6 +89,9 @@ class Cluster(Protocol):
         "brokers": Parameter(3, 2, 4, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 4, "replicas of the partition"),
         "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
+        "any_first_leader": Parameter(
+            0, 0, 1, "whether any ISR member leads at the start, not the first alone"
+        ),
         "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
         "records": Parameter(1, 1, 4, "records that producers write"),
         "initial_records": Parameter(0, 0, 4, "records that are committed at the start"),
@@ -103,6 +106,15 @@ class Cluster(Protocol):
         ),
         "late_reads": Parameter(
             0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
+        ),
+        "ungated_broker": Parameter(
+            0, 0, 4, "the broker, counted from 1, without the gate of the HWM (966.1)"
+        ),
+        "old_fetcher": Parameter(
+            0, 0, 4, "the broker, counted from 1, whose fetches have no broker epoch (version 14)"
+        ),
+        "old_proposer": Parameter(
+            0, 0, 4, "the broker, counted from 1, whose AlterPartitions have no broker epochs (version 2)"
         ),
         "log_directories": Parameter(
             1, 1, 2, "log directories of a broker; with 2, disks of brokers that are down are replaced, too"
@@ -153,7 +165,11 @@ class Cluster(Protocol):
         p = self.p
         rules = self.rules_on & set(CONTROLLER_RULES)
         epochs = (p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
-        self.t = Terms(p.brokers, rules, *epochs, bounded=True)
+        picks_any = self.on("clean_election_picks_any"), self.on("unclean_election_picks_any")
+        unordered = all(picks_any) and not p.elections  # the preferred replica is the first one
+        self.t = Terms(p.brokers, rules, *epochs, bounded=True, in_any_order=unordered)
+        self.picks = any(picks_any)
+        self.holds_in_order = unordered
         self.broker = self.t.broker
         self.some_isr = Option(self.t.brokers)
         self.broker_epoch = Int(0, p.max_broker_epoch)
@@ -279,8 +295,10 @@ class Cluster(Protocol):
         self.log_infos = Array(self.broker, self.some_log_info)
 
     def initial(self) -> list[dict[str, Any]]:
-        """One state: all brokers run and know everything, and every budget is there."""
-        return [{**starting.initial_state(self), "budgets": BUDGETS.granted(self.p)}]
+        """All brokers run and know everything, and every budget is there; one state for each first leader."""
+        leaders = range(min(self.p.initial_isr, self.factor) if self.p.any_first_leader else 1)
+        budgets = BUDGETS.granted(self.p)
+        return [{**starting.initial_state(self, leader), "budgets": budgets} for leader in leaders]
 
     # --- words ------------------------------------------------------------------------------------
 

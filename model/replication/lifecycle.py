@@ -10,7 +10,7 @@ from __future__ import annotations
 from highwater.model.language import Number, State, StructValue, action, as_bool, least, require, spend, where
 from highwater.model.replication import levels
 from highwater.model.replication.cluster import Cluster, Status
-from highwater.model.replication.control import merged, on_broker, write_record
+from highwater.model.replication.control import elected, merged, on_broker, write_record
 from highwater.model.replication.controller import brokers, sessions
 from highwater.model.replication.controller.partition_change import is_empty_record
 from highwater.model.replication.leadership import settle
@@ -81,7 +81,8 @@ def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
     same_incarnation = as_bool(False)
     previous_epoch = where(broker.status == "STOPPED", broker.epoch, -1)
     clean = brokers.is_clean_registration(m.t, registration, previous_epoch, same_incarnation)
-    record: StructValue = m.decided(
+    return elected(
+        m,
         s,
         lambda terms: brokers.on_registration(
             terms,
@@ -94,7 +95,6 @@ def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
             m.unclean_allowed(s),
         ),
     )
-    return record
 
 
 @action(

@@ -23,6 +23,7 @@ class Replication(Cluster):
     name = "replication"
     modules = (control, features, lifecycle, metadata, fetching, isr, clients, recovery)
     drawing = DRAWING
+    symmetric = ("broker",)
 
 
 PROTOCOL = Replication

@@ -118,7 +118,7 @@ def elect_longest_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     if balanced:
         require_answers(m, s)
     mine = s.log_infos[b].value
-    outdone = any_of(has_answered(m, s, r) & is_better(m, s.log_infos[r].value, mine) for r in m.broker)
+    outdone = any_of(counts(m, s, r) & is_better(m, s.log_infos[r].value, mine) for r in m.broker)
     require("no answer is better", ~outdone)
     require("the winner is live", m.t.active(s.registrations).has(b))
     record = m.decided(
@@ -142,6 +142,14 @@ def has_answered(m: Cluster, s: State, b: Number) -> Truth:
     return info.is_some & under(
         "recovery_answers_expire", info.value.broker_epoch == s.registrations[b].epoch
     )
+
+
+def counts(m: Cluster, s: State, b: Number) -> Truth:
+    """966.14. Whether an answer counts in an election: only that of an unfenced replica, which can be elected.
+
+    A fenced one may never come back. It is asked all the same, and counts as soon as it is unfenced.
+    """
+    return has_answered(m, s, b) & under("recovery_counts_unfenced", m.t.active(s.registrations).has(b))
 
 
 def require_answers(m: Cluster, s: State) -> None:

@@ -121,6 +121,14 @@ RULES = {
         "966.14",
         "What a replica says of its log counts only with its registered broker epoch and the current leader epoch.",
     ),
+    "recovery_counts_unfenced": Rule(
+        "966.14",
+        "Only the answers of unfenced replicas count in an election. Off: a fenced replica with the best log, which "
+        "cannot be elected, keeps the others from it.",
+    ),
+    "unclean_stays_an_option": Rule(
+        "966.17", "The operator can ask for an unclean election with unclean recovery in place, too."
+    ),
     "recovery_waits_for_last_known_elr": Rule(
         "966.14",
         "Balanced recovery elects once every last known ELR member has answered. Off: once min ISR replicas have, "
@@ -156,7 +164,8 @@ _KIP_841 = ("proposed_replica_eligible_check",)
 _KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check")
 _KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
 _FEATURES = ("elr_begins_empty",)
-_UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_answers_expire")
+_UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_counts_unfenced")
+_BEYOND_RECOVERY = ("recovery_answers_expire",)
 # What the proposals take for granted, and Kafka's code of 2024-10 does not do.
 _TAKEN_FOR_GRANTED = (
     "proposal_outlives_known_metadata", "re_election_forgets_fetches", "fenced_before_registration",
@@ -176,7 +185,19 @@ PROFILES = {
     "kip_966": _of(
         "KIP-966 in full",
         controller.PROFILES["kip_966"].rules,
-        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_FEATURES, *_UNCLEAN_RECOVERY, *_TAKEN_FOR_GRANTED,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_FEATURES, *_UNCLEAN_RECOVERY, *_BEYOND_RECOVERY,
+        *_TAKEN_FOR_GRANTED,
+    ),
+    "kip_966_letter": _of(
+        "what the text of KIP-966 says, with KIP-841 and KIP-903, and nothing that goes without saying",
+        controller.PROFILES["kip_966_letter"].rules,
+        *(rule for rule in _BASE if rule != "proposal_keeps_its_epochs"),
+        *_KIP_841, "proposed_broker_epoch_check", *_KIP_966, *_UNCLEAN_RECOVERY, "unclean_stays_an_option",
+    ),
+    "kip_966_gate_alone": _of(
+        "the state of every rolling upgrade: brokers have the gate of the HWM (966.1), and there is no ELR",
+        controller.PROFILES["before_kip_966"].rules,
+        *_BASE, *_KIP_841, *_KIP_903, *_KIP_966, *_TAKEN_FOR_GRANTED,
     ),
     "kip_966_first_phase": _of(
         "KIP-966 without unclean recovery (966.15)",
