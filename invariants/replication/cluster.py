@@ -158,7 +158,7 @@ def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
 
 def has_whole_elr(m: Replication, s: State) -> Truth:
     """Whether the ELR is on, and has been since the ISR last had min ISR members."""
-    return m.has_elr(s) & s.elr_is_whole if levels.changes(m) else as_bool(True)
+    return m.has_elr(s) & (s.elr_is_whole if levels.remembers_whole(m) else as_bool(True))
 
 
 @statements.enough_are_electable.seen(rule="eligible_leader_replicas")

@@ -68,7 +68,7 @@ def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
     record = where(empties, cleared(m.t, s.partition), m.t.record.zero())
     partition = merged(m, s, record)
     s.next.partition = partition
-    if levels.changes(m):
+    if levels.remembers_whole(m):
         s.next.elr_is_whole = levels.is_whole(m, s, partition) & on
 
 

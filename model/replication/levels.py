@@ -51,7 +51,7 @@ def fields(m: Cluster) -> dict[str, Only]:
         "elr_flag": Only(Bool, flags),
         "recovery_flag": Only(Bool, flags and m.on("unclean_recovery")),
         # Since the ELR was turned on last, the ISR has had min ISR members: what left it since is in the ELR.
-        "elr_is_whole": Only(Bool, changes(m)),
+        "elr_is_whole": Only(Bool, remembers_whole(m)),
     }
 
 
@@ -65,6 +65,11 @@ def initial(m: Cluster) -> dict[str, Any]:
 def changes(m: Cluster) -> bool:
     """Whether the ELR can be off in a state where it is not off in all of them."""
     return level_changes(m.p) or m.p.flag_changes > 0
+
+
+def remembers_whole(m: Cluster) -> bool:
+    """Whether the state says if the ELR has all that it should; not of Kafka's, which can be left over."""
+    return changes(m) and not m.on("leftover_elr_elects")
 
 
 def has_elr(m: Cluster, s: State) -> Truth:
@@ -116,7 +121,7 @@ def partition_as_read(m: Cluster, s: State) -> StructValue:
 def store(m: Cluster, s: State, partition: StructValue) -> None:
     """The partition after a step, and whether its ELR has all that it should have."""
     s.next.partition = partition
-    if changes(m):
+    if remembers_whole(m):
         s.next.elr_is_whole = has_elr(m, s) & (s.elr_is_whole | is_whole(m, s, partition))
 
 
@@ -133,5 +138,5 @@ def without_elr_fields(m: Cluster, partition: StructValue) -> StructValue:
 
 __all__ = [
     "ELR_RULES", "RECOVERY_RULES", "WITH_THE_VERSION", "changes", "decided", "fields", "has_elr", "has_recovery",
-    "initial", "is_whole", "level_changes", "partition_as_read", "store", "without_elr_fields",
+    "initial", "is_whole", "level_changes", "partition_as_read", "remembers_whole", "store", "without_elr_fields",
 ]  # fmt: skip

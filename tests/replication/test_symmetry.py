@@ -15,7 +15,6 @@ from highwater.checker.search import EngineError, SearchOptions, SearchResult
 from highwater.invariants.replication import INVARIANTS, STEP_PROPERTIES
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.symmetry import asymmetry
 from highwater.model.replication import Replication
 
 ANY = frozenset({"clean_election_picks_any", "unclean_election_picks_any"})
@@ -134,7 +133,7 @@ def test_verdicts_are_the_same(parameters: dict[str, int], without: str) -> None
 
 
 def test_the_order_of_the_replicas_tells_brokers_apart() -> None:
-    """Where the first in that order is elected the order goes with the names, and no two states differ by names alone."""
+    """Where the first in that order is elected it goes with the names: no two states differ by names alone."""
     asked = model(SMALL, first=True)
     whole, reduced = native.search(asked, WHOLE), native.search(asked, REDUCED)
     assert reduced.distinct_states == whole.distinct_states
