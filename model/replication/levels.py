@@ -88,13 +88,13 @@ def has_recovery(m: Cluster, s: State) -> Truth:
 def decided(m: Cluster, s: State, rule: Callable[[Terms], Any]) -> Any:
     """966.18. What the controller's rules say, with those that are turned on now."""
     result = None
-    for condition, without in _combinations(m, s):
+    for condition, without in combinations(m, s):
         found = rule(m.t.under(m.t.rules - without))
         result = found if result is None else where(condition, found, result)
     return result
 
 
-def _combinations(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
+def combinations(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
     """Conditions, and the rules that are off under each; a later one outweighs those before it."""
     nothing: frozenset[str] = frozenset()
     elr = [(as_bool(True), nothing)]
@@ -137,6 +137,7 @@ def without_elr_fields(m: Cluster, partition: StructValue) -> StructValue:
 
 
 __all__ = [
-    "ELR_RULES", "RECOVERY_RULES", "WITH_THE_VERSION", "changes", "decided", "fields", "has_elr", "has_recovery",
-    "initial", "is_whole", "level_changes", "partition_as_read", "remembers_whole", "store", "without_elr_fields",
+    "ELR_RULES", "RECOVERY_RULES", "WITH_THE_VERSION", "changes", "combinations", "decided", "fields", "has_elr",
+    "has_recovery", "initial", "is_whole", "level_changes", "partition_as_read", "remembers_whole", "store",
+    "without_elr_fields",
 ]  # fmt: skip
