@@ -120,17 +120,6 @@ def electable_replicas_lead(m: Replication, s: State) -> Truth:
     return implies(alive, led)
 
 
-@always_eventually("966.13, 966.14", fair=_FENCE + weak("unfence_broker") + _REPLAY + _RECOVER)
-def a_live_replica_leads(m: Replication, s: State) -> Truth:
-    """Where a recovery may take anybody (Aggressive), a partition with a replica that runs has a leader that runs.
-
-    Nobody need come back for it.
-    """
-    alive = any_of(m.as_read(s).replicas.has(b) & (s.brokers[b].status == "RUNNING") for b in m.broker)
-    led = any_of(s.partition.leader.is_(b) & m.is_up(s.brokers[b]) for b in m.broker)
-    return implies(alive, led)
-
-
 LIVENESS = (
     brokers_run,
     running_brokers_are_unfenced,
@@ -141,7 +130,6 @@ LIVENESS = (
     acknowledged_writes_reach_all_replicas,
     reassignments_complete,
     electable_replicas_lead,
-    a_live_replica_leads,
 )
 
 __all__ = ["LIVENESS"]
