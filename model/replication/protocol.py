@@ -3,6 +3,7 @@
 from highwater.model.replication import (
     clients,
     control,
+    copies,
     features,
     fetching,
     isr,
@@ -21,7 +22,7 @@ class Replication(Cluster):
     """
 
     name = "replication"
-    modules = (control, features, lifecycle, metadata, fetching, isr, clients, recovery)
+    modules = (control, features, copies, lifecycle, metadata, fetching, isr, clients, recovery)
     drawing = DRAWING
     symmetric = ("broker",)
 

@@ -54,6 +54,9 @@ def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
         "metadata": nothing,
         "log_infos_sent": nothing,
         "log_infos": nothing,
+        "late_proposals": nothing,
+        "former": None,
+        "waiting": [None] * p.records,
     }
 
 
@@ -72,6 +75,7 @@ def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[s
         "partition_epoch": 0,
         "isr": isr,
         "replicas": replicas,
+        "removing": [],
         "min_isr": m.p.min_isr,
         "active": range(m.p.brokers),
         "epochs": [0] * m.p.brokers,
