@@ -20,6 +20,14 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "KIP-966: what a broker says of its last shutdown",
+        ("unseen-stop", "file-before-flush", "early-stop", "one-directory"),
+    ),
+    (
+        "KIP-966: downgrades and upgrades",
+        ("elr-revived", "elr-not-emptied", "last-known-not-emptied"),
+    ),
+    (
         "KIP-966: unclean recovery",
         (
             "no-elr",
@@ -135,6 +143,37 @@ _NOTES: dict[str, str] = {
         "966.12. A broker that stopped cleanly has flushed its log and says so with its PreviousBrokerEpoch. "
         "If every restart counts as unclean, a rolling restart takes members out of the ELR that hold "
         "everything: nothing is lost yet, but fewer than min ISR copies are known."
+    ),
+    "unseen-stop": (
+        "966.12. The CleanShutdownFile says something of the disk, so it is written whether the controller "
+        "granted the shutdown or not: a timeout or an unreachable controller costs the ELR a member otherwise."
+    ),
+    "file-before-flush": (
+        "966.12. The file vouches for what is on disk. Written before the flush, it vouches for a log that ends "
+        "earlier; the broker has stopped in order, and stays electable."
+    ),
+    "early-stop": (
+        "966.12 has the broker write −1 here. Broker 0 has lost its log; it starts and stops before it is "
+        "registered. With the epoch of its former life, which is the registered one still, its next registration "
+        "is clean, and it leads with an empty log. One broker has lost its log, so KIP-966 promises that nothing "
+        "is lost."
+    ),
+    "one-directory": (
+        "966.12, with several log directories. The disk with the replica is replaced while the broker is down; "
+        "another disk still has its file. Kafka takes the epoch only where all directories agree."
+    ),
+    "elr-revived": (
+        "966.18. The broker that leaves the ISR is in the ELR when the metadata version is downgraded. "
+        "min.insync.replicas becomes 1, which is no change of the partition, so the HWM moves and the ELR is still "
+        "recorded; the next upgrade makes it count. The rule `elr_begins_empty` is ours: the proposal empties the "
+        "ELR of those partitions only that were changed while it was off."
+    ),
+    "elr-not-emptied": (
+        "966.18. With `elr_begins_empty` on, what a change leaves behind does no harm; so both are off here."
+    ),
+    "last-known-not-emptied": (
+        "966.18. The last known ELR and leader go with the ELR. That they stay is seen in the record itself: with "
+        "`elr_begins_empty` on nobody would read them again. Kafka 4.2 leaves them."
     ),
     "no-elr": (
         "966.4. With unclean recovery but no ELR there is nobody to wait for when the ISR is empty: the first "

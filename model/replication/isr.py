@@ -24,6 +24,7 @@ from highwater.model.language import (
     under,
     where,
 )  # fmt: skip
+from highwater.model.replication import versions
 from highwater.model.replication.cluster import Cluster, Outcome
 from highwater.model.replication.high_watermark import has_caught_up
 from highwater.model.replication.leadership import settle
@@ -65,7 +66,8 @@ def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
             m.on("re_election_forgets_fetches") | known.in_epoch,
             has_caught_up(leo, leader.hwm, leader.leso, m.on("join_at_hwm"), m.on("join_at_epoch_start")),
             under("proposed_replica_eligible_check", view.active.has(f)),
-            under("proposed_broker_epoch_check", known.broker_epoch == view.epochs[f]),
+            under("proposed_broker_epoch_check", known.broker_epoch == view.epochs[f])
+            | versions.is_the(f, m.p.old_fetcher),
         ]
     )
 
@@ -207,14 +209,21 @@ def send_alter_partition(
 
 
 def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue) -> ArrayValue:
-    """903.3. The broker epoch that an AlterPartition gives each ISR member: that of its last fetch, if any."""
+    """903.3. The broker epoch that an AlterPartition gives each ISR member: that of its last fetch, if any.
+
+    It gives none where the fetches have none, and for nobody where the leader's version of the request has none.
+    """
+    gives = ~versions.is_the(leader, m.p.old_proposer)
     some = Option(m.broker_epoch)
 
     def epoch_of(b: Number) -> OptionValue:
         known = broker.followers[b]
         return cases(
-            (leader == b, some.some(broker.epoch)),
-            (isr.has(b) & known.leo.is_some, some.some(fetched_in(m, broker, b))),
+            (gives & (leader == b), some.some(broker.epoch)),
+            (
+                gives & isr.has(b) & known.leo.is_some & ~versions.is_the(b, m.p.old_fetcher),
+                some.some(fetched_in(m, broker, b)),
+            ),
             otherwise=some.none(),
         )
 

@@ -21,6 +21,7 @@ from highwater.model.language import (
     under,
     where,
 )  # fmt: skip
+from highwater.model.replication import versions
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.high_watermark import end_is_told, gate_is_open
 
@@ -58,7 +59,7 @@ def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
     the ISR is under min ISR.
     """
     no_further = 0
-    may_reach = where(may_advance(m, leader), least_leo(m, b, leader), no_further)
+    may_reach = where(may_advance(m, b, leader), least_leo(m, b, leader), no_further)
     return greatest(leader.hwm, may_reach)
 
 
@@ -71,16 +72,17 @@ def tells_end(m: Cluster, leader: StructValue) -> Truth:
     return under("end_waits_for_epoch_start", end_is_told(leader.hwm, leader.leso))
 
 
-def may_advance(m: Cluster, leader: StructValue) -> Truth:
+def may_advance(m: Cluster, b: Number, leader: StructValue) -> Truth:
     """966.1. Whether the HWM may move at all: while the committed ISR has min ISR members, whatever the acks.
 
     It closes the last replica standing. An ISR that shrank to its leader would commit alone; that leader crashes and
     loses its tail, and as the only ISR member it is elected again: everybody truncates to it. As long as the gate is
     closed, those who left the ISR hold all that is committed, and can be elected: they are the ELR.
-    The ISR is the committed one, as a proposed member may yet be refused.
+    The ISR is the committed one, as a proposed member may yet be refused. A broker of the version before has no gate.
     """
     counted = leader.view.isr if m.on("hwm_gate_is_committed_isr") else m.maximal_isr(leader)
-    return under("hwm_needs_min_isr", gate_is_open(size(counted), m.min_isr_in(leader.view)))
+    is_open = under("hwm_needs_min_isr", gate_is_open(size(counted), m.min_isr_in(leader.view)))
+    return is_open | versions.is_the(b, m.p.ungated_broker)
 
 
 def least_leo(m: Cluster, b: Number, leader: StructValue) -> Number:

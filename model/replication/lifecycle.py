@@ -20,9 +20,10 @@ from highwater.model.language import (
     spend,
     where,
 )
+from highwater.model.replication import levels
 from highwater.model.replication.clients import end_waiting
 from highwater.model.replication.cluster import Cluster, Status
-from highwater.model.replication.control import merged, on_broker, write_record
+from highwater.model.replication.control import elected, merged, on_broker, write_record
 from highwater.model.replication.controller import brokers, sessions
 from highwater.model.replication.controller.partition_change import is_empty_record
 from highwater.model.replication.leadership import settle
@@ -80,7 +81,7 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     same_incarnation = as_bool(False)
     partition = merged(m, s, record)
     registered = sessions.register(t, registration, same_incarnation, registration.epoch + 1)
-    s.next.partition = partition
+    levels.store(m, s, partition)
     s.next.registrations[b] = registered
     latest = m.view_of(partition, s.registrations.set(b, registered), s.min_insync_replicas)
     started = broker.replace(status="RUNNING", epoch=registered.epoch, hwm=hwm_at_start(m, broker))
@@ -110,13 +111,20 @@ def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
     same_incarnation = as_bool(False)
     previous_epoch = where(broker.status == "STOPPED", broker.epoch, -1)
     clean = brokers.is_clean_registration(m.t, registration, previous_epoch, same_incarnation)
-    record: StructValue = m.decided(
+    return elected(
+        m,
         s,
         lambda terms: brokers.on_registration(
-            terms, s.partition, s.registrations, b, clean, same_incarnation, m.min_isr(s), m.unclean_allowed
+            terms,
+            s.partition,
+            s.registrations,
+            b,
+            clean,
+            same_incarnation,
+            m.min_isr(s),
+            m.unclean_allowed(s),
         ),
     )
-    return record
 
 
 @action(
@@ -174,8 +182,43 @@ def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
         require("the controller knows", s.registrations[b].in_controlled_shutdown)
     require("it leads nothing any more", ~s.partition.leader.is_(b))
     s.next.registrations[b].fenced = True
-    s.next.brokers[b] = stopped(m, broker.replace(flushed=broker.log.length), Status.STOPPED)
-    forget_messages(m, s, b)
+    stop(m, s, b)
+
+
+@action("966.12", says="broker {b} stops in order, and the controller does not hear of it", b="broker")
+def stop_unseen(m: Cluster, s: State, b: Number) -> None:
+    """A controlled shutdown takes too long, or no controller is reachable: the broker stops without leave.
+
+    It flushes and writes its CleanShutdownFile all the same. To the controller its session ends, as after a crash;
+    its registration will tell.
+    """
+    spend(s, "unseen_stops")
+    require("the broker runs", m.is_up(s.brokers[b]))
+    stop(m, s, b, clean=m.on("unseen_stop_is_clean"))
+
+
+@action("966.12", says="broker {b} starts, and stops before it is registered", b="broker")
+def stop_before_registration(m: Cluster, s: State, b: Number) -> None:
+    """It has loaded its logs, and so removed its CleanShutdownFile; for a new one it has no epoch, so it writes −1.
+
+    Nothing was appended since the last time that it ran; but what a crash has cost then is not known by this stop.
+    """
+    spend(s, "early_stops")
+    broker = s.brokers[b]
+    require("the broker is down", ~m.is_up(broker))
+    says_none = m.on("early_stop_writes_none")
+    s.next.brokers[b].status = Status.CRASHED if says_none else Status.STOPPED
+
+
+@action("966.12", says="the disk of broker {b} is replaced while the broker is down", b="broker")
+def replace_disk(m: Cluster, s: State, b: Number) -> None:
+    """The log directory with the replica is an empty one now; another one still has its CleanShutdownFile."""
+    require("brokers have several log directories", m.p.log_directories > 1)
+    spend(s, "disk_losses")
+    broker = s.brokers[b]
+    require("the broker is down", ~m.is_up(broker))
+    empty = broker.replace(log=broker.log.truncate(0), hwm=0, flushed=0)
+    s.next.brokers[b] = empty.replace(status=Status.CRASHED) if m.on("clean_in_every_directory") else empty
 
 
 @action("966.12", says="broker {b} flushes its log", b="broker")
@@ -189,6 +232,15 @@ def flush_log(m: Cluster, s: State, b: Number) -> None:
     require("the broker runs", m.is_up(broker))
     require("there is something to flush", broker.flushed < broker.log.length)
     s.next.brokers[b].flushed = broker.log.length
+
+
+def stop(m: Cluster, s: State, b: Number, clean: bool = True) -> None:
+    """The process ends in order: its log is on disk whole, and a CleanShutdownFile says so (``clean``)."""
+    broker = s.brokers[b]
+    log = broker.log if m.on("file_after_flush") else broker.log.truncate(broker.flushed)
+    whole = broker.replace(log=log, flushed=log.length, hwm=least(broker.hwm, log.length))
+    s.next.brokers[b] = stopped(m, whole, Status.STOPPED if clean else Status.CRASHED)
+    forget_messages(m, s, b)
 
 
 def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
@@ -215,5 +267,5 @@ def forget_messages(m: Cluster, s: State, b: Number) -> None:
 
 __all__ = [
     "ask_for_shutdown", "begin_shutdown", "crash_and_lose", "crash_broker", "finish_shutdown", "flush_log", "lose_disk",
-    "start_broker", "start_broker_in_part",
+    "replace_disk", "start_broker", "start_broker_in_part", "stop_before_registration", "stop_unseen",
 ]  # fmt: skip
