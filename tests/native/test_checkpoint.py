@@ -18,9 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
+from highwater.checker.durable.directory import LOCK, CheckpointDirectory
 from highwater.checker.native import search
 from highwater.checker.native.disk import keeper
-from highwater.checker.native.disk.checkpoint import LOCK, MANIFEST, Checkpoint
+from highwater.checker.native.disk.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.native.disk.files import DataFile
 from highwater.checker.native.disk.keeper import Keeper
 from highwater.checker.native.program import Program
@@ -202,12 +203,9 @@ def test_a_file_of_another_length_is_found(kind: str, change: str, model: Model,
 def rewritten(directory: Path, **changes: Any) -> None:
     """Change entries of a manifest, whose digest is right again."""
     text = (directory / MANIFEST).read_text().split("\n")[0]
-    Checkpoint.commit(_At(directory), {**json.loads(text), **changes}, [])  # type: ignore[arg-type]
-
-
-class _At:
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    there = Checkpoint.__new__(Checkpoint)
+    CheckpointDirectory.__init__(there, directory)
+    there.write_manifest(MANIFEST, {**json.loads(text), **changes})
 
 
 @pytest.mark.parametrize(
@@ -233,7 +231,7 @@ def test_a_manifest_that_says_what_cannot_be(changes: dict[str, Any], model: Mod
 
 
 def test_one_of_another_version(model: Model, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highwater.checker.native.disk.checkpoint.FORMAT", 2)
+    monkeypatch.setattr(Checkpoint, "format", Checkpoint.format + 1)
     assert "another version" in refused(model, kept)
     monkeypatch.undo()
     rewritten(kept, content="0")
@@ -279,9 +277,11 @@ def test_a_directory_with_something_in_it(model: Model, kept: Path, tmp_path: Pa
 
 def test_what_a_killed_process_left_is_no_hindrance(model: Model, whole: SearchResult, kept: Path) -> None:
     (kept / "visited-999990.data").write_bytes(b"half")
-    (kept / f"{MANIFEST}.tmp").write_text("half")
+    unfinished = kept / f".{MANIFEST}.0123456789abcdef.new"
+    unfinished.write_text("half")
     same(part(model, "in memory", kept), whole)
     assert not (kept / "visited-999990.data").exists()
+    assert not unfinished.exists()
     # Before there was a manifest at all, it can be begun anew.
     (kept / MANIFEST).unlink()
     same(part(model, "in memory", kept, resume=False), whole)
@@ -330,7 +330,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(
 ) -> None:
     full_disk[0] = 3
     found = part(model, "in memory", kept, 40_000)
-    assert found.stopped_by == "disk"
+    assert found.stopped_by == "states", "what ended the search is told, and what came of it"
     assert found.distinct_states > 40_000
     assert found.trouble is not None
     assert "No space left on device" in found.trouble
