@@ -18,8 +18,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from highwater.checker.durable.aside import LEFT, aside, sync
 from highwater.checker.problems import InputError
@@ -51,6 +52,12 @@ class CheckpointDirectory:
     def head(self) -> str:
         """The manifest without which there is no checkpoint."""
         return HEADS[self.engine]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- whose it is ------------------------------------------------------------------------------
 
@@ -205,7 +212,7 @@ def _remove_folder(folder: Path, inside: re.Pattern[str] | None) -> None:
         return
     if inside is not None:
         remove_files(folder, inside)
-    if not any(folder.iterdir()):
+    with suppress(OSError):  # something else is in it: that is not ours to remove
         folder.rmdir()
 
 

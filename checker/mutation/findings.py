@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from highwater.checker.mutation.examining import (
     VIOLATED,
     Result,
 )
+from highwater.checker.output import write_text
 from highwater.checker.problems import InputError
 from highwater.model.language.mutation import Mutant
 
@@ -141,12 +141,7 @@ def write(path: Path, kept: Kept) -> None:
         scenarios.setdefault(scenario, {})[name] = {"digest": part.digest, "results": results}
     sizes = {name: asdict(size) for name, size in sorted(kept.sizes.items())}
     text = json.dumps({"format": _FORMAT, "sizes": sizes, "scenarios": scenarios}, indent=1)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text + "\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError as wrong:
-        raise InputError(f"--keep {path}: {wrong.strerror or wrong}") from None
+    write_text("--keep", path, text + "\n")
 
 
 def _text(value: object) -> str:

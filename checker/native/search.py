@@ -32,6 +32,7 @@ from highwater.checker.native.program import Program
 from highwater.checker.native.runtime import BATCH
 from highwater.checker.native.table import Table, TableFullError
 from highwater.checker.native.worker import OUTPUT, Pause, Worker
+from highwater.checker.problems import InternalError
 from highwater.checker.search import (
     DEADLOCK,
     EngineError,
@@ -308,7 +309,7 @@ class Run:
 
     def _check_error(self, worker: Worker) -> None:
         if worker["full"]:
-            raise EngineError("the fingerprint table ran out of slots between two growths")
+            raise InternalError("the fingerprint table ran out of slots between two growths")
         self.program.check_error(worker)
 
     def _put_away(self, worker: Worker, level: Level) -> None:

@@ -19,7 +19,7 @@ from highwater.checker.durable.checksum import checksum
 from highwater.checker.native.disk.code import BLOCK, WIDEST, code
 from highwater.checker.native.disk.files import DataFile, altered, bytes_of
 from highwater.checker.native.layout import Words
-from highwater.checker.search import EngineError
+from highwater.checker.problems import InternalError
 
 FIRST, COUNT, WIDTH, OFFSET, CHECKSUM = range(5)
 ROW = 5
@@ -143,11 +143,11 @@ class RunWriter:
         self._index: list[tuple[int, int, int, int, int]] = []
 
     def add(self, fingerprints: Words) -> None:
-        """Append fingerprints. EngineError where they do not rise: one is there twice, or a merge went wrong."""
+        """Append fingerprints. InternalError where they do not rise: one is there twice, or a merge went wrong."""
         if not len(fingerprints):
             return
         if not (int(fingerprints[0]) > self._last and (fingerprints[1:] > fingerprints[:-1]).all()):
-            raise EngineError("fingerprints of visited states came twice, or out of order")
+            raise InternalError("fingerprints of visited states came twice, or out of order")
         self._last = int(fingerprints[-1])
         while len(fingerprints):
             part = fingerprints[: BLOCK - self._held]

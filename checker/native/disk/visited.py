@@ -23,7 +23,7 @@ from highwater.checker.native.disk.runs import Room, SortedRun, written_run
 from highwater.checker.native.layout import Words
 from highwater.checker.native.runtime import SLACK
 from highwater.checker.native.table import Table
-from highwater.checker.search import EngineError
+from highwater.checker.problems import InternalError
 
 MOST_RUNS = 8
 """More runs than these are merged. Each costs a pass over the candidates."""
@@ -226,7 +226,7 @@ def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
     merged = written_run(new_file("visited"), _together([_Cursor(run) for run in runs]))
     if merged.count != sum(run.count for run in runs):
         merged.close()
-        raise EngineError("fingerprints of visited states were lost when they were merged")
+        raise InternalError("fingerprints of visited states were lost when they were merged")
     return merged
 
 
