@@ -18,9 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
+from highwater.checker.durable.checksum import checksum
 from highwater.checker.durable.directory import LOCK, CheckpointDirectory
 from highwater.checker.native import search
-from highwater.checker.native.disk import keeper
+from highwater.checker.native.disk import identity
 from highwater.checker.native.disk.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.native.disk.files import DataFile
 from highwater.checker.native.disk.keeper import Keeper
@@ -230,6 +231,21 @@ def test_a_manifest_that_says_what_cannot_be(changes: dict[str, Any], model: Mod
     assert f"{MANIFEST} is damaged" in refused(model, kept)
 
 
+@pytest.mark.parametrize("bit", [0, 70, 4001])
+def test_states_that_were_never_visited_are_not_gone_on_from(
+    bit: int, place: str, model: Model, kept: Path
+) -> None:
+    """All checksums are right: it is what was written that is wrong. A fingerprint is computed again for each state."""
+    path = files(kept, "states")[-1]
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    sums = json.loads((kept / MANIFEST).read_text().split("\n")[0])["files"]
+    rewritten(kept, files={**sums, path.name: [len(content), checksum(bytes(content))]})
+    with pytest.raises(InputError, match=f"{MANIFEST} is damaged"):
+        part(model, place, kept)
+
+
 def test_one_of_another_version(model: Model, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Checkpoint, "format", Checkpoint.format + 1)
     assert "another version" in refused(model, kept)
@@ -243,10 +259,10 @@ def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     model = models.scenario_model(SCENARIO)
     asked = {"symmetry": True, "workers": 1, "checkpoint": str(tmp_path / "kept")}
     search(model, SearchOptions(**asked, limit_states=4000))
-    honest_canonical, honest_text = keeper.canonical, keeper.Runtime.text
+    honest_canonical, honest_text = identity.canonical, identity.Runtime.text
     for where, name, changed in (
-        (keeper, "canonical", lambda *given: honest_canonical(*given) + "\n; another least one"),
-        (keeper.Runtime, "text", lambda self: honest_text(self) + "\n; another fingerprint"),
+        (identity, "canonical", lambda *given: honest_canonical(*given) + "\n; another least one"),
+        (identity.Runtime, "text", lambda self: honest_text(self) + "\n; another fingerprint"),
     ):
         with monkeypatch.context() as otherwise:
             otherwise.setattr(where, name, changed)
