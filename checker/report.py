@@ -102,6 +102,8 @@ def notes(outcome: Outcome) -> Iterator[str]:
         yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{trouble}{seen}"
     if result.trouble and result.stopped_by != "disk":
         yield f"the last checkpoint could not be made ({result.trouble})"
+    if result.unspilled:
+        yield f"levels that were to wait on disk stayed in memory ({result.unspilled})"
     if not request.properties:
         yield "no property was checked"
     promised = [

@@ -39,6 +39,7 @@ def result_of(run: Run) -> SearchResult:
     result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
     result.table_bytes = run.table.bytes
     result.spilled_bytes = _spilled(run)
+    result.unspilled = run.states.failure or run.predecessors.failure
     return result
 
 

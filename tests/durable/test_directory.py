@@ -272,6 +272,22 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
     assert list((tmp_path / "far").iterdir()) == [target]
 
 
+def test_a_file_that_may_be_written_where_none_may_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "result.json"
+    target.write_text("one")
+
+    def refused(*arguments: object) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "open", refused)
+    written(target, "two")
+    assert target.read_text() == "two"
+    with pytest.raises(PermissionError):
+        written(tmp_path / "new.json", "text")
+
+
 def test_a_pipe_or_a_device_is_written_where_it_is(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)

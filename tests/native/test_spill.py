@@ -118,7 +118,7 @@ class TooLarge(Store):
     def drop(self, kept: Kept) -> None:
         spilled = kept.array is None
         super().drop(kept)
-        if spilled:
+        if spilled and self._free:
             offset, size = self._free[-1]
             self._free[-1] = (offset, size + 8)
 
@@ -304,6 +304,8 @@ def test_a_disk_that_does_not_take_it_costs_memory_and_nothing_else(
     monkeypatch.setattr(Scratch, "write", full)
     found = spilling(model, workers=2)
     assert found.complete
+    assert found.unspilled is not None
+    assert "No space left on device" in found.unspilled
     assert_same(found, expected)
 
 

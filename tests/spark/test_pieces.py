@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,9 +23,11 @@ from highwater.checker.spark import package
 from highwater.checker.spark.checkpoint import Checkpoint, Fingerprints, Level, Run, Totals
 from highwater.checker.spark.driver import packed
 from highwater.checker.spark.jobs import collect
+from highwater.checker.spark.options import SparkOptions
 from highwater.checker.spark.partition import partition, partition_keys
 from highwater.checker.spark.program import RowBuffers, RowProgram
 from highwater.checker.spark.request import ModelRequest
+from highwater.checker.spark.search import search
 from highwater.checker.spark.session import cause
 from highwater.checker.spark.visited import Visited
 from tests.spark.conftest import MASTER, scenario
@@ -309,3 +312,52 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(str(archive))
+
+
+# --- a search whose levels are all the driver's: it needs no cluster ------------------------------
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A session that is none; the masters that were asked for one."""
+    asked: list[str] = []
+
+    def session(master: str) -> object:
+        asked.append(master)
+        return SimpleNamespace(cores=2, master=master)
+
+    monkeypatch.setattr(sys.modules[search.__module__], "session", session)
+    return asked
+
+
+def test_a_second_driver_is_refused(without_spark, tmp_path):
+    model, options = scenario("truncation/kip-101", "max_records=1")
+    refused: list[str] = []
+
+    def meanwhile(progress: object) -> None:
+        for resume in (True, False):
+            with pytest.raises(InputError) as wrong:
+                search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume))
+            refused.append(str(wrong.value))
+
+    found = search(model, options, meanwhile, SparkOptions(MASTER, str(tmp_path)))
+    assert found.complete
+    assert any("another search is using it" in said for said in refused)
+    assert search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True)).complete
+
+
+def test_what_is_damaged_is_told_before_spark_starts(without_spark, tmp_path):
+    model, options = scenario("truncation/kip-101", "max_records=1")
+    search(model, options, None, SparkOptions(MASTER, str(tmp_path)))
+    without_spark.clear()
+    (file,) = (tmp_path / "level-00003").glob("*.parquet")
+    honest = file.read_bytes()
+    for change, said in ((honest[:-1], "damaged"), (b"", "damaged"), (None, "is not there")):
+        file.write_bytes(change) if change is not None else file.unlink()
+        with pytest.raises(InputError, match=rf"level-00003/{file.name} is {said.removeprefix('is ')}"):
+            search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True))
+    file.write_bytes(honest)
+    (tmp_path / "level-00002.json").unlink()
+    with pytest.raises(InputError, match=r"level-00002.json is not there"):
+        search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True))
+    assert without_spark == []
