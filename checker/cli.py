@@ -33,6 +33,10 @@ _COMMANDS = {
 }
 
 
+_MOST_SAID = 4000
+"""Characters of what is wrong: it can name something of any length."""
+
+
 class Commands(click.Group):
     """A group that imports a command when it is asked for, and ends with one line where a request is bad."""
 
@@ -144,6 +148,7 @@ def _unforeseen(wrong: Exception) -> Status:
     place = defect_report.write(wrong)
     kept = f"please send {place}" if place else "no report could be written"
     what = str(wrong) if isinstance(wrong, InternalError) else f"{type(wrong).__name__}: {wrong}"
+    what = what if len(what) <= _MOST_SAID // 2 else f"{what[: _MOST_SAID // 2]}…"
     _say(f"internal error: {what}; this is a defect of the checker and says nothing of the protocol: {kept}")
     return Status.INTERNAL
 
@@ -154,9 +159,12 @@ def _refuse(message: str) -> Status:
 
 
 def _say(message: str) -> None:
-    """One line on standard error."""
+    """One line on standard error, of bounded length."""
+    message = " ".join(message.split())
+    if len(message) > _MOST_SAID:
+        message = f"{message[: _MOST_SAID - 1]}…"
     with suppress(OSError):
-        click.echo(f"highwater: {' '.join(message.split())}", err=True)
+        click.echo(f"highwater: {message}", err=True)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
