@@ -14,10 +14,10 @@ LEFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
 
 
 @contextmanager
-def aside(target: Path) -> Iterator[Path]:
+def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
     """A path beside a file, to write what the file is to hold; it takes the file's place at the end, in one step.
 
-    After an error, or where the process ends meanwhile, the file is what it was. A link stays one: what it leads to is
+    With ``synced`` its content is on the disk before that. After an error, or where the process ends meanwhile, the file is what it was. A link stays one: what it leads to is
     replaced. What is no file (a pipe, a device), or has no place beside it that can be written, is written where it is.
     Raises OSError.
     """
@@ -27,7 +27,8 @@ def aside(target: Path) -> Iterator[Path]:
         return
     try:
         yield beside
-        sync(beside)
+        if synced:
+            sync(beside)
         beside.replace(os.path.realpath(target))
     except BaseException:
         with suppress(OSError):

@@ -131,7 +131,7 @@ class CheckpointDirectory:
     def write_manifest(self, name: str, plain: Mapping[str, Any]) -> None:
         """Write a manifest. What it speaks of is on the disk by then. Raises OSError."""
         text = json.dumps({**plain, "format": self.format}, sort_keys=True)
-        with aside(self.directory / name) as beside:
+        with aside(self.directory / name, synced=True) as beside:
             beside.write_text(f"{text}\n{_digest(text)}\n", encoding="utf-8")
         sync(self.directory)
 
