@@ -17,9 +17,9 @@ LEFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
 def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
     """A path beside a file, to write what the file is to hold; it takes the file's place at the end, in one step.
 
-    With ``synced`` its content is on the disk before that. After an error, or where the process ends meanwhile, the file
-    is what it was. A link stays one: what it leads to is replaced. What is no file (a pipe, a device), or has no place
-    beside it that can be written, is written where it is. Raises OSError.
+    With ``synced`` its content is on the disk before that. After an error, or where the process ends meanwhile, the
+    file is what it was. A link stays one: what it leads to is replaced. What is no file (a pipe, a device), or has no
+    place beside it that can be written, is written where it is. Raises OSError.
     """
     beside = None if _in_place(target) else _begun(Path(os.path.realpath(target)))
     if beside is None:
