@@ -46,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[code_cache.VARIABLE] = str(place)
     # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    # What tests keep need not outlive the machine, and on a busy disk waiting for it is most of their time.
+    os.fsync = lambda fd: None
     # In the background of a shell Ctrl-C is ignored, and so it is by what tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
