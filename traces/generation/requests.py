@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from highwater.traces.generation.writing import LogWriter
+from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
 
 TOPIC, TOPIC_ID = "t1", "AAAAAAAAAAAAAAAAAAAABQ"
@@ -215,7 +216,7 @@ def registration(broker: int, epoch: int) -> dict[str, Any]:
     """The data of a record that registers a broker, fenced."""
     supported = {"metadata.version": (7, 29), "eligible.leader.replicas.version": (0, 1)}
     return {
-        "brokerId": broker, "isMigratingZkBroker": False, "incarnationId": "AAAAAAAAAAAAAAAAAAAABg",
+        "brokerId": broker, "isMigratingZkBroker": False, "incarnationId": uuid_text(epoch.to_bytes(16)),
         "brokerEpoch": epoch,
         "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": NODES + broker, "securityProtocol": 0}],
         "features": [

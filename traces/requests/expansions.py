@@ -13,6 +13,8 @@ from highwater.traces.requests.spine import Version
 from highwater.traces.requests.stages import CLOCKS_MS
 from highwater.traces.requests.verdicts import PROPOSED
 
+SENT_MS = 30_000.0
+"""So long before it arrives a proposal can have been made: it is given up and sent again after that."""
 INELIGIBLE = 107
 """The error by which a proposal is over."""
 
@@ -93,6 +95,10 @@ def judge(
 def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
     proposal, verdicts = wanted.proposal, context.verdicts
     is_right = True
+    if {m for m, _ in proposal.members} == set(wanted.version.state.isr) and not wanted.version.is_recovering:
+        guards = ("the follower is outside the ISR", "the follower is in the ISR")
+        verdicts.not_explained(proposal.line, led.name, PROPOSED, guards, None, leader=led.broker)
+        return
     for member, epoch in proposal.members:
         if member != led.broker:
             is_right &= _epoch(context, led, wanted, member, epoch)
@@ -132,7 +138,7 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
         said = f"whom it had named with {first} when it sent the same proposal before"
         _wrongly_named(context, led, wanted.proposal, member, named, said)
         return False
-    known, start = led.epochs_of.get(member, []), wanted.proposal.line.arrived - LINES_MS
+    known, start = led.epochs_of.get(member, []), wanted.proposal.line.arrived - SENT_MS
     before = [epoch for time, epoch in known if time <= wanted.until]
     certain = [epoch for time, epoch in known if time <= start]
     can_be = before[len(certain) - 1 if certain else 0 :]

@@ -128,7 +128,9 @@ def _parsed(
     except (ValueError, RecursionError) as wrong:
         raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
     try:
-        header, request, response = found["requestHeader"], found["request"], found["response"] or {}
+        header, request, response = found["requestHeader"], found["request"], found["response"]
+        if response == "":
+            response = {}
         api, connection = header["requestApiKey"], found["connection"]
         total, queued = found["totalTimeMs"], found["requestQueueTimeMs"]
         sent = found["sendTimeMs"] + found["responseQueueTimeMs"] + found["throttleTimeMs"]

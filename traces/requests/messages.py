@@ -123,14 +123,17 @@ def _fetch(line: RequestLine) -> Fetch:
         (request["replicaId"], NO_EPOCH) if state is None else (state["replicaId"], state["replicaEpoch"])
     )
     asked = {}
-    for topic in request["topics"]:
+    topics, answered = request["topics"], response["responses"]
+    if topics.__class__ is not list or answered.__class__ is not list:
+        raise TypeError
+    for topic in topics:
         name = _topic(topic)
         for p in topic["partitions"]:
             asked[(name, p["partition"])] = Asked(
                 p["currentLeaderEpoch"], p["fetchOffset"], p.get("lastFetchedEpoch", NO_EPOCH)
             )
     answers = {}
-    for topic in response["responses"]:
+    for topic in answered:
         name = _topic(topic)
         for p in topic["partitions"]:
             diverging = p.get("divergingEpoch")
@@ -367,7 +370,7 @@ def _mismatch(value: Any, shape: Any, path: str) -> tuple[str, str] | None:
         parts = (
             (value[n.rstrip("?")], inner, f"{path}.{n.rstrip('?')}")
             for n, inner in shape.items()
-            if value.get(n.rstrip("?")) is not None
+            if value.get(n.rstrip("?")) is not None or not (n.endswith("?") or n in _OLD)
         )
     return next((wrong for part in parts if (wrong := _mismatch(*part)) is not None), None)
 

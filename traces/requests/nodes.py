@@ -105,7 +105,7 @@ class Node:
         if pending:
             if fetch.replica in led.heard and kind != "diverging":
                 expansions.noted(context, led, pending, fetch.replica, fetch.line.taken)
-            self._pending[id(led)] = expansions.judge(context, led, pending, self.now)
+            self._judge(led)
 
     def _is_current(self, led: Leadership, fetch: Fetch) -> bool:
         """Whether the sender is in the only life that it had around then; else the judges say what they make of it."""
@@ -146,6 +146,12 @@ class Node:
             else:
                 led.active = self.active
                 writes.produced(self.context, led, line, found, history)
+                self._judge(led)
+
+    def _judge(self, led: Leadership) -> None:
+        pending = self._pending.get(id(led))
+        if pending:
+            self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now)
 
     def _epochs_led(self, history: History, line: RequestLine) -> list[int]:
         """The leader epochs that this broker can have led in while a request was under way."""

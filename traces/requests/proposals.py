@@ -38,6 +38,13 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
     recorded = _recorded(proposal)
     told: list[tuple[tuple[str, ...], Any]] = []
     for position, version in context.spine.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
+        epoch = version.state.partition_epoch
+        if (
+            proposal.error == 0
+            and epoch > proposal.partition_epoch
+            and epoch >= proposal.answer_partition_epoch
+        ):
+            continue  # what it made itself
         refused_by, answer = _answer(context, proposal, slots, position, version)
         if answer == recorded:
             verdicts.explained[DECIDED] += 1

@@ -36,6 +36,11 @@ class Version:
     min_isr: int | None
     unclean_election: bool | None
 
+    @property
+    def is_recovering(self) -> bool:
+        """Whether its leader was elected uncleanly, and has not said yet that it has recovered."""
+        return self.state.leader_recovery_state != "RECOVERED"
+
 
 @dataclass(frozen=True, slots=True)
 class Registration:
