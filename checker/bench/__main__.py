@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from highwater.checker.bench import commands, exploration, liveness, proofs, replay
+from highwater.checker.bench import commands, exploration, liveness, proofs, replay, requests
 from highwater.checker.bench.page import PAGE, machine, write_section
 
 PARTS = {
     "commands": commands,
     "exploration": exploration,
     "replay": replay,
+    "requests": requests,
     "liveness": liveness,
     "proofs": proofs,
 }

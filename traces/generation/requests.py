@@ -235,9 +235,9 @@ def write_fetches(directory: Path, fetches: int, followers: Iterable[int] = (2, 
         while done < fetches:
             for follower in chosen:
                 made.now += 3
-                made.fetch(
-                    leader, follower, epochs[follower], 0, offset, -1 if offset == 0 else 0, offset, 70
-                )
+                # The last one to come moves the HWM.
+                hwm = offset if follower == chosen[-1] else max(0, offset - 1)
+                made.fetch(leader, follower, epochs[follower], 0, offset, -1 if offset == 0 else 0, hwm, 70)
                 done += 1
             if offset:
                 made.now += 1

@@ -61,7 +61,7 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
         if slot is None:
             continue
         stage = next(s for s in led.stages if s.version is wanted.version)
-        leading, offsets = led.ranked(stage, {f: heard.offset}, led.low, (led.leso,))
+        leading, offsets = led.ranked(stage, {f: heard.offset}, led.least(), (led.leso,))
         known = heard.epoch < 0 or any(
             e == heard.epoch and t <= wanted.until for e, t in context.spine.epochs_of(f)
         )
@@ -115,7 +115,7 @@ def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
 def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> None:
     """B5. A follower was proposed that no fetch made eligible."""
     line = wanted.proposal.line
-    leo, hwm, start = wanted.best.get(f, (-1, led.low, led.leso))
+    leo, hwm, start = wanted.best.get(f, (-1, led.least(), led.leso))
     if log_rules.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=start):
         guards = ("the follower is eligible",)
         context.verdicts.not_explained(line, led.name, "propose_expand", guards, None, leader=led.broker, f=f)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from highwater.invariants import statements
 from highwater.traces import log_rules
-from highwater.traces.requests.acting import UNHEARD, Leading, acting
-from highwater.traces.requests.claims import claim, recheck
+from highwater.traces.requests.acting import acting
+from highwater.traces.requests.claims import claim, heard, recheck
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.leading import Heard, Leadership
 from highwater.traces.requests.messages import Answer, Asked, Fetch
@@ -59,7 +59,7 @@ def refused(
     if known is not None and known.epoch == asked.leader_epoch and known.slot_of(fetch.replica) is not None:
         # It can have been noted when it came, and been refused when its time to wait was over.
         _heard(known, fetch, asked)
-        recheck(context, known, line.taken)
+        recheck(context, known)
 
 
 def _can_refuse(
@@ -161,12 +161,9 @@ def answered(
     line, f = fetch.line, fetch.replica
     led.go_on(line.answered)
     led.settle_until(line.taken - OWN_MS)
-    slot = led.slot_of(f)
-    stages = led.possible()
-    replicas = [stage for stage in stages if f in stage.version.state.replicas]
-    if slot is None or not replicas:
-        guards = _guards(led, slot)
-        context.verdicts.not_explained(line, led.name, ANSWERED, guards, None, leader=led.broker, f=f)
+    refused_by = led.answer_refused(f)
+    if refused_by:
+        context.verdicts.not_explained(line, led.name, ANSWERED, refused_by, None, leader=led.broker, f=f)
         return
     if fetch.epoch >= 0:
         led.broker_epoch(f, fetch.epoch, line.taken)
@@ -181,15 +178,8 @@ def answered(
             line, led.name, ANSWERED, ("the broker takes itself for the leader",), None
         )
         led.denied = None
-    _hwm(context, led, fetch, answer.hwm, before)
+    _hwm(context, led, fetch, answer.hwm, before, answer.diverging is None)
     led.last_answered = max(led.last_answered, line.answered)
-
-
-def _guards(led: Leadership, slot: int | None) -> tuple[str, ...]:
-    """The guards by which the model refuses a fetch of who is no replica."""
-    size = led.acting.slots
-    others = Leading(1, -1, 1, 1, (UNHEARD,) * size, 0, 0)
-    return led.acting.answered(others, slot or size - 1, 0, False).refused_by
 
 
 def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
@@ -198,6 +188,8 @@ def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
     is_last = known is None or known.taken <= fetch.line.taken
     if is_last:
         led.heard[fetch.replica] = Heard(asked.offset, fetch.epoch, fetch.line.taken)
+    if led.claims:
+        heard(led, fetch.replica, asked.offset, fetch.line.taken)
     led.mark(asked.offset)
     return is_last
 
@@ -222,7 +214,24 @@ def _cut(context: Context, led: Leadership) -> None:
         context.verdicts.not_explained(line, led.name, TAKEN, (), wrong)
 
 
-def _hwm(context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Before | None) -> None:
+def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
+    """Whether less is told than the HWM must have been when the fetch was taken up.
+
+    Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
+    """
+    if led.hwm is not None and hwm >= led.hwm:
+        return False
+    if hwm < led.least():
+        return True
+    known = led.heard.get(fetch.replica)
+    if led.hwm is None or known is None or not (fetch.line.waited and is_noted):
+        return False
+    return hwm < led.least_after(fetch.replica, known.offset, fetch.line.taken)
+
+
+def _hwm(
+    context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Before | None, is_noted: bool
+) -> None:
     """B4. The HWM that is told is one that the leader had between taking up the fetch and answering it."""
     line = fetch.line
     told = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
@@ -232,14 +241,14 @@ def _hwm(context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Befo
             f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",
             f"{told - hwm} offsets, [{hwm}, {told}), that consumers could read already",
         )  # fmt: skip
-    elif hwm < led.low:
+    elif _is_too_low(led, fetch, hwm, is_noted):
         context.verdicts.not_explained(
             line, led.name, ANSWERED, (), {"high watermark": (led.low, hwm)}, leader=led.broker, f=fetch.replica
         )  # fmt: skip
     if led.hwm is None:
         context.verdicts.guessed["the HWM that a leader began with, or had while it was alone"] += 1
         led.told(hwm)
-    claim(context, led, hwm, line, exact=True)
+    claim(context, led, hwm, line, fetch.replica)
     led.aging.append((line.answered, None, hwm))
 
 

@@ -25,6 +25,7 @@ IDLE_MS = 200.0
 """Of the time between two lines so much counts as active: a process can be stopped for long."""
 MARKS = 8192
 """So many offsets are kept at which the log was seen to be cut between records."""
+UNASKED: tuple[str, ...] = ("not asked",)
 TOP = 1 << 62
 """Stands above every offset."""
 
@@ -46,6 +47,10 @@ class Claim:
     exact: bool
     since: float
     """How long the node had been active then."""
+    follower: int | None
+    base: int | None
+    leos: dict[int, int]
+    """The greatest that the HWM can have been before, and where followers were then, as far as lines were read."""
 
 
 @dataclass
@@ -70,6 +75,8 @@ class Leadership:
     aging: deque[tuple[float, int | None, int]] = field(default_factory=deque)
     hwm: int | None = None
     low: int = 0
+    is_behind: bool = False
+    """Whether more was surely noted since ``low`` was found."""
     start: int | None = None
     marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
     claims: list[Claim] = field(default_factory=list)
@@ -79,8 +86,8 @@ class Leadership:
     """The log goes at least so far."""
     leso: int = 0
     """The leader epoch starts at this offset or behind it."""
-    appended: OrderedDict[int, None] = field(default_factory=OrderedDict)
-    """Where batches begin that were appended in this epoch."""
+    appended: OrderedDict[int, bool] = field(default_factory=OrderedDict)
+    """Where batches begin that were appended in this epoch, and whether that was acknowledged."""
     first_appended: int = TOP
     last_appended: int = -1
     cuts: deque[tuple[float, int, RequestLine]] = field(default_factory=deque)
@@ -110,6 +117,8 @@ class Leadership:
     def settle_until(self, time: float) -> None:
         """What ended before this time was surely noted by then: the least that the HWM can be."""
         aging, moved = self.aging, False
+        if not aging or aging[0][0] > time:
+            return
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
             if follower is None:
@@ -117,8 +126,29 @@ class Leadership:
             elif self.certain.get(follower, -1) < offset:
                 self.certain[follower] = offset
                 moved = True
-        if moved:
+        self.is_behind |= moved
+
+    def least(self) -> int:
+        """The least that the HWM can be; found out when it is asked for, as it seldom is."""
+        if self.is_behind:
+            self.is_behind = False
             self.low = max(self.low, self._least())
+        return self.low
+
+    def answer_refused(self, f: int) -> tuple[str, ...]:
+        """What refuses a fetch of a broker in all stages that are possible (B2, 903.2): nothing, of a replica."""
+        slot, found = self.slots.get(f), UNASKED
+        if slot is None:
+            nobody = Leading(1, -1, 1, 1, (UNHEARD,) * self.acting.slots, 0, 0)
+            return self.acting.answered(nobody, 1, 0, False).refused_by
+        for stage in self.possible():
+            found = stage.answers.get(f, UNASKED)
+            if found is UNASKED:
+                leading, _ = self.ranked(stage, {}, 0)
+                found = stage.answers[f] = self.acting.answered(leading, slot, 0, False).refused_by
+            if not found:
+                return ()
+        return found
 
     # --- the HWM --------------------------------------------------------------------------------------
 
@@ -161,16 +191,31 @@ class Leadership:
         """The greatest that the HWM can be as things are, or were since then; None where nothing bounds it."""
         if self.hwm is None:
             return None
-        leos = {broker: heard.offset for broker, heard in self.heard.items()}
-        found = self.hwm
-        for stage in self.possible(since):
-            leading, offsets = self.ranked(stage, leos, self.hwm)
-            found = max(found, offsets[self.acting.settled(leading)])
-        if found == TOP:
-            # It waits for nobody: how far it goes shows in what is told next.
-            self.hwm = self.start = None
-            return None
+        found = self.reached(self.hwm, self.leos(), since)
+        # Where it waits for nobody, how far it goes shows in what is told next.
         self.hwm = found
+        if found is None:
+            self.start = None
+        return found
+
+    def leos(self) -> dict[int, int]:
+        """Where each follower was at its last fetch."""
+        return {broker: heard.offset for broker, heard in self.heard.items()}
+
+    def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
+        """How far the HWM can have come from there, in the stages since a time; None where nothing bounds it."""
+        found = base
+        for stage in self.possible(since):
+            leading, offsets = self.ranked(stage, leos, base)
+            found = max(found, offsets[self.acting.settled(leading)])
+        return None if found == TOP else found
+
+    def least_after(self, follower: int, offset: int, since: float) -> int:
+        """The least that the HWM can be once a follower was surely noted at an offset."""
+        certain, found = {**self.certain, follower: max(offset, self.certain.get(follower, 0))}, TOP
+        for stage in self.possible(since):
+            leading, offsets = self.ranked(stage, certain, self.low, end=max(self.least_end, self.low))
+            found = min(found, offsets[self.patient.settled(leading)])
         return found
 
     def told(self, hwm: int) -> None:
@@ -188,15 +233,15 @@ class Leadership:
 
     def is_possible(self, claim: Claim, since: float) -> bool:
         """Whether the HWM can have been as claimed, by what is known up to now; the last news are of ``since``."""
-        if self.hwm is None or claim.hwm > self.hwm:
-            high = self.greatest(since)
-            if high is None:
-                return True
-            if claim.hwm > high:
+        if claim.base is not None and claim.hwm > claim.base:
+            high = self.reached(claim.base, claim.leos, since)
+            if high is not None and claim.hwm > high:
                 return False
-        if not claim.exact:
-            return True
-        return claim.hwm in self.marks or claim.hwm == self.start
+        return not claim.exact or self.can_be(claim.hwm)
+
+    def can_be(self, hwm: int) -> bool:
+        """Whether the HWM can have had this value: it is where some log ends, or where it was at the start."""
+        return hwm in self.marks or hwm == self.start
 
     def broker_epoch(self, follower: int, epoch: int, taken: float) -> None:
         """A follower fetched with this broker epoch."""
@@ -211,7 +256,7 @@ class Leadership:
             return False
         if offset < self.leso:
             return None
-        self.appended[offset] = None
+        self.appended[offset] = False
         if len(self.appended) > MARKS:
             self.appended.popitem(last=False)
         self.mark(offset)

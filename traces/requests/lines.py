@@ -28,6 +28,7 @@ _HEAD_SIZE = 40
 _START, _END = b"Completed request:", b" (kafka.request.logger)"
 _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
 _NAME = re.compile(rb'"requestApiKeyName":"([A-Z_]{1,60})"')
+_BEGINNING = 1 << 16
 _KEY_WITHIN = 300
 """The key stands in the header, which comes first."""
 _decode = json.JSONDecoder().raw_decode
@@ -50,6 +51,8 @@ class RequestLine(NamedTuple):
     taken: float
     answered: float
     ended: float
+    waited: bool
+    """Whether the answer was made some time after the request was handled."""
     listener: str
     connection: str
     header: dict[str, Any]
@@ -80,6 +83,17 @@ def is_request_log(head: bytes) -> bool:
         if at > 0 and _HEAD.search(line, max(0, at - _HEAD_SIZE), at) and _KEY.search(line):
             return True
     return False
+
+
+def begins(path: Path) -> bytes:
+    """When a request log begins, as it is written: the order of a node's files. Raises TraceError."""
+    with Source(path) as source:
+        for line in source.read(_BEGINNING).split(b"\n"):
+            at = line.find(_START)
+            head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at) if at > 0 else None
+            if head is not None:
+                return head[0]
+    return b""
 
 
 def read_request_log(
@@ -151,7 +165,8 @@ def _parsed(
     answered = max(arrived + queued, ended - sent)
     listener = connection.partition("-")[0]
     return RequestLine(
-        path, number, api, arrived, arrived + queued, answered, ended, listener, connection, header, request, response
+        path, number, api, arrived, arrived + queued, answered, ended, found.get("remoteTimeMs", 0) > 0, listener,
+        connection, header, request, response,
     )  # fmt: skip
 
 
@@ -191,5 +206,5 @@ def _time(path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int]
 
 __all__ = [
     "ALTER_PARTITION", "FETCH", "HEARTBEAT", "PRODUCE", "READ", "REGISTRATION", "Counted", "RequestLine",
-    "is_request_log", "read_request_log",
+    "begins", "is_request_log", "read_request_log",
 ]  # fmt: skip

@@ -231,7 +231,7 @@ class Node:
 
     def _close(self, led: Leadership) -> None:
         led.active = self.active
-        recheck(self.context, led, self.now, ends=True)
+        recheck(self.context, led, ends=True)
         pending = self._pending.pop(id(led), [])
         expansions.judge(self.context, led, pending, self.now, ends=True)
 

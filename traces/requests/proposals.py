@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from highwater.invariants import statements
@@ -22,7 +22,8 @@ ERRORS = {
     107: "INELIGIBLE_REPLICA", 108: "NEW_LEADER_ELECTED",
 }  # fmt: skip
 """Kafka's error codes that the model's controller answers."""
-AGAIN_MS = 30_000.0
+PROPOSED_CHANGE = "alter_partition"
+"""The controller's action that a proposal leads to."""
 
 
 def decided(context: Context, history: History, proposal: Proposal) -> None:
@@ -178,6 +179,23 @@ def _registrations(
                 "in_controlled_shutdown": known.in_controlled_shutdown,
             }  # fmt: skip
     return found
+
+
+def missing(context: Context, proposals: Sequence[Proposal]) -> None:
+    """Changes of the metadata log between the first and the last proposal of which no line tells."""
+    known = {(p.key, p.leader_epoch, p.answer_partition_epoch) for p in proposals if not p.error}
+    moved = {(p.key, p.partition_epoch) for p in proposals if ERRORS.get(p.error) == "NEW_LEADER_ELECTED"}
+    first, last = proposals[0].line.arrived, max(p.line.answered for p in proposals)
+    topics = {topic for topic, _ in (p.key for p in proposals)}
+    for topic in topics:
+        for number, history in context.spine.partitions(topic):
+            for version in history.versions:
+                state = version.state
+                epochs = {state.leader_epoch, state.leader_epoch - 1}
+                told = any(((topic, number), e, state.partition_epoch) in known for e in epochs)
+                told |= ((topic, number), state.partition_epoch - 1) in moved
+                if version.cause == PROPOSED_CHANGE and first <= version.time <= last and not told:
+                    context.verdicts.guessed["an AlterPartition whose line is missing"] += 1
 
 
 def in_flight(context: Context, names: dict[int, History], proposals: Iterable[Proposal]) -> None:

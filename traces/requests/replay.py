@@ -8,7 +8,7 @@ log by epochs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from highwater.traces.errors import TraceError
@@ -24,6 +24,7 @@ from highwater.traces.requests.lines import (
     REGISTRATION,
     Counted,
     RequestLine,
+    begins,
     read_request_log,
 )
 from highwater.traces.requests.messages import (
@@ -52,8 +53,13 @@ _OF_BROKERS = frozenset({FETCH, PRODUCE})
 class Requests:
     """The request logs of a cluster. ``replay`` reads them; what came of it is in the context's verdicts."""
 
-    def __init__(self, context: Context, paths: Sequence[Path]) -> None:
-        self.context, self.paths = context, paths
+    def __init__(
+        self,
+        context: Context,
+        paths: Sequence[Path],
+        read: Callable[..., Iterator[RequestLine]] = read_request_log,
+    ) -> None:
+        self.context, self.paths, self._read = context, sorted(paths, key=begins), read
         self.counted = Counted()
         self.notes: list[str] = []
         self.offset_ms = 0
@@ -64,7 +70,7 @@ class Requests:
         """Read all logs. Raises TraceError where one cannot be read."""
         self._controllers()
         for path in self.paths:
-            for line in read_request_log(path, self.counted, _OF_BROKERS, self.offset_ms):
+            for line in self._read(path, self.counted, _OF_BROKERS, self.offset_ms):
                 self._of_broker(line)
         for node in self._nodes.values():
             node.finish()
@@ -90,7 +96,7 @@ class Requests:
         registered: list[Registered] = []
         ignored = Counted()
         for path in self.paths:
-            for line in read_request_log(path, ignored, _OF_CONTROLLER):
+            for line in self._read(path, ignored, _OF_CONTROLLER):
                 if line.api == ALTER_PARTITION:
                     found += read_alter(line)
                 elif line.api == REGISTRATION:
@@ -113,6 +119,8 @@ class Requests:
             if id(proposal) in histories:
                 proposals.decided(self.context, histories[id(proposal)], proposal)
         proposals.in_flight(self.context, histories, found)
+        if found:
+            proposals.missing(self.context, found)
 
     def _heartbeat(self, kept: list[Heartbeat], found: Heartbeat) -> None:
         self.context.verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
@@ -176,10 +184,8 @@ class Requests:
         if line.api == FETCH:
             fetch = read_fetch(line)
             first = next(iter(fetch.asked or fetch.answers), None)
-            if (first is not None and first[0] in QUORUM) or fetch.replica in self._controllers_ids():
-                self.context.verdicts.outside["fetch of the metadata log (the quorum's)"] += 1
-                return
-            if first is None and self._broker_of(line) is None:
+            is_silent = first is None and self._broker_of(line) is None
+            if is_silent or (first is not None and first[0] in QUORUM):
                 self.context.verdicts.outside["fetch of the metadata log (the quorum's)"] += 1
                 return
             node = self._node(line)
@@ -189,9 +195,6 @@ class Requests:
             node = self._node(line)
             if node is not None:
                 node.take_produce(line, read_produce(line))
-
-    def _controllers_ids(self) -> frozenset[int]:
-        return frozenset()
 
     def _node(self, line: RequestLine) -> Node | None:
         broker = self._broker_of(line)

@@ -6,7 +6,7 @@ It orders what happened: leader epochs, partition epochs and broker epochs in th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,8 @@ class Version:
     state: PartitionState
     min_isr: int | None
     unclean_election: bool | None
+    cause: str | None = None
+    """The action of the controller that explains it."""
 
     @property
     def is_recovering(self) -> bool:
@@ -105,11 +107,23 @@ class Spine:
         lives = self.histories.get(f"{found[0]}-{number}", [])
         return next((h for h in lives if h.versions[0].position >= found[1]), None)
 
+    def partitions(self, topic: str) -> Iterator[tuple[int, History]]:
+        """The partitions of a topic, by their numbers."""
+        found = self.topics.get(topic)
+        for name in self.histories if found is not None else ():
+            above, _, number = name.rpartition("-")
+            if (
+                found is not None
+                and above == found[0]
+                and (history := self.history(topic, int(number))) is not None
+            ):
+                yield int(number), history
+
     def change(self, change: PartitionChange) -> None:
         """A change of a partition."""
         if change.after is not None:
             after, min_isr, unclean = change.after, change.min_isr, change.unclean_election
-            version = Version(change.position, change.time, after, min_isr, unclean)
+            version = Version(change.position, change.time, after, min_isr, unclean, change.cause)
             self._add(change.name, version, is_new=change.before is None)
 
     def setting(self, name: str, setting: SettingInForce) -> None:

@@ -9,7 +9,7 @@ machines are compared for that only, with an allowance.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.spine import History, Version
@@ -34,6 +34,8 @@ class Stage:
     reached: float = NEVER
     bits: tuple[int, int, int, int] | None = None
     """The same in slots, once it was asked for."""
+    answers: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """What refuses the fetch of each broker in it, once it was asked."""
     refusals: tuple[tuple[str, ...], bool] | None = None
     """What refuses a write with acks=all in it, and whether its ISR is too small to acknowledge one."""
 

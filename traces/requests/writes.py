@@ -46,8 +46,10 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
     elif error in (NONE, TIMED_OUT, NOT_ENOUGH_AFTER):
         if found.offset >= 0:
             _appended(context, led, line, found, stages)
-        else:
+        elif found.acks == 0 or error != NONE:
             verdicts.explained[WRITTEN] += 1
+        else:
+            verdicts.not_explained(line, led.name, WRITTEN, (), {"baseOffset": ("an offset", found.offset)})
     else:
         verdicts.outside[f"write answered with error {error}"] += 1
 
@@ -98,6 +100,8 @@ def _appended(
         # An idempotent producer is told where its batch is already.
         verdicts.explained["write_acks_all, sent again"] += 1
         verdicts.guessed["that an earlier leader appended what is acknowledged"] += is_new is None
+        if is_new is False and led.appended[found.offset]:
+            verdicts.guessed["that a producer sent again what was acknowledged"] += 1
     if found.acks != ALL:
         return
     refusals = [_refusals(led, stage) for stage in stages]
@@ -107,11 +111,13 @@ def _appended(
         verdicts.outside["written, and not acknowledged"] += 1
         return
     verdicts.explained[ACKNOWLEDGED] += 1
+    if found.offset in led.appended:
+        led.appended[found.offset] = True
     if all(too_small for _, too_small in refusals):
         verdicts.not_explained(
             line, led.name, ACKNOWLEDGED, ("the record is committed",), None, leader=led.broker
         )
-    claim(context, led, found.offset + 1, line, exact=False)
+    claim(context, led, found.offset + 1, line, None)
     led.aging.append((line.answered, None, found.offset + 1))
     led.last_answered = max(led.last_answered, line.answered)
 

@@ -89,7 +89,8 @@ class Log:
 
     def _moved(self, what: str, chosen: random.Random) -> Changed | None:
         """A line dropped; or the requests of two lines that follow each other exchanged, each time left as it is."""
-        api = chosen.choice([a for a in (FETCH, FETCH, PRODUCE, ALTER) if self.lines.get(a)])
+        apis = (FETCH, FETCH, PRODUCE, ALTER) if what == "dropped" else (FETCH, FETCH, ALTER)
+        api = chosen.choice([a for a in apis if self.lines.get(a)])
         at = chosen.randrange(len(self.lines[api]))
         line = self.lines[api][at]
         texts = list(self.texts[line.path])

@@ -90,6 +90,33 @@ def test_a_window_of_a_log_is_explained(skipped: int, tmp_path: Path) -> None:
     assert [f for f in report.findings if "line" in f.position] == []
 
 
+def test_files_that_were_rolled_are_read_in_their_order(tmp_path: Path) -> None:
+    """Kafka renames the file of each hour; by name the newest comes first."""
+    below = CLUSTERS_4_2 / "requests-elr"
+    text = gzip.decompress((below / "logs" / "node1" / "kafka-request.log.gz").read_bytes()).splitlines(
+        keepends=True
+    )
+    newest, older = (
+        tmp_path / "node1" / "kafka-request.log",
+        tmp_path / "node1" / "kafka-request.log.2026-11-21-23",
+    )
+    newest.parent.mkdir()
+    newest.write_bytes(b"".join(text[700:]))
+    older.write_bytes(b"".join(text[:700]))
+    controller = below / "logs" / "node100" / "kafka-request.log.gz"
+    figures = []
+    for logs in (
+        [newest, older, controller],
+        [below / "logs" / "node1" / "kafka-request.log.gz", controller],
+    ):
+        report = replay(below / "__cluster_metadata-0", broker_logs=logs)
+        assert report.unexplained_count == 0, report.unexplained[:3]
+        figures.append(
+            {name: n for name, n in report.figures.items() if name.startswith("messages explained")}
+        )
+    assert figures[0] == figures[1]
+
+
 def test_nodes_can_be_in_one_file(tmp_path: Path) -> None:
     """The lines of all nodes in one file, in the order of their times: the address says whose a line is."""
     below = CLUSTERS_4_2 / "requests-elr"
