@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from highwater.traces.errors import TraceError, printable
-from highwater.traces.lines import Source, split
+from highwater.traces.lines import MAX_VALUES, Source, split
 
 PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = 0, 1, 56, 62, 63
 """Kafka's numbers of the requests that are read; others are counted by name."""
@@ -137,6 +137,8 @@ def _parsed(
     head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
     if head is None:
         raise TraceError(path, number, None, "no date and time before the request")
+    if end - at > MAX_VALUES and sum(line.count(mark, at, end) for mark in (b"{", b"[", b",")) > MAX_VALUES:
+        raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
         found, _ = _decode(line[at + len(_START) : end].decode())
     except (ValueError, RecursionError) as wrong:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from highwater.traces.requests.messages import Asked, Fetch, Key
 
-MAX_SESSIONS = 20_000
-"""So many sessions are kept, the last ones used."""
+MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
+"""So many sessions of followers are kept, the last ones used, and so many partitions of each."""
 FULL, CLOSING = 0, -1
 """Session epochs of a fetch that names everything, and of one that ends its session."""
 
@@ -51,6 +51,8 @@ class Sessions:
             session = Session(fetch.session_epoch)
         session.epoch = fetch.session_epoch
         if fetch.asked:
+            if len(session.asked) > MAX_ASKED:
+                session.asked.clear()
             session.asked.update(fetch.asked)
         for key in fetch.forgotten:
             session.asked.pop(key, None)
