@@ -68,7 +68,7 @@ class Unexplained:
     ``reliable`` is false behind a doubt (``Report.doubts``): what is not known may explain it.
     """
 
-    position: Mapping[str, int]
+    position: Mapping[str, Any]
     time: int | None
     partition: str | None
     before: Mapping[str, Any]
