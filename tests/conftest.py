@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from highwater.checker import code_cache
+from tests import recordings
 from tests.slow import without_reason
 
 # No test is decided by how busy the machine is.
@@ -41,6 +42,7 @@ FIRST = (*TOGETHER, "tests/docs/", "tests/solver/", "tests/traces/", "tests/repl
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests, and what they start, keep their code in the checkout: not in the user's own cache, nor from it."""
+    recordings.refuse_without()
     place = config.rootpath / ".pytest_cache" / "code"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ[code_cache.VARIABLE] = str(place)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from highwater.model.versions import versions
 from highwater.traces.courses import Course
 from highwater.traces.errors import printable
 from highwater.traces.observed import PartitionChange
@@ -359,6 +360,7 @@ class Report:
             "figures": dict(self.figures),
             "interrupted": self.interrupted,
             "seconds": round(self.seconds, 3),
+            "versions": versions("report"),
         }
 
 
