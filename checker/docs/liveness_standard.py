@@ -24,6 +24,8 @@ _WHY = {
     "in `live-recovery` and `recovery-balanced`.",
     "d": "Balanced recovery waits until all of the last known ELR are unfenced (966.13): brokers that come and go in "
     "turn keep it waiting, see `controller/live-balanced`. In the replication protocol faults stop.",
+    "e": "A broker that is fenced before the controller has heard of its shutdown is never granted it, and waits for "
+    "ever. Kafka's stops by a time-out, which is not modelled.",
 }
 _WRITES = "acknowledged_writes_reach_all_replicas"
 _VIOLATED = {
@@ -33,6 +35,9 @@ _VIOLATED = {
     ("replication/shutdown-replaced-disk", _WRITES): "c",
     ("replication/shutdown-unseen", _WRITES): "c",
     ("replication/standard-crashes", _WRITES): "c",
+    ("replication/standard-late-proposals", _WRITES): "c",
+    ("replication/standard-shutdown-requests", "writes_are_answered"): "e",
+    ("replication/standard-shutdown-requests", "hwm_comes_to_cover_what_is_committed"): "e",
     ("replication/controller/unclean-recovery", "partitions_are_led"): "d",
 }
 """Where a property is violated, and by which reason of ``_WHY``."""

@@ -92,7 +92,7 @@ def writes_are_answered(m: Replication, s: State) -> Truth:
     )
 
 
-@always_eventually("B4, 966.1", fair=_RETURN + _RECOVER + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
+@always_eventually("B4, 966.1", fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def hwm_comes_to_cover_what_is_committed(m: Replication, s: State) -> Truth:
     """What a leader has and was once committed comes to be below its HWM again: consumers can read it."""
     return all_of(
