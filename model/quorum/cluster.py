@@ -3,8 +3,8 @@
 What is left out. Who is a member, and which version of Fetch each has, is fixed; there are no snapshots; logs are on
 disk at once. A member learns of a leader at any time after its election, or never: BeginQuorumEpoch is not a message.
 Votes are messages where the rule ``votes_travel`` is on (``ballots.py``). Else a majority votes in one step, which
-stands for the moment of the last vote that it took, as neither a voter nor a candidate moves between its vote and the end of
-the election; elections that fail, and pre-votes, are not told: they show as members that are slow.
+stands for the moment of the last vote that it took, as neither a voter nor a candidate moves between its vote and
+the end of the election; elections that fail, and pre-votes, are not told: they show as members that are slow.
 
 An answer has one record at most. A member has one fetch under way in an epoch: a new one is sent when the last is
 answered or lost. An error tells nothing, so the fetch just ends; a fetch that is parked ends when its leader leads no
