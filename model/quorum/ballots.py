@@ -179,7 +179,7 @@ def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="member {m} hears of epoch {epoch}", m="member", epoch="epoch")
 def hear(q: Cluster, s: State, m: Number, epoch: Number) -> None:
-    """From the answer to a fetch, of somebody who is there already. Who leads in it, it does not know yet.
+    """From the answer to a fetch, of somebody who was there when it answered. Who leads in it, it does not know yet.
 
     A leader fetches from nobody.
     """
@@ -187,7 +187,7 @@ def hear(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     require("it does not lead", ~q.leads(m, me))
     require("it is news to the member", me.epoch < epoch)
     others = [o for o in q.voter if int(o) != int(m)]
-    require("somebody is in this epoch", any_of(s.members[o].epoch == epoch for o in others))
+    require("somebody has been in this epoch", any_of(s.members[o].epoch >= epoch for o in others))
     s.next.members[m] = stepped_down(q, me, epoch=epoch, leader=None)
     drop_parked(q, s, m)
 

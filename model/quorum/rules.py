@@ -84,7 +84,14 @@ _VOTES = {
     ),
 }
 
-RULES = {**_KIP_1166, **_KRAFT, **_VOTES}
+_KAFKA = {
+    "empty_drain_completes": Rule(
+        "K25",
+        "A leader that finds nothing to append answers what is parked. Off: only what is news ends a wait.",
+    ),
+}
+
+RULES = {**_KIP_1166, **_KRAFT, **_VOTES, **_KAFKA}
 
 _BEFORE = (
     "fetch_epoch_check", "fetch_response_check", "divergence_check", "records_complete", "timer_answers_as_parked",
@@ -99,7 +106,8 @@ _1166 = (
 
 PROFILES = {
     "kip_1166": Profile.of("KIP-1166: the HWM travels with the fetch", *_1166),
-    "kip_996": Profile.of("KIP-996 and KIP-1166, with votes as messages: as in Kafka 4.2", *_1166, *_VOTES),
+    "kip_996": Profile.of("KIP-996 and KIP-1166, with votes as messages", *_1166, *_VOTES),
+    "kafka_4_2": Profile.of("Kafka 4.2.1 as it is", *_1166, *_VOTES, *_KAFKA),
     "before_kip_1166": Profile.of("before KIP-1166: a leader does not know which HWM a replica has", *_BEFORE),
 }  # fmt: skip
 """A new rule is on only where a profile names it."""
