@@ -7,8 +7,8 @@ from typing import Any
 from highwater.traces.raft import events as e
 from highwater.traces.raft.belief import UNKNOWN, Log, Node
 from highwater.traces.raft.explain import Turn
-from highwater.traces.raft.fetches import Fetches
 from highwater.traces.raft.judge import Outcome
+from highwater.traces.raft.leaders import Leaders
 from highwater.traces.raft.order import Exchange
 from highwater.traces.raft.window import Window
 
@@ -16,7 +16,7 @@ _BALLOTS = {"Prospective": "pre_vote", "Candidate": "vote"}
 NO_STEP = "as it was"
 
 
-class Elections(Fetches):
+class Elections(Leaders):
     """The part that is about elections."""
 
     def _vote_step(
@@ -46,7 +46,7 @@ class Elections(Fetches):
             self.explain("ask", says, {
                 "epoch": (window.real_epoch(sent["epoch"]), vote.epoch),
                 "pre": (sent["pre"], vote.pre),
-                "last_epoch": (0 if sent["last_epoch"] is None else window.real_epoch(sent["last_epoch"]), vote.last_epoch),
+                "last_epoch": (window.real_epoch(sent["last_epoch"] or 0), vote.last_epoch),
                 "offset": (window.offset(sent["offset"]), vote.offset),
                 "voter": (v, vote.voter), "sender": (c, vote.sender),
             })  # fmt: skip
@@ -98,7 +98,10 @@ class Elections(Fetches):
     def answered_vote(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
         """The answer goes back."""
         b, v, answer, vote = self.belief, event.node, what.message, what.request
-        assert isinstance(answer, e.VoteAnswer) and isinstance(vote, e.Vote)
+        assert isinstance(answer, e.VoteAnswer)
+        if not isinstance(vote, e.Vote):
+            self.fail("answer_vote", {"voter": v}, ("it answers a vote request",))
+            return
         turn, node = self.turns.get(v), b.node(v)
         told = turn.answers.pop(vote.sender, None) if turn is not None else None
         says = {"voter": v, "asked by": vote.sender}

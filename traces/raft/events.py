@@ -182,7 +182,7 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Hwm:
-    """The HWM that a node knows moved. ``leads`` says as what it knows it; ``ends`` are the LEOs that a leader gives."""
+    """The HWM that a node knows moved. ``leads``: it says so as the leader; ``ends`` are the LEOs that it gives then."""
 
     offset: int
     leads: bool

@@ -1,8 +1,8 @@
-"""Raft logs explained: for each line the step of the model that it tells of, in the state that the lines before it make.
+"""Raft logs explained: for each line the step of the model that it tells of, from the state that those before it make.
 
 What a node does in one go is told by several lines: a message taken, then what came of it. Such a *turn* begins with a
-message, or an append; the model says what has to follow, and each line is held against that. Elections and who leads are
-in ``elections.py``, fetches in ``fetches.py``.
+message, or an append; the model says what has to follow, and each line is held against that. Fetches are in
+``fetches.py``, leaders in ``leaders.py``, votes and roles in ``elections.py``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Differences = dict[str, tuple[Any, Any]]
 class Turn:
     """What a node is at, and what is still to be told of it.
 
-    ``hwm`` is where its HWM has to go. ``answers`` are those that it has to send, by the member; of them ``completed`` end
-    a parked fetch, and those that were ``seen`` to are told. ``pending`` is an answer that it took and that was not used yet.
+    ``hwm`` is where its HWM has to go. ``answers`` are those that it has to send, by the member; of them ``completed``
+    end a parked fetch, and those that were ``seen`` to are told. ``pending``: it took an answer and has not used it yet.
     """
 
     what: e.What
@@ -44,7 +44,7 @@ class Turn:
 
 
 class Explainer:
-    """Holds events, in order, against the model. ``explained`` counts lines by action, ``guessed`` and ``outside`` too."""
+    """Holds events, in order, against the model. ``explained`` counts by action, as ``guessed`` and ``outside`` do."""
 
     def __init__(self, judge: Judge, order: Order, voters: tuple[int, ...]) -> None:
         self.judge, self.order = judge, order

@@ -36,7 +36,7 @@ class _Recorded(Quorum):
 class _Properties(_Recorded):
     """The same without its steps: of it properties are asked only."""
 
-    modules = ()
+    modules = ()  # type: ignore[assignment]
 
 
 class Outcome(NamedTuple):

@@ -1,9 +1,9 @@
 """The part of a belief that a step is about, as a small state of the model: offsets and epochs are replaced by ranks.
 
-The rules compare offsets, take the lesser or greater of them, and count records up to one of them; none adds a number to
-an offset but by appending. So a step commutes with any map that keeps the order of the offsets and epochs that it reads,
-and a log of any length is as good as one with a record for each stretch between two of these offsets. All records of a
-stretch have one epoch, as the starts of epochs are among the offsets.
+The rules compare offsets, take the lesser or greater of them, and count records up to one of them; none adds a number
+to an offset but by appending. So a step commutes with any map that keeps the order of the offsets and epochs that it
+reads, and a log of any length is as good as one with a record for each stretch between two of these offsets. All
+records of a stretch have one epoch, as the starts of epochs are among the offsets.
 """
 
 from __future__ import annotations
@@ -140,16 +140,16 @@ class Window:
         """The state, as the model's plain values."""
         if len(self.epochs) > epochs:
             raise TooLarge(f"a step is about {len(self.epochs)} epochs")
-        b, nothing = self.belief, [None] * members
-        requests, parked, responses = list(nothing), list(nothing), list(nothing)
+        b = self.belief
+        requests, parked, responses = _nothing(members), _nothing(members), _nothing(members)
         if self.fetches:
             for n in self.nodes:
                 slot = self.slots[n]
                 requests[slot], parked[slot], responses[slot] = (
                     self._request(n), self._parked(n), self._response(b.responses.get(n))
                 )  # fmt: skip
-        asked = [[None] * model_voters for _ in range(model_voters)]
-        given = [[None] * model_voters for _ in range(model_voters)]
+        asked = [_nothing(model_voters) for _ in range(model_voters)]
+        given = [_nothing(model_voters) for _ in range(model_voters)]
         if self.votes:
             self._fill_votes(asked, given)
         elected: list[int | None] = [None] * epochs
@@ -264,6 +264,10 @@ class Window:
     def id(self, slot: int | None) -> int | None:
         """A member of the model's by its number."""
         return None if slot is None else self.ids.get(slot)
+
+
+def _nothing(count: int) -> list[Any]:
+    return [None] * count
 
 
 __all__ = ["OBSERVERS", "TooLarge", "Window"]
