@@ -241,7 +241,7 @@ class Elections(Leaders):
             b.elected[what.epoch] = leader
         window = Window(
             b, [node.id, *([leader] if leader in b.voters else [])], (), [what.epoch], fetches=False
-        )  # type: ignore[list-item]
+        )
         return window, self.take(window, "learn", m=window.slots[node.id], epoch=window.epoch(what.epoch))
 
     def _take_over(self, node: Node, what: e.Role, window: Window, outcome: Outcome, action: str) -> None:
@@ -314,7 +314,7 @@ class Elections(Leaders):
             under_way.pop(n, None)
         for votes in (b.vote_requests, b.vote_responses):
             for pair in [p for p in votes if p[0] == n]:
-                del votes[pair]  # type: ignore[attr-defined]
+                del votes[pair]
 
     def _start(self, node: Node, what: e.Role) -> None:
         """What a process begins as: what its quorum-state file says; of the first one nothing is known before."""

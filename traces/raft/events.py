@@ -182,7 +182,7 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Hwm:
-    """The HWM that a node knows moved. ``leads``: it says so as the leader; ``ends`` are the LEOs that it gives then."""
+    """The HWM that a node knows moved. ``leads``: as the leader; ``ends`` are the LEOs that it gives then."""
 
     offset: int
     leads: bool

@@ -27,7 +27,7 @@ class Turn:
     """What a node is at, and what is still to be told of it.
 
     ``hwm`` is where its HWM has to go. ``answers`` are those that it has to send, by the member; of them ``completed``
-    end a parked fetch, and those that were ``seen`` to are told. ``pending``: it took an answer and has not used it yet.
+    end a parked fetch, and those that were ``seen`` to are told. ``pending``: it took an answer and did not use it yet.
     """
 
     what: e.What

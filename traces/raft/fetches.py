@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from highwater.traces.raft import events as e
 from highwater.traces.raft.belief import Log, Response
-from highwater.traces.raft.explain import Explainer, Turn
+from highwater.traces.raft.explain import Differences, Explainer, Turn
 from highwater.traces.raft.judge import Outcome
 from highwater.traces.raft.order import Exchange
 from highwater.traces.raft.window import Window
@@ -106,7 +106,7 @@ class Fetches(Explainer):
             self.fail("take_answer", {"member": f}, outcome.refused if outcome else (), event=turn.event)
             return
         told_end = end if end is not None else before if response.diverging is None else log.end
-        differences: dict[str, tuple[Any, Any]] = {"leo": (log.end, told_end)}
+        differences: Differences = {"leo": (log.end, told_end)}
         if (
             response.records
             and end is None
