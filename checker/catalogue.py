@@ -142,9 +142,13 @@ def blaming(file: Path | None) -> Iterator[None]:
 
 def _is_beside(name: str, file: Path) -> bool:
     """Whether a file is a user's own file, or one that is imported from beside it."""
-    return name == os.path.abspath(file) or Path(name).parent == file.resolve().parent
+    if name.startswith("<"):
+        return False  # no file: what Python has frozen, or was given as text
+    whole = os.path.abspath(name)
+    return whole == os.path.abspath(file) or Path(whole).parent == file.resolve().parent
 
 
 def shortened_file(name: str | None, file: Path) -> Path:
     """A file beside a user's own one, as the user would name it."""
-    return file if name is None or name == os.path.abspath(file) else file.with_name(Path(name).name)
+    is_itself = name is None or os.path.abspath(name) == os.path.abspath(file)
+    return file if is_itself else file.with_name(Path(str(name)).name)

@@ -143,6 +143,8 @@ def cli() -> None:
 
 def main() -> None:
     """The console's entry."""
+    # A helper process is not to take modules from the current directory either, not even before it knows our path.
+    os.environ["PYTHONSAFEPATH"] = "1"
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed when this program began
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

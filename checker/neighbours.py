@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
+from highwater.checker.allowed_code import refuse_foreign
+
 
 class AsItIs(SourceFileLoader):
     """Loads a file as it stands, without kept bytecode.
@@ -68,10 +70,11 @@ class _Neighbours(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of ``name.py`` in the directory."""
+        """The spec of ``name.py`` in the directory. InputError where it is a link that leads out of it."""
         if path is not None or fullname not in self.names:
             return None
         file = str(self.directory / f"{fullname}.py")
+        refuse_foreign(Path(file), self.directory, f"import {fullname}")
         return importlib.util.spec_from_file_location(fullname, file, loader=AsItIs(fullname, file))
 
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from highwater.checker import catalogue
+from highwater.checker import allowed_code, catalogue
 from highwater.checker.catalogue import Definition
 from highwater.checker.problems import InputError, unknown
 from highwater.checker.search import DEADLOCK
@@ -335,12 +335,13 @@ class _File:
                     raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
 
     def definition(self, protocol: str) -> Definition:
-        """The protocol that the file names: by its package, or by a Python file beside this one."""
+        """The protocol that the file names: by its package, or by a Python file beside this one, which is executed."""
         with self.at("protocol"):
             if protocol.endswith(".py"):
                 path = self.path.parent / protocol
                 if not path.is_file():
                     raise InputError(f"protocol: there is no file {path}")
+                allowed_code.refuse_foreign(path, self.path.parent, "protocol")
             else:
                 return catalogue.load(protocol)
         return catalogue.load_file(path)

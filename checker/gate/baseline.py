@@ -64,13 +64,16 @@ class Selection:
 
 
 def _matching(pattern: str, root: Path) -> list[str]:
-    """The scenarios that a name, a glob or a path means."""
+    """The scenarios that a name, a glob or a path means. InputError for a glob that cannot be looked for."""
     titles = scenarios.titles()
     if pattern == STANDARD:
         return [name for name, (_, standard) in titles.items() if standard]
     if pattern.endswith(".toml"):
-        paths = root.glob(pattern) if re.search(r"[*?[]", pattern) else [root / pattern]
-        return [str(p.relative_to(root)) for p in paths]
+        try:
+            paths = list(root.glob(pattern)) if re.search(r"[*?[]", pattern) else [root / pattern]
+        except (ValueError, NotImplementedError):  # an absolute pattern; `**` beside other signs
+            raise InputError(f"{pattern}: no pattern of paths below {root}") from None
+        return [str(p.relative_to(root) if p.is_relative_to(root) else p) for p in paths]
     return [name for name in titles if fnmatchcase(name, pattern)]
 
 
