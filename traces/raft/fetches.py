@@ -117,6 +117,10 @@ class Fetches(Explainer):
             differences["appended"] = (True, False)
         if epoch is not None:
             differences["last_epoch"] = (log.last_epoch, epoch)
+        recorded = log.copy()
+        recorded.truncate(told_end)
+        recorded.append(told_end, epoch if epoch is not None else response.epoch)
+        node.log = recorded
         if node.hwm != turn.hwm_before:
             turn.hwm = node.hwm
         self.explain("take_answer", {"member": f}, differences)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from highwater.traces.raft import events as e
+from highwater.traces.raft.belief import Parked
 from highwater.traces.raft.elections import Elections
+from highwater.traces.raft.explain import Turn
 from highwater.traces.raft.order import Exchange
 
 
@@ -78,6 +80,16 @@ class Follower(Elections):
             self.guess("lines that its process did not write any more")
             return
         self.fail("what must follow", {"node": node}, untold, event=turn.event)
+        self._believe_parked(node, turn)
+
+    def _believe_parked(self, node: int, turn: Turn) -> None:
+        """Go on from what was recorded: who was not answered waits."""
+        for f in turn.answers:
+            if f in turn.completed:
+                self.belief.parked[f] = turn.completed[f]
+            elif isinstance(turn.what, e.Received) and isinstance(turn.what.message, e.Fetch):
+                fetch, hwm = turn.what.message, self.belief.node(node).hwm
+                self.belief.parked[f] = Parked(node, fetch.epoch, fetch.offset, hwm, turn.exchange)
 
     def finish(self) -> None:
         """The logs end; what a node was in the middle of is not told."""

@@ -294,6 +294,7 @@ class Leaders(Fetches):
         says = {"node": event.node}
         if turn is None or turn.hwm is None:
             self.fail("hwm", says, differences={"hwm": (node.hwm, what.offset)})
+            self._believe_hwm(node, what)
             return
         differences: dict[str, tuple[Any, Any]] = {
             "hwm": (turn.hwm, what.offset),
@@ -308,8 +309,19 @@ class Leaders(Fetches):
             }
             differences["ends"] = (ends, dict(what.ends))
         self.explain("hwm: leader" if what.leads else "hwm: follower", says, differences)
+        if turn.hwm != what.offset:
+            self._believe_hwm(node, what)
         if what.final:
             turn.hwm = None
+
+
+    def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
+        """Go on from what was recorded."""
+        node.hwm, node.peak = what.offset, max(node.peak, what.offset)
+        if node.leads and node.log is not None and what.offset > self.belief.committed.end:
+            committed = node.log.copy()
+            committed.truncate(what.offset)
+            self.belief.committed = committed
 
 
 __all__ = ["Leaders"]
