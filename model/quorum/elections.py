@@ -101,6 +101,10 @@ def restart(q: Cluster, s: State, m: Number) -> None:
     spend(s, "restarts")
     if q.on("votes_travel"):
         s.next.members[m] = started(q, m, me)
+        if int(m) < q.p.voters:
+            for v in q.voter:
+                s.next.vote_requests[m][v] = None
+                s.next.vote_responses[m][v] = None
     else:
         s.next.members[m] = stepped_down(q, me, leader=None, hwm=UNKNOWN, peak=UNKNOWN)
     s.next.requests[m] = None

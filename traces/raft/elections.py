@@ -165,8 +165,12 @@ class Elections(Leaders):
         if what.first:
             self._start(node, what)
             return
-        if turn is not None and turn.pending and isinstance(turn.what.message, e.VoteAnswer):  # type: ignore[union-attr]
-            self.use_vote(turn)
+        if turn is not None and turn.pending and isinstance(turn.what, e.GotAnswer):
+            comes_of_it = what.epoch > node.epoch or node.leader is None
+            if isinstance(turn.what.message, e.VoteAnswer):
+                self.use_vote(turn)
+            elif not comes_of_it or what.name not in ("Follower", "Unattached"):
+                self.use_answer(turn, None, None)
         in_vote = (
             turn is not None and isinstance(turn.what, e.Received) and isinstance(turn.what.message, e.Vote)
         )
@@ -322,7 +326,6 @@ class Elections(Leaders):
             if what.epoch or what.voted is not None or what.leader is not None:
                 self.guess("the state at the beginning of the recording")
             self._believe(node, what)
-            node.leader = what.leader
             if what.name == "Resigned":
                 node.voted, node.leader = node.id, None
             if what.epoch == 0 and what.voted is None:

@@ -56,6 +56,7 @@ class Fetches(Explainer):
             self.outside["an answer of the own client: the other could not be reached"] += 1
             if exchange is not None and b.requests.get(f, (None, None))[1] == exchange.request:
                 b.requests.pop(f, None)
+            b.responses.pop(f, None)
             return
         answer = what.message
         assert isinstance(answer, e.FetchAnswer)
@@ -105,16 +106,13 @@ class Fetches(Explainer):
         if outcome is None or outcome.after is None:
             self.fail("take_answer", {"member": f}, outcome.refused if outcome else (), event=turn.event)
             return
+        if response.records and end is None and log.end > before:
+            # Every answer with records ends in a line that says how far they go: the model would have taken them.
+            log.truncate(before)
+            self.fail("take_answer", {"member": f}, differences={"appended": (True, False)}, event=turn.event)
+            return
         told_end = end if end is not None else before if response.diverging is None else log.end
         differences: Differences = {"leo": (log.end, told_end)}
-        if (
-            response.records
-            and end is None
-            and log.end == before
-            and node.heard
-            and node.epoch == response.epoch
-        ):
-            differences["appended"] = (True, False)
         if epoch is not None:
             differences["last_epoch"] = (log.last_epoch, epoch)
         recorded = log.copy()
@@ -134,8 +132,10 @@ class Fetches(Explainer):
 
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
         """What an answer brought, in stretches of one epoch that the HWM does not part; one of nothing at least."""
-        if not response.records or end is None or end <= log.end:
+        if not response.records:
             return [(None, response.epoch)]
+        if end is None or end <= log.end:
+            end = log.end + 1
         source = response.source
         starts = [start for start, _ in source.cuts] if source is not None else []
         ends = sorted({end, *(o for o in (*starts, response.hwm) if log.end < o < end)})

@@ -249,7 +249,7 @@ class Leaders(Fetches):
         self.explain("park_timer", says, differences)
         b.parked.pop(f)
         if exchange is not None and isinstance(exchange.request, e.Fetch):
-            self._on_its_way(answer, exchange.request, b.node(leader), timed_out=True)
+            self._on_its_way(answer, exchange.request, b.node(leader), self._is_over(event, exchange))
 
     @staticmethod
     def _is_over(event: e.Event, exchange: Exchange | None) -> bool:
@@ -313,7 +313,6 @@ class Leaders(Fetches):
             self._believe_hwm(node, what)
         if what.final:
             turn.hwm = None
-
 
     def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
         """Go on from what was recorded."""

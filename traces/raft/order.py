@@ -167,10 +167,11 @@ class Order:
         exchange = self._on_way(sender, event.node, what.message)
         if exchange is not None:
             way = self._ways[sender, event.node]
-            # What was sent before on this connection, and did not come, was lost with the connection before.
-            while way[0] is not exchange:
-                way.popleft()
-            way.popleft()
+            # What was sent before, and did not come, was lost with the connection before.
+            place, kind = way.index(exchange), type(exchange.request)
+            kept = [other for n, other in enumerate(way) if n > place or not isinstance(other.request, kind)]
+            way.clear()
+            way.extend(kept)
         elif sender in self._nodes and not self._is_silent(sender):
             return None
         else:

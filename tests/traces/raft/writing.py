@@ -27,7 +27,9 @@ def taken(model: Model, path: Iterable[int], initial: Sequence[int]) -> tuple[St
     for number in path:
         instance, after = model.instances[number], interpreter.step(state, number).state
         assert after is not None
-        run.append((instance.action.name, dict(instance.parameters), model.decode(state), model.decode(after)))
+        run.append(
+            (instance.action.name, dict(instance.parameters), model.decode(state), model.decode(after))
+        )
         state = after
     return first, run
 
@@ -36,14 +38,14 @@ def scripted(model: Model, script: Iterable[tuple[str, dict[str, int]]]) -> tupl
     """A run by the names of its actions; each of them has to be possible."""
     numbers = {(i.action.name, tuple(sorted(i.parameters.items()))): n for n, i in enumerate(model.instances)}
     path = [numbers[name, tuple(sorted(parameters.items()))] for name, parameters in script]
-    interpreter, state = Interpreter(model), model.first_initial()
+    interpreter, state = Interpreter(model), model.first_initial
     for number in path:
         refused = interpreter.refusals(state, model.instances[number])
         assert not refused, (str(model.instances[number]), refused)
         after = interpreter.step(state, number).state
         assert after is not None
         state = after
-    return taken(model, path, model.first_initial())
+    return taken(model, path, model.first_initial)
 
 
 def node(member: int | None) -> int:
@@ -82,6 +84,7 @@ class Writer:
 
     def sends(self, kind: str, sender: int, to: int, data: str) -> None:
         number = self.correlations[sender] = self.correlations.get(sender, -1) + 1
+        self.open.pop((kind, sender, to), None)
         self.open[kind, sender, to] = number, data
         self.say(sender, "TRACE", f"Sent outbound request: OutboundRequest(correlationId={number}, data={data}, "
                  f"createdTimeMs={self.now}, destination={self.address(to)})")  # fmt: skip
@@ -93,6 +96,7 @@ class Writer:
 
     def answers(self, kind: str, sender: int, to: int, data: str) -> None:
         number, request = self.open[kind, sender, to]
+        self.open.pop(("answer to " + kind, sender, to), None)
         self.open["answer to " + kind, sender, to] = number, data
         self.say(to, "TRACE", f"Sent response OutboundResponse(correlationId={number + 7}, data={data}) to inbound "
                  f"request InboundRequest(listenerName=ListenerName(CONTROLLER), correlationId={number + 7}, "
@@ -110,7 +114,9 @@ class Writer:
     # --- what is said -------------------------------------------------------------------------------------------
 
     def voter_set(self) -> str:
-        return ", ".join(f"{node(v)}=VoterNode(voterKey=ReplicaKey(id={node(v)}))" for v in range(self.voters))
+        return ", ".join(
+            f"{node(v)}=VoterNode(voterKey=ReplicaKey(id={node(v)}))" for v in range(self.voters)
+        )
 
     def fetch(self, f: int, request: State) -> str:
         hwm = 2**63 - 1 if request["hwm"] is None else request["hwm"]
@@ -125,7 +131,9 @@ class Writer:
     def fetch_answer(self, leader: int, answer: State, error: int = 0) -> str:
         size = 72 if answer["record"] else 0
         end = answer["end"] if answer["diverging"] else -1
-        epoch = -1 if not answer["diverging"] else 0 if answer["end_epoch"] is None else answer["end_epoch"] + 1
+        epoch = (
+            -1 if not answer["diverging"] else 0 if answer["end_epoch"] is None else answer["end_epoch"] + 1
+        )
         return (
             f"FetchResponseData(throttleTimeMs=0, errorCode=0, responses=[FetchableTopicResponse(topic='', "
             f"partitions=[PartitionData(partitionIndex=0, errorCode={error}, highWatermark={answer['hwm']}, "
@@ -152,8 +160,14 @@ class Writer:
 
     def role(self, m: int, member: State, first: bool = False) -> None:
         epoch, leader = member["epoch"] + 1, member["leader"]
-        hwm = "Optional.empty" if member["hwm"] < 0 else f"Optional[LogOffsetMetadata(offset={member['hwm']})]"
-        voted = "Optional.empty" if member["voted"] is None else f"Optional[ReplicaKey(id={node(member['voted'])})]"
+        hwm = (
+            "Optional.empty" if member["hwm"] < 0 else f"Optional[LogOffsetMetadata(offset={member['hwm']})]"
+        )
+        voted = (
+            "Optional.empty"
+            if member["voted"] is None
+            else f"Optional[ReplicaKey(id={node(member['voted'])})]"
+        )
         known = "OptionalInt.empty" if leader is None else f"OptionalInt[{node(leader)}]"
         states = ", ".join(
             f"{node(v)}=VoterState(state={'GRANTED' if v in member['granted'] else 'UNRECORDED'})"
@@ -168,7 +182,9 @@ class Writer:
         elif member["ballot"] == "pre_vote":
             said = f"ProspectiveState(epoch={epoch}, leaderId={known}, votedKey={voted}, {election}, highWatermark={hwm})"
         elif leader is not None:
-            said = f"FollowerState(epoch={epoch}, leader={node(leader)}, votedKey={voted}, highWatermark={hwm})"
+            said = (
+                f"FollowerState(epoch={epoch}, leader={node(leader)}, votedKey={voted}, highWatermark={hwm})"
+            )
         elif first and member["voted"] == m:
             said = f"ResignedState(localId={node(m)}, epoch={epoch})"
         else:
@@ -235,11 +251,15 @@ class Writer:
 
     def take_answer(self, before: State, after: State, f: int) -> None:
         answer = before["responses"][f]
-        leader = next(to for kind, sender, to in reversed(self.open) if kind == "answer to fetch" and sender == f)
+        leader = next(
+            to for kind, sender, to in reversed(self.open) if kind == "answer to fetch" and sender == f
+        )
         self.gets("fetch", f, leader)
         log, was = after["members"][f]["log"], before["members"][f]["log"]
         if answer["diverging"] and len(log) < len(was):
-            self.say(f, "INFO", f"Truncated to offset {len(log)} from Fetch response from leader {node(leader)}")
+            self.say(
+                f, "INFO", f"Truncated to offset {len(log)} from Fetch response from leader {node(leader)}"
+            )
         elif len(log) > len(was):
             self.say(f, "TRACE", f"Follower end offset updated to OffsetAndEpoch[offset={len(log)}, "
                      f"epoch={log[-1]['epoch'] + 1}] after append")  # fmt: skip
@@ -284,7 +304,11 @@ class Writer:
             self.role(v, member)
         if given["epoch"] == given["asked"]:
             text = self.open["vote", c, v][1]
-            self.say(v, "INFO", f"Vote request {text} with epoch 1 is {'granted' if given['granted'] else 'rejected'}")
+            self.say(
+                v,
+                "INFO",
+                f"Vote request {text} with epoch 1 is {'granted' if given['granted'] else 'rejected'}",
+            )
         self.answers("vote", c, v, self.vote_answer(member["leader"], given))
 
     def take_vote(self, before: State, after: State, c: int, v: int) -> None:
@@ -292,10 +316,18 @@ class Writer:
         if after["members"][c]["epoch"] != before["members"][c]["epoch"]:
             self.role(c, after["members"][c])
 
-    def lose_vote(self, before: State, after: State, **_: int) -> None:
-        """Nothing tells of it."""
+    def lose_vote(self, before: State, after: State, c: int, v: int) -> None:
+        self.fails("vote", c, v, "VoteResponseData(errorCode=8, topics=[])")
 
-    lose_fetch = lose_vote
+    def lose_fetch(self, before: State, after: State, f: int) -> None:
+        leader = next(to for kind, sender, to in reversed(self.open) if kind == "fetch" and sender == f)
+        self.fails("fetch", f, leader, "FetchResponseData(throttleTimeMs=0, errorCode=8, responses=[])")
+
+    def fails(self, kind: str, sender: int, to: int, data: str) -> None:
+        """The client gives up, and makes an answer of its own."""
+        number, _ = self.open[kind, sender, to]
+        self.say(sender, "TRACE", f"Received inbound message InboundResponse(correlationId={number}, data={data}, "
+                 f"source={self.address(to)})")  # fmt: skip
 
 
 def written(place: Path, model: Model, first: State, run: Iterable[Taken]) -> list[Path]:
