@@ -97,6 +97,7 @@ class Response:
     offset: int
     source: Log | None
     timed_out: bool = False
+    exchange: Exchange | None = None
 
 
 @dataclass

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.traces.raft import events as e
-from highwater.traces.raft.belief import UNKNOWN, Belief, Log, Node, Parked
+from highwater.traces.raft.belief import UNKNOWN, Belief, Log, Node, Parked, Response
 from highwater.traces.raft.judge import Judge, Outcome
 from highwater.traces.raft.order import Exchange, Order
 from highwater.traces.raft.window import TooLarge, Window
@@ -50,6 +50,8 @@ class Explainer:
         self.judge, self.order = judge, order
         self.belief = Belief(voters)
         self.turns: dict[int, Turn] = {}
+        # Answers that were under way when their members fetched anew, and where from that was.
+        self.late: dict[int, tuple[Response, int]] = {}
         self.explained: Counter[str] = Counter()
         self.guessed: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()

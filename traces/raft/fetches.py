@@ -24,6 +24,8 @@ class Fetches(Explainer):
         self.log_of(node, fetch.offset, fetch.last_epoch)
         if f in b.requests or f in b.parked or f in b.responses:
             self.guess("a fetch, or its answer, that was lost")
+            if f in b.responses:
+                self.late[f] = b.responses[f], what.to
             for under_way in (b.requests, b.parked, b.responses):
                 under_way.pop(f, None)
         follows = node.leader == what.to and node.ballot == "none"
@@ -66,13 +68,34 @@ class Fetches(Explainer):
             })  # fmt: skip
         if answer.error:
             self.outside["an answer that is an error: it tells an epoch and a leader only"] += 1
-            b.responses.pop(f, None)
+            self.drop_response(f, exchange)
             return
-        if f not in b.responses and exchange is not None and isinstance(exchange.request, e.Fetch):
+        has_log = self.order.has_log(what.source)
+        if (
+            f not in b.responses
+            and exchange is not None
+            and isinstance(exchange.request, e.Fetch)
+            and not has_log
+        ):
             b.responses[f] = Response(
-                answer.epoch, answer.size > 0, answer.hwm, answer.diverging, exchange.request.offset, None
+                answer.epoch,
+                answer.size > 0,
+                answer.hwm,
+                answer.diverging,
+                exchange.request.offset,
+                None,
+                exchange=exchange,
             )
+        if f not in b.responses and f in self.late and self.late[f][1] != what.source:
+            # It looks for a leader in several places at a time.
+            b.responses[f] = self.late.pop(f)[0]
         self.turns[f] = Turn(what, event, exchange, pending=True, hwm_before=b.node(f).hwm)
+
+    def drop_response(self, f: int, exchange: Exchange | None) -> None:
+        """An answer is not used; one to another fetch of the same member is still under way."""
+        response = self.belief.responses.get(f)
+        if response is not None and response.exchange is exchange:
+            del self.belief.responses[f]
 
     def use_answer(self, turn: Turn, end: int | None, epoch: int | None) -> None:
         """Hold what a member made of an answer against the model: its LEO where it appended, and its HWM."""
@@ -80,8 +103,8 @@ class Fetches(Explainer):
         node, response = b.node(f), b.responses.get(f)
         turn.pending = False
         if response is None:
-            if end is not None:
-                self.fail("take_answer", {"member": f}, ("an answer is under way",))
+            # One that it has given up it would not use any more.
+            self.fail("take_answer", {"member": f}, ("an answer is under way",), event=turn.event)
             return
         log = self.log_of(node, response.offset, response.epoch)
         stretches = self._stretches(response, log, end)

@@ -169,7 +169,7 @@ class Follower(Elections):
             if isinstance(turn.what.message, e.VoteAnswer):
                 self.belief.vote_responses.pop((event.node, turn.what.source), None)
             else:
-                self.belief.responses.pop(event.node, None)
+                self.drop_response(event.node, turn.exchange)
 
     def _other(self, message: e.Message) -> None:
         api = message.api if isinstance(message, e.Other) else type(message).__name__

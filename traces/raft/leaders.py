@@ -199,12 +199,26 @@ class Leaders(Fetches):
         else:
             self.fail("answer", says, ("the fetch is parked, or has just come",))
         if not answer.error:
-            self._on_its_way(answer, fetch, node)
+            self._on_its_way(answer, fetch, node, exchange)
 
-    def _on_its_way(self, answer: e.FetchAnswer, fetch: e.Fetch, node: Node, timed_out: bool = False) -> None:
+    def _on_its_way(
+        self,
+        answer: e.FetchAnswer,
+        fetch: e.Fetch,
+        node: Node,
+        exchange: Exchange | None,
+        timed_out: bool = False,
+    ) -> None:
         source = None if node.log is None else node.log.copy()
         self.belief.responses[fetch.sender] = Response(
-            answer.epoch, answer.size > 0, answer.hwm, answer.diverging, fetch.offset, source, timed_out
+            answer.epoch,
+            answer.size > 0,
+            answer.hwm,
+            answer.diverging,
+            fetch.offset,
+            source,
+            timed_out,
+            exchange,
         )
 
     def _compare_answer(
@@ -249,7 +263,8 @@ class Leaders(Fetches):
         self.explain("park_timer", says, differences)
         b.parked.pop(f)
         if exchange is not None and isinstance(exchange.request, e.Fetch):
-            self._on_its_way(answer, exchange.request, b.node(leader), self._is_over(event, exchange))
+            over = self._is_over(event, exchange)
+            self._on_its_way(answer, exchange.request, b.node(leader), exchange, over)
 
     @staticmethod
     def _is_over(event: e.Event, exchange: Exchange | None) -> bool:

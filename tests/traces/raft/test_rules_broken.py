@@ -1,4 +1,4 @@
-"""Properties of the quorum are found broken in logs of runs in which a rule was off, and the line that breaks it is told."""
+"""Properties of the quorum are found broken in logs of runs with a rule off, and the line that breaks it is told."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Raft logs written from runs of the protocol `quorum`, in the form of Kafka 4.2's lines.
 
-Member m is node 100 + m, an epoch of the model is one more in the logs. The run begins with a leader: its line, which no
-Kafka writes, says so.
+Member m is node 100 + m, an epoch of the model is one more in the logs. The run begins with a leader: its line, which
+no Kafka writes, says so.
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ class Writer:
         elif member["ballot"] == "vote":
             said = f"CandidateState(localId={node(m)}, epoch={epoch}, {election}, highWatermark={hwm})"
         elif member["ballot"] == "pre_vote":
-            said = f"ProspectiveState(epoch={epoch}, leaderId={known}, votedKey={voted}, {election}, highWatermark={hwm})"
+            said = f"ProspectiveState(epoch={epoch}, leaderId={known}, votedKey={voted}, {election}"
+            said += f", highWatermark={hwm})"
         elif leader is not None:
             said = (
                 f"FollowerState(epoch={epoch}, leader={node(leader)}, votedKey={voted}, highWatermark={hwm})"
