@@ -53,7 +53,7 @@ class RaftLog:
 
     def _line(self, number: int, line: str) -> Iterator[e.Event]:
         heads = list(_HEAD.finditer(line))
-        for head, following in zip(heads, [*heads[1:], None], strict=True):
+        for head, following in zip(heads, [*heads, None][1:], strict=True):
             text = line[head.end() : following.start() if following else len(line)]
             if _LOGGER.search(text) is None:
                 self.cut += 1
