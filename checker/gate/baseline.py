@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from highwater.checker import scenarios
+from highwater.checker import scenarios, untrusted
 from highwater.checker.gate.entries import PROOF, SCENARIO, Entry
-from highwater.checker.gate.facts import TABLES, Facts
+from highwater.checker.gate.facts import NUMBERS, TABLES, Facts
 from highwater.checker.problems import InputError, unknown
 
 DEFAULT = Path(".highwater") / "gate.toml"
@@ -111,15 +110,11 @@ class Baseline:
 def read(path: Path) -> Baseline:
     """Read a baseline. Raises InputError, one line that names the file and the key, where it is none."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = untrusted.read_toml(path)
     except FileNotFoundError:
         raise InputError(
             f"{path}: there is no baseline; `highwater gate --update --baseline {path} SCENARIO…` writes one"
         ) from None
-    except OSError as wrong:
-        raise InputError(f"{path}: {wrong.strerror or wrong}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        raise InputError(f"{path}: not TOML: {wrong}") from None
     _known(
         path, "key", table, {"format": int, "engine": str, "select": dict, "scenarios": dict, "proofs": dict}
     )
@@ -158,6 +153,9 @@ def _facts(path: Path, where: str, found: Any) -> Facts:
             isinstance(v, (str, int, bool)) for v in values
         ):
             raise InputError(f"{path}: {where}: {key} is not a fact")
+        for number in values if key in NUMBERS else ():
+            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                raise InputError(f"{path}: {where}: {key}: a whole number is expected, not {number!r}")
     if not isinstance(found.get("verdict"), str):
         raise InputError(f"{path}: {where}: the fact 'verdict' is missing")
     return found

@@ -61,7 +61,7 @@ def chart(lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, An
 def arrows(
     lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], places: Sequence[int | None]
 ) -> Iterable[Arrow]:
-    """The messages of a run. Those of the first state have been sent before it, by nobody who is known.
+    """The messages of a run. Those of a state that no step leads to have been sent before it, by nobody who is known.
 
     Of a difference each outcome has its own end of a message; one that an outcome takes is not drawn as under way.
     """
@@ -78,8 +78,8 @@ def arrows(
             else:
                 read = step.instance is not None and _reads(step.model, step.instance, arrow.message)
                 ended.append((arrow, i, TAKEN if read else LOST))
-        sender = places[i]
-        new = [Arrow(m, 0 if sender is None else sender, i) for m in left]
+        sender = places[i] or 0
+        new = [Arrow(m, m.receiver if step.instance is None else sender, i) for m in left]
         begun += new
         open_at[i] = still + new
     for arrow in begun:

@@ -53,11 +53,13 @@ def write_incident(directory: Path) -> None:
 def _lose(cluster: _Cluster) -> None:
     """What happened, by the clock."""
     cluster.at("09:00:10.000").create(min_isr=2)
-    cluster.at("09:13:50.000").commit(0, [1, 2], 0, 120)
+    for minute, before, after in ((2, 0, 18), (5, 18, 44), (8, 44, 71), (11, 71, 98), (13, 98, 120)):
+        cluster.at(f"09:{minute:02}:50.000").commit(0, [1, 2], before, after)
 
     cluster.at("09:14:03.500").change(isr=(0, 1)).says(0, broker_lines.isr_updated)
     cluster.at("09:14:11.000").fence(2)
-    cluster.at("09:21:38.000").commit(0, [1], 120, 184)
+    cluster.at("09:17:30.000").commit(0, [1], 120, 149)
+    cluster.at("09:21:38.000").commit(0, [1], 149, 184)
 
     cluster.at("09:21:41.300").change(isr=(0,), elr=(1,)).says(0, broker_lines.isr_updated, "(under-min-isr)")
     cluster.at("09:21:49.000").fence(1)
