@@ -35,6 +35,7 @@ class Turn:
     exchange: Exchange | None = None
     hwm: int | None = None
     hwm_before: int = UNKNOWN
+    seen_hwm: bool = False
     answers: dict[int, dict[str, Any]] = field(default_factory=dict)
     completed: dict[int, Parked] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
@@ -50,6 +51,8 @@ class Explainer:
         self.judge, self.order = judge, order
         self.belief = Belief(voters)
         self.turns: dict[int, Turn] = {}
+        # Nodes that tell each move of the HWM in two lines, as Kafka does.
+        self.double: set[int] = set()
         # Answers that were under way when their members fetched anew, and where from that was.
         self.late: dict[int, tuple[Response, int]] = {}
         self.explained: Counter[str] = Counter()

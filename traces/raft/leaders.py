@@ -326,8 +326,13 @@ class Leaders(Fetches):
         self.explain("hwm: leader" if what.leads else "hwm: follower", says, differences)
         if turn.hwm != what.offset:
             self._believe_hwm(node, what)
-        if what.final:
-            turn.hwm = None
+        if not what.final:
+            self.double.add(event.node)
+            turn.seen_hwm = True
+            return
+        if event.node in self.double and not turn.seen_hwm:
+            self.fail("hwm", says, ("the state's own line stands before it",))
+        turn.hwm, turn.seen_hwm = None, False
 
     def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
         """Go on from what was recorded."""
