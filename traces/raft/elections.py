@@ -299,6 +299,7 @@ class Elections(Leaders):
         """A process begins. What its log said before is on its disk, and what its last answer brought may be."""
         b, n = self.belief, event.node
         self.turns.pop(n, None)
+        self.begun.add(n)
         if n not in b.nodes:
             b.node(n)
             return

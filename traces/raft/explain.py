@@ -51,6 +51,8 @@ class Explainer:
         self.judge, self.order = judge, order
         self.belief = Belief(voters)
         self.turns: dict[int, Turn] = {}
+        # Nodes whose process was seen to begin: before that they may have sent what is in no line.
+        self.begun: set[int] = set()
         # Nodes that tell each move of the HWM in two lines, as Kafka does.
         self.double: set[int] = set()
         # Answers that were under way when their members fetched anew, and where from that was.

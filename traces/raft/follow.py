@@ -141,6 +141,8 @@ class Follower(Elections):
 
     def _got_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
         message = what.message
+        if exchange is None and event.node in self.begun:
+            self.fail("answer", {"node": event.node, "of": what.source}, ("it sent the request",))
         if isinstance(message, e.FetchAnswer):
             self.got_fetch_answer(event, what, exchange)
         elif isinstance(message, e.VoteAnswer):
