@@ -189,6 +189,8 @@ class Leaders(Fetches):
                 b.parked[f] = parked
                 self._timed_out(event, answer, exchange, says)
                 return
+            if parked is not None and f not in turn.seen:
+                self.fail("complete_parked", says, ("the line that completes it stands before",))
             self._compare_answer(says, told, answer, node)
         elif f in b.parked and b.parked[f].leader == leader:
             self._timed_out(event, answer, exchange, says)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -29,6 +30,9 @@ MAX_MEMBERS = 5
 """Voters that the model can have."""
 
 Progress = Callable[[Report], None]
+
+_judge = lru_cache(maxsize=4)(Judge)
+"""What was traced, and evaluated, for one cluster is kept for the next."""
 
 
 @dataclass
@@ -77,8 +81,8 @@ def replay_raft(
     if len(voters) > MAX_MEMBERS:
         raise TraceError(files[0], None, "voters", f"more than {MAX_MEMBERS}")
     order = Order((node.node, node) for node in nodes)
-    follower, delays = Follower(Judge(len(voters), in_force), order, voters), Delays(voters)
-    asked = _Asked(follower, report)
+    follower, delays = Follower(_judge(len(voters), in_force), order, voters), Delays(voters)
+    asked, evaluated = _Asked(follower, report), follower.judge.evaluated
     try:
         for count, (event, exchange) in enumerate(order, start=1):
             timers = follower.explained["park_timer"]
@@ -93,6 +97,7 @@ def replay_raft(
     follower.finish()
     asked.ask(None)
     _tell(report, nodes, follower, delays)
+    report.figures["steps evaluated"] = follower.judge.evaluated - evaluated
     report.seconds = time.monotonic() - begun
     return report
 
@@ -197,7 +202,6 @@ def _tell(report: Report, nodes: Sequence[_NodeLogs], follower: Follower, delays
     report.figures |= {f"explained: {name}": count for name, count in sorted(follower.explained.items())}
     report.figures |= {f"guessed: {name}": count for name, count in sorted(follower.guessed.items())}
     report.figures["nodes"] = len(nodes)
-    report.figures["steps evaluated"] = follower.judge.evaluated
 
 
 __all__ = ["KIND", "replay_raft"]

@@ -8,8 +8,8 @@ import pytest
 
 from highwater.traces.inputs import RAFT_LOG, inputs
 from highwater.traces.raft.replay import replay_raft
-from highwater.traces.replay import replay_input
 from highwater.traces.report import Report
+from tests.slow import slow
 from tests.traces.raft.changes import NODES, RECORDED
 
 pytestmark = pytest.mark.skipif(
@@ -43,6 +43,7 @@ def test_the_promise_of_news_is_broken_where_nothing_was_to_be_appended() -> Non
     assert {f.rule for f in report.findings} == {"1166.2, 1166.4"}
 
 
+@slow("a replay with other rules")
 def test_without_the_rule_that_says_so_the_same_lines_are_not_explained() -> None:
     report = replay_raft(FILES, rules={"empty_drain_completes": False})
     assert {u.candidates[0].action for u in report.unexplained} == {"complete_parked", "park_timer"}
@@ -62,4 +63,3 @@ def test_a_directory_has_the_raft_logs_of_a_cluster_beside_its_metadata_logs() -
     found = [i for i in inputs([RECORDED.parent]).found if i.kind == RAFT_LOG]
     assert [i.path for i in found] == [RECORDED]
     assert sorted(found[0].raft_logs) == sorted(FILES)
-    assert replay_input(found[0]).unexplained_count == 0
