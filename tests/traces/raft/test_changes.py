@@ -27,6 +27,10 @@ SEEN = (9,)
 OWN_CLIENT = re.compile(
     r"Received inbound message InboundResponse\(.*ResponseData\((throttleTimeMs=0, )?errorCode=8,"
 )
+OTHER = re.compile(r"(DescribeQuorum|UpdateRaftVoter|EndQuorumEpoch)(Request|Response)Data")
+"""What of a line says why its change does not show: an answer of the own client tells no more than that a request was
+lost, and messages that the model has not are only counted. A change of order does not show either where two lines
+have no effect on each other."""
 
 
 def said(file: Path) -> list[e.What]:
@@ -63,5 +67,6 @@ def test_of_changes_that_mean_something_else_95_percent_are_reported(tmp_path: P
         found, made = outcome(seed, tmp_path)
         counts[found] += 1
         if found == UNSEEN:
-            assert made.kind == "order" or OWN_CLIENT.search(made.text), (seed, made)
+            reason = OWN_CLIENT.search(made.text) or OTHER.search(made.text)
+            assert made.kind == "order" or reason, (seed, made)
     assert counts[REPORTED] >= 0.95 * (counts[REPORTED] + counts[UNSEEN]), counts
