@@ -23,7 +23,7 @@ export PIP_NO_INPUT := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup check lint test test-all bench docs clean
+.PHONY: help setup check lint test test-all bench docs dist clean
 
 help: ## print this list
 	@echo "Highwater: make targets"
@@ -80,6 +80,10 @@ bench: setup ## run the benchmarks
 
 docs: setup ## write the generated pages of docs/ again
 	@$(BIN)/python -m highwater.checker.docs
+
+dist: setup ## build the wheel and the source distribution, the same bytes each time, and the bill of materials
+	@$(BIN)/python -m tests.packaging.release --out dist
+	@$(BIN)/python -m tests.packaging.bom --out dist/highwater.cdx.json
 
 clean: ## remove .venv, the caches and the build output
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

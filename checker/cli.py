@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from highwater import __version__
-from highwater.checker.problems import InputError
+from highwater.checker.problems import InputError, InternalError
 from highwater.checker.status import Status
 
 _COMMANDS = {
@@ -99,14 +99,15 @@ class Commands(click.Group):
             _say_no_more()
             status = 128 + 13
         except OSError as wrong:
-            status = _refuse(f"{wrong.filename or 'cannot write'}: {wrong.strerror or wrong}")
-            _say_no_more()
-        except Exception as wrong:
-            from highwater.model.language.errors import LanguageError
+            from highwater.checker.libraries import missing_library
 
-            if not isinstance(wrong, LanguageError):
-                raise
-            status = _refuse(str(wrong))
+            written = f"{wrong.filename or 'cannot write'}: {wrong.strerror or wrong}"
+            status = _refuse(missing_library(wrong) or written)
+            _say_no_more()
+        except MemoryError as wrong:
+            status = _refuse(f"there is too little memory: {wrong or 'a limit on this process is reached'}")
+        except Exception as wrong:
+            status = _unforeseen(wrong)
         sys.exit(int(status) if isinstance(status, int) else Status.AS_PROMISED)
 
 
@@ -133,13 +134,37 @@ def _say_no_more() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def _unforeseen(wrong: Exception) -> Status:
+    """What no command tells of by itself: a protocol that is wrong, a library that is not there, or we are."""
+    from highwater.checker.libraries import missing_library
+    from highwater.model.language.errors import LanguageError
+
+    if isinstance(wrong, LanguageError):
+        return _refuse(str(wrong))
+    if (missing := missing_library(wrong)) is not None:
+        return _refuse(missing)
+    from highwater.checker import defect_report
+
+    place = defect_report.write(wrong)
+    kept = f"please send {place}" if place else "no report could be written"
+    what = str(wrong) if isinstance(wrong, InternalError) else f"{type(wrong).__name__}: {wrong}"
+    what = what if len(what) <= _MOST_SAID // 2 else f"{what[: _MOST_SAID // 2]}…"
+    _say(f"internal error: {what}; this is a defect of the checker and says nothing of the protocol: {kept}")
+    return Status.INTERNAL
+
+
 def _refuse(message: str) -> Status:
+    _say(message)
+    return Status.BAD_REQUEST
+
+
+def _say(message: str) -> None:
+    """One line on standard error, of bounded length."""
     message = " ".join(message.split())
     if len(message) > _MOST_SAID:
         message = f"{message[: _MOST_SAID - 1]}…"
     with suppress(OSError):
         click.echo(f"highwater: {message}", err=True)
-    return Status.BAD_REQUEST
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

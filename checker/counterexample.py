@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from highwater.checker import words
+from highwater.checker.problems import InternalError
 from highwater.checker.refined import Abstract, AbstractRun, Near
 from highwater.checker.search import DEADLOCK, Violation
 from highwater.checker.terminal import fold
@@ -26,8 +27,8 @@ from highwater.model.language.types import Option, Struct
 DEADLOCK_MEANING = "In every state some step can be taken."
 
 
-class BrokenRunError(RuntimeError):
-    """An engine's run is none, or does not violate the property: a defect of the engine."""
+class BrokenRunError(InternalError):
+    """An engine's run is none, or does not violate the property: a defect of the engine. Nothing is violated by it."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,38 @@ class Counterexample:
 
 def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Counterexample:
     """Take a run again with the interpreter; BrokenRunError where it is not a run to a violation."""
+    try:
+        return _followed(model, interpreter, violation)
+    except BrokenRunError as wrong:
+        wrong.facts |= _asked(model, violation)
+        raise
+
+
+def _asked(model: Model, violation: Violation) -> dict[str, Any]:
+    """What a report of a run that is none has to say, so that somebody else can look for it."""
+    return {
+        "protocol": model.protocol.name,
+        "parameters": {name: getattr(model.protocol.p, name) for name in sorted(model.protocol.parameters)},
+        "rules": sorted(model.protocol.rules_on),
+        "property": violation.property,
+        "initial": list(violation.initial),
+        "path": list(violation.path),
+        "steps": [str(model.instances[n]) for n in violation.path if 0 <= n < len(model.instances)],
+        "loop_start": violation.loop_start,
+    }
+
+
+def _followed(model: Model, interpreter: Interpreter, violation: Violation) -> Counterexample:
     state = violation.initial
     if not model.is_initial(state):
         raise BrokenRunError(f"the run to a violation of {violation.property} starts in no initial state")
     steps = [Step("initial", {}, "initial state", {}, model.decode(state))]
     states = [state]
     for number in violation.path:
+        if not 0 <= number < len(model.instances):
+            raise BrokenRunError(
+                f"the run to a violation of {violation.property} takes step {number}, which is none"
+            )
         instance = model.instances[number]
         after = None if interpreter.refusals(state, instance) else interpreter.step(state, number).state
         if after is None:

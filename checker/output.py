@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from highwater.checker.durable.aside import aside
 from highwater.checker.problems import InputError
 
 
@@ -22,9 +25,22 @@ def refuse_unwritable(option: str, target: str | Path) -> None:
 
 
 def write_text(option: str, target: str | Path, text: str) -> None:
-    """Write the file that an option names; InputError where it cannot be written after all."""
+    """Write the file that an option names, as ``written``."""
+    with written(option, target) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def written(option: str, target: str | Path) -> Iterator[Path]:
+    """Where to write the file that an option names: it takes its place when it is whole (``durable/aside.py``).
+
+    InputError where it cannot be written after all; the file is then what it was.
+    """
     try:
-        Path(target).write_text(text, encoding="utf-8")
+        with aside(Path(target)) as beside:
+            yield beside
+    except BrokenPipeError:  # who reads it went away
+        raise
     except OSError as wrong:
         raise InputError(f"{option} {target}: {wrong.strerror or wrong}") from None
 

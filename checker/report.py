@@ -98,8 +98,12 @@ def notes(outcome: Outcome) -> Iterator[str]:
     if result.stopped_by:
         short = "not all states were seen" if outcome.walks is None else "not all walks were made"
         seen = "" if result.stopped_by == "violation" else f": {short}"
-        trouble = f" ({result.trouble})" if result.trouble else ""
+        trouble = f" ({result.trouble})" if result.trouble and result.stopped_by == "disk" else ""
         yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{trouble}{seen}"
+    if result.trouble and result.stopped_by != "disk":
+        yield f"the last checkpoint could not be made ({result.trouble})"
+    if result.unspilled:
+        yield f"levels that were to wait on disk stayed in memory ({result.unspilled})"
     if not request.properties:
         yield "no property was checked"
     promised = [

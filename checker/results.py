@@ -5,19 +5,17 @@ The form of the JSON is described in ``docs/results.md`` and in ``checker/result
 
 from __future__ import annotations
 
-import platform
-import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
-import highwater
 from highwater.checker.counterexample import Counterexample, Step
 from highwater.checker.refined import AbstractRun, AbstractStep
 from highwater.checker.request import Request
 from highwater.checker.search import SearchResult
 from highwater.checker.status import Status
 from highwater.checker.vacuity import Vacuous
+from highwater.model.versions import versions
 
 STEP = "step"
 """The kind of a property of steps, in JSON."""
@@ -40,6 +38,9 @@ class Outcome:
     """What does nothing, and nobody said of: see ``highwater.checker.vacuity``."""
     outside_states: int | None = None
     """How many of the states are outside the bounds, where these were asked for."""
+
+    form: ClassVar[str] = "result"
+    """Which form the JSON has: see ``highwater.model.versions``."""
 
     @property
     def verdict(self) -> str:
@@ -129,20 +130,8 @@ class Outcome:
             "spilled_bytes": result.spilled_bytes,
             **({} if self.walks is None else {"walks": self.walks, "seed": getattr(result, "seed", None)}),
             "violations": [_violation(e) for e in self.examples],
-            "versions": versions(),
+            "versions": versions(self.form),
         }
-
-
-def versions() -> dict[str, str]:
-    """The versions of what had a part in a result: this checker, Python, and the libraries loaded."""
-    found = {"highwater": highwater.__version__, "python": platform.python_version()}
-    for name in ("llvmlite", "numpy", "pyspark", "scipy"):
-        module = sys.modules.get(name)
-        if module is not None:
-            found[name] = str(getattr(module, "__version__", "unknown"))
-    if (z3 := sys.modules.get("z3")) is not None:
-        found["z3"] = z3.get_version_string()
-    return found
 
 
 def _violation(example: Counterexample) -> dict[str, Any]:

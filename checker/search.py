@@ -90,7 +90,8 @@ class SearchResult:
 
     ``stopped_by`` is None for a search that came to its end, else "states", "seconds", "memory", "disk",
     "interrupted" or "violation" (all properties violated, or the first one where that was asked). ``trouble`` says
-    what is wrong with the disk.
+    what is wrong with the disk, also where that came when the search was over, and only its checkpoint was not made;
+    ``unspilled`` why levels that were to wait on disk stayed in memory.
     ``premises`` counts, for each property, the states in which it had something to say; for a property of steps, the
     steps of which it had, among those that can violate it.
     ``collision_probability`` bounds the chance that two states shared a fingerprint, so that one was never
@@ -102,6 +103,7 @@ class SearchResult:
     depth: int = 0
     stopped_by: str | None = None
     trouble: str | None = None
+    unspilled: str | None = None
     cut: dict[str, int] = field(default_factory=dict)
     actions: dict[str, int] = field(default_factory=dict)
     premises: dict[str, int] = field(default_factory=dict)

@@ -21,7 +21,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from highwater.checker import engines, exploration, report, scenarios
-from highwater.checker.problems import InputError
+from highwater.checker.libraries import missing_library
+from highwater.checker.problems import InputError, InternalError
 from highwater.checker.progress import Together
 from highwater.checker.request import Overrides, Request
 from highwater.checker.results import Outcome
@@ -357,8 +358,14 @@ def _answer(
         return EngineError(str(wrong))
     except (InputError, LanguageError) as wrong:
         return InputError(str(wrong))
-    except Exception:
-        return RuntimeError(traceback.format_exc())
+    except InternalError as wrong:
+        return wrong
+    except MemoryError as wrong:
+        return EngineError(f"there is too little memory: {wrong}")
+    except Exception as wrong:
+        if (missing := missing_library(wrong)) is not None:
+            return InputError(missing)
+        return InternalError(str(wrong) or type(wrong).__name__, {"traceback": traceback.format_exc()})
 
 
 def _end_with(life: Connection) -> None:

@@ -13,10 +13,13 @@ class Status(IntEnum):
     VIOLATED = 1
     BAD_REQUEST = 2
     INCONCLUSIVE = 3
+    INTERNAL = 70
+    """The checker contradicts itself; nothing is said of what was asked. It is the status of sysexits for that."""
     INTERRUPTED = 130
 
 
 _WORST_FIRST = (
+    Status.INTERNAL,
     Status.BAD_REQUEST,
     Status.INTERRUPTED,
     Status.VIOLATED,

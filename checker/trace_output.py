@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from highwater.checker.counterexample import Counterexample
-from highwater.checker.output import refuse_unwritable
-from highwater.checker.problems import InputError
+from highwater.checker.output import refuse_unwritable, written
 from highwater.checker.request import Request
 from highwater.checker.search import Violation
 from highwater.model.language.model import Model, Scalars
@@ -66,13 +64,13 @@ class TraceOutput:
         about = {**about, "violates": list(violated)} if violated else about
         path, name = tuple(path), request.scenario.name
         steps = len(path)
-        try:
+        with written("--trace-out", self.target) as beside:
             if self.target.endswith(itf.SUFFIX):
                 trace = itf.itf(model, initial, path, loop_start=loop_start, source=name, about=about)
-                itf.write_itf(Path(self.target), trace)
+                itf.write_itf(beside, trace)
             else:
                 steps = write_run(
-                    Path(self.target),
+                    beside,
                     model,
                     initial,
                     path,
@@ -81,8 +79,6 @@ class TraceOutput:
                     profile=request.profile,
                     about=about,
                 )
-        except OSError as wrong:
-            raise InputError(f"--trace-out {self.target}: {wrong.strerror or wrong}") from None
         end = f", to a violation of {', '.join(violated)}" if violated else ""
         return f"--trace-out {self.target}: {steps} step{'' if steps == 1 else 's'} written{end}"
 

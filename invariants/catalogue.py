@@ -18,7 +18,7 @@ from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 
-METADATA_LOG, BROKER_LOGS = "metadata log", "broker logs"
+METADATA_LOG, BROKER_LOGS, REQUEST_LOGS = "metadata log", "broker logs", "request logs"
 """What a replay holds properties against, as the catalogue calls it."""
 
 
@@ -98,6 +98,8 @@ def _all() -> Iterator[tuple[str, Any]]:
         yield METADATA_LOG, one
     for one in observed.OF_BROKERS:
         yield BROKER_LOGS, one
+    for one in observed.OF_REQUESTS:
+        yield REQUEST_LOGS, one
 
 
-__all__ = ["BROKER_LOGS", "METADATA_LOG", "Property", "Stated", "catalogue", "stated"]
+__all__ = ["BROKER_LOGS", "METADATA_LOG", "REQUEST_LOGS", "Property", "Stated", "catalogue", "stated"]

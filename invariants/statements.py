@@ -203,6 +203,39 @@ def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth
     return high_watermark.has_caught_up(leo, hwm, epoch_start)
 
 
+# --- messages -------------------------------------------------------------------------------------------------
+
+
+@statement("B2")
+def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
+    """A leader uses a fetch only in the leader epoch in which it leads."""
+    return asked == leads
+
+
+@statement("903.2, 903.4")
+def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
+    """Nobody uses what a broker says under an earlier broker epoch than the one that is known of it."""
+    return sent >= known
+
+
+@statement("903.3")
+def proposals_name_fetched_epochs(named: Number, fetched: Number) -> Truth:
+    """An AlterPartition gives each member the broker epoch of its last fetch."""
+    return named == fetched
+
+
+@statement("B7, B8")
+def one_proposal_is_under_way(under_way: Number) -> Truth:
+    """A leader has at most one AlterPartition under way: of two it could not say which was carried out."""
+    return under_way <= 1
+
+
+@statement("B6")
+def acknowledged_has_copies(hwm: Number, offset: Number, copies: Number, min_isr: Number) -> Truth:
+    """What is acknowledged with acks=all is below the leader's HWM, and min ISR replicas have it."""
+    return (hwm > offset) & (copies >= min_isr)
+
+
 STATEMENTS = (
     leader_completeness,
     electable_completeness,
@@ -220,6 +253,11 @@ STATEMENTS = (
     hwm_stands_under_min_isr,
     hwm_waits_for_isr,
     isr_joined_caught_up,
+    leader_answers_in_its_epoch,
+    stale_epochs_are_refused,
+    proposals_name_fetched_epochs,
+    one_proposal_is_under_way,
+    acknowledged_has_copies,
 )
 """All of them."""
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from highwater.checker import code_cache
+from tests import recordings
 from tests.slow import without_reason
 
 # No test is decided by how busy the machine is.
@@ -41,11 +42,14 @@ FIRST = (*TOGETHER, "tests/docs/", "tests/solver/", "tests/traces/", "tests/repl
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests, and what they start, keep their code in the checkout: not in the user's own cache, nor from it."""
+    recordings.refuse_without()
     place = config.rootpath / ".pytest_cache" / "code"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ[code_cache.VARIABLE] = str(place)
     # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    # What tests keep need not outlive the machine, and on a busy disk waiting for it is most of their time.
+    os.fsync = lambda fd: None
     # In the background of a shell Ctrl-C is ignored, and so it is by what tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,6 +15,7 @@ from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.observed import PartitionChange
 from highwater.traces.report import LIMIT_CHANGES, Finding, Report, Timeline
+from highwater.traces.requests.beside import RequestsBeside
 from highwater.traces.settings import SettingInForce
 from highwater.traces.watermarks import Watermarks
 
@@ -35,8 +36,9 @@ def replay_cluster(
     progress: Progress | None = None,
     timelines: bool = False,
     data_dumps: Sequence[Path] = (),
+    request_logs: Sequence[Path] = (),
 ) -> Report:
-    """Replay a metadata log, and hold the brokers' logs, and dumps of their data, against it where there are any.
+    """Replay a metadata log, and hold the brokers' logs, dumps of their data, and request logs against it.
 
     Raises TraceError where a file cannot be read, LanguageError where the profile or a rule does not exist.
     """
@@ -45,7 +47,8 @@ def replay_cluster(
     small = log.bytes_total <= SMALL
     courses: _CoursesOf = _no_courses
     kept = _Timelines(report) if timelines and small else None
-    if not broker_logs and not data_dumps:
+    requests = RequestsBeside(request_logs) if request_logs else None
+    if not broker_logs and not data_dumps and requests is None:
         tracks = None if kept is None else _Timelines.all
         change = None if kept is None else kept.change
         setting = None if kept is None else kept.setting
@@ -54,8 +57,10 @@ def replay_cluster(
         )
     else:
         courses = _with_brokers(
-            log, broker_logs, data_dumps, report, profile, rules, kept, timelines, progress
+            log, broker_logs, data_dumps, report, profile, rules, kept, timelines, progress, requests
         )
+    if requests is not None and not report.interrupted:
+        requests.judge(open_metadata_log(path), report)
     if timelines and not small and not report.interrupted:
         _read_again(path, report, profile, rules, progress)
     for name, timeline in report.timelines.items():
@@ -77,6 +82,7 @@ def _with_brokers(
     kept: _Timelines | None,
     timelines: bool,
     progress: Progress | None,
+    requests: RequestsBeside | None,
 ) -> _CoursesOf:
     """The same beside the brokers' logs and dumps; returned is what they say of a partition's HWM and LEO."""
     courses = Courses() if timelines else None
@@ -87,10 +93,15 @@ def _with_brokers(
     def change(change: PartitionChange) -> None:
         watermarks.change(change)
         data.change(change)
-        if kept is not None:
-            kept.change(change)
+        for other in (kept, requests):
+            if other is not None:
+                other.change(change)
 
-    setting = None if kept is None else kept.setting
+    def setting(name: str, setting: SettingInForce) -> None:
+        for other in (kept, requests):
+            if other is not None:
+                other.setting(name, setting)
+
     everything, changed = _Timelines.all, watermarks.setting_changed
     min_isr = replay_metadata(log, report, profile, rules, everything, change, changed, progress, setting)
     found = watermarks.finish(min_isr)

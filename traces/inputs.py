@@ -14,13 +14,14 @@ from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SN
 from highwater.traces.kafka.same import same_logs
 from highwater.traces.lines import Source
 from highwater.traces.raft.reader import is_raft_log
+from highwater.traces.requests.lines import is_request_log
 from highwater.traces.runs.format import is_run_trace
 
 METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
 OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"
-DATA_DUMP = "dump of data segments"
+DATA_DUMP, REQUEST_LOG = "dump of data segments", "request log"
 RAFT_LOG = "raft logs"
-_BESIDE = (BROKER_LOG, DATA_DUMP)
+_BESIDE = {BROKER_LOG: "a broker's log", DATA_DUMP: "a dump of data segments", REQUEST_LOG: "a request log"}
 """What says something beside a metadata log only."""
 MAX_FILES = 100_000
 """So many files below the paths that are given are looked at."""
@@ -37,8 +38,9 @@ _METADATA = {
 class Input:
     """Something to replay: a file, or the directory of a metadata log; and the brokers' logs that go with it.
 
-    ``data_dumps`` are the dumps of the brokers' data segments that go with it. ``dumps`` are those of the log itself:
-    they say nothing more, and are left out. ``raft_logs`` are those of a cluster's nodes, an input of their own.
+    ``data_dumps`` are the dumps of the brokers' data segments that go with it, ``request_logs`` the request logs of its
+    nodes. ``dumps`` are those of the log itself: they say nothing more, and are left out. ``raft_logs`` are
+    those of a cluster's nodes, an input of their own.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class Input:
     dumps: tuple[Path, ...] = ()
     data_dumps: tuple[Path, ...] = ()
     raft_logs: tuple[Path, ...] = ()
+    request_logs: tuple[Path, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -75,6 +78,8 @@ def kind_of(file: Path) -> str | None:
             return OPERATIONS if source.compressed else None
     if is_raft_log(head):
         return RAFT_LOG
+    if is_request_log(head):
+        return REQUEST_LOG
     if is_broker_log(head):
         return BROKER_LOG
     if is_data_dump(head):
@@ -124,7 +129,7 @@ def _what_it_is_not(path: Path) -> str:
         return "the file is empty"
     return (
         "neither a metadata log of Kafka nor a dump of one, no recording of a controller, no run of a model, and no "
-        "log of a broker or dump of its data segments"
+        "log of a broker, of its requests, or dump of its data segments"
     )
 
 
@@ -189,8 +194,7 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Itera
     """Give each broker's file to the metadata logs that share the longest part of their path with it."""
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     if logs and not metadata:
-        what = "a broker's log" if kind == BROKER_LOG else "a dump of data segments"
-        raise TraceError(logs[0], None, None, f"{what} says something beside a metadata log only")
+        raise TraceError(logs[0], None, None, f"{_BESIDE[kind]} says something beside a metadata log only")
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):
         shared = {i: _shared(log, i.path) for i in metadata}
@@ -200,7 +204,10 @@ def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Itera
                 chosen.setdefault(i, []).append(log)
     for i in found:
         own = tuple(chosen.get(i, ()))
-        yield replace(i, broker_logs=own) if kind == BROKER_LOG else replace(i, data_dumps=own)
+        if kind == BROKER_LOG:
+            yield replace(i, broker_logs=own)
+        else:
+            yield replace(i, data_dumps=own) if kind == DATA_DUMP else replace(i, request_logs=own)
 
 
 def _shared(a: Path, b: Path) -> int:
@@ -214,6 +221,6 @@ def _shared(a: Path, b: Path) -> int:
 
 
 __all__ = [
-    "BROKER_LOG", "DATA_DUMP", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "RAFT_LOG", "RUN", "Input", "Inputs",
-    "inputs", "kind_of",
+    "BROKER_LOG", "DATA_DUMP", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "RAFT_LOG", "REQUEST_LOG", "RUN",
+    "Input", "Inputs", "inputs", "kind_of",
 ]  # fmt: skip

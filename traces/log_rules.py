@@ -56,6 +56,17 @@ hwm_waits_for_isr = Asked(statements.hwm_waits_for_isr.function, leo=_OFFSET, hw
 isr_joined_caught_up = Asked(
     statements.isr_joined_caught_up.function, leo=_OFFSET, hwm=_OFFSET, epoch_start=_OFFSET
 )
+leader_answers_in_its_epoch = Asked(
+    statements.leader_answers_in_its_epoch.function, asked=_OFFSET, leads=_OFFSET
+)
+stale_epochs_are_refused = Asked(statements.stale_epochs_are_refused.function, sent=_OFFSET, known=_OFFSET)
+proposals_name_fetched_epochs = Asked(
+    statements.proposals_name_fetched_epochs.function, named=_OFFSET, fetched=_OFFSET
+)
+one_proposal_is_under_way = Asked(statements.one_proposal_is_under_way.function, under_way=_COUNT)
+acknowledged_has_copies = Asked(
+    statements.acknowledged_has_copies.function, hwm=_OFFSET, offset=_OFFSET, copies=_COUNT, min_isr=_COUNT
+)
 _clean = Asked(_is_clean, partition=Struct("Partition", isr=Set(_ONE), elr=Set(_ONE)), leader=_ONE)
 
 
@@ -66,6 +77,7 @@ def is_clean(in_isr: bool, in_elr: bool) -> bool:
 
 
 __all__ = [
-    "Asked", "end_is_told", "hwm_never_moves_back", "hwm_stands_under_min_isr", "hwm_waits_for_isr", "is_clean",
-    "is_held", "isr_joined_caught_up",
+    "Asked", "acknowledged_has_copies", "end_is_told", "hwm_never_moves_back", "hwm_stands_under_min_isr",
+    "hwm_waits_for_isr", "is_clean", "is_held", "isr_joined_caught_up", "leader_answers_in_its_epoch",
+    "one_proposal_is_under_way", "proposals_name_fetched_epochs", "stale_epochs_are_refused",
 ]  # fmt: skip

@@ -29,10 +29,10 @@ def replay(
 ) -> Report:
     """Replay what a path holds: a metadata log or its dump, recorded operations of a controller, or a run of a model.
 
-    A directory has to hold one of them; logs of brokers below it, and dumps of their data segments, are read with a
-    metadata log, and so are ``broker_logs``, which can be either. ``rules`` switches single rules on or off, over the
-    profile. With ``timelines`` the report also has what happened to the partitions. KeyboardInterrupt ends a replay
-    with what was found so far (``Report.interrupted``). Raises TraceError where something cannot be read,
+    A directory has to hold one of them; logs of brokers below it, dumps of their data segments, and request logs are
+    read with a metadata log, and so are ``broker_logs``, which can be any of these. ``rules`` switches single rules on
+    or off, over the profile. With ``timelines`` the report also has what happened to the partitions. KeyboardInterrupt
+    ends a replay with what was found so far (``Report.interrupted``). Raises TraceError where something cannot be read,
     LanguageError where the profile or a rule does not exist.
     """
     found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
@@ -61,7 +61,14 @@ def replay_input(
     if found.kind == RAFT_LOG:
         return replay_raft(found.raft_logs, profile, rules, progress)
     report = replay_cluster(
-        found.path, found.broker_logs, profile, rules, progress, timelines, found.data_dumps
+        found.path,
+        found.broker_logs,
+        profile,
+        rules,
+        progress,
+        timelines,
+        found.data_dumps,
+        found.request_logs,
     )
     report.notes[:0] = found.notes
     return report

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from highwater.model.versions import versions
 from highwater.traces.courses import Course
 from highwater.traces.errors import printable
 from highwater.traces.observed import PartitionChange
@@ -68,7 +69,7 @@ class Unexplained:
     ``reliable`` is false behind a doubt (``Report.doubts``): what is not known may explain it.
     """
 
-    position: Mapping[str, int]
+    position: Mapping[str, Any]
     time: int | None
     partition: str | None
     before: Mapping[str, Any]
@@ -359,6 +360,7 @@ class Report:
             "figures": dict(self.figures),
             "interrupted": self.interrupted,
             "seconds": round(self.seconds, 3),
+            "versions": versions("report"),
         }
 
 

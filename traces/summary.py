@@ -35,6 +35,8 @@ _SENTENCE = 900
 """A sentence is cut only after so many characters."""
 _WORK = frozenset({"beliefs", "steps explained"})
 """Figures of how much work it was."""
+_MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
+"""Figures of request logs, each with its parts by name."""
 _ACRONYMS = {"isr": "ISR", "elr": "ELR", "hwm": "HWM"}
 _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
@@ -218,9 +220,13 @@ def _rest(report: Report) -> Iterator[_Line]:
     yield _Line(
         f"{printable(report.kind)}, {printable(report.profile)}: {', '.join(counts) or 'nothing was read'}", 2
     )
-    if report.figures:
-        durations_first = sorted(report.figures.items(), key=_interest)
-        said = [figure(name, value) for name, value in durations_first]
+    figures = {name: value for name, value in report.figures.items() if not name.startswith(_MESSAGES)}
+    if "request log lines" in figures:
+        said = [f"{figures.pop('request log lines'):,} lines of request logs"]
+        said += [figure(f"{_MESSAGES}{kind}", report.figures[f"{_MESSAGES}{kind}"]) for kind in _KINDS]
+        yield _Line(f"{', '.join(said)}; --json has them by action", 2)
+    if figures:
+        said = [figure(name, value) for name, value in sorted(figures.items(), key=_interest)]
         yield _Line(", ".join(_few(said, _FIGURES)), 2)
     for note in _few([printable(n) for n in report.notes], _NOTES, "more notes"):
         yield _Line(f"note: {note}", 2, "note")

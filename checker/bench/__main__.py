@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from highwater.checker.bench import commands, exploration, explore, liveness, proofs, replay
+from highwater.checker.bench import commands, exploration, explore, liveness, proofs, replay, requests
 from highwater.checker.bench.page import PAGE, machine, write_section
 
 PARTS = {
@@ -15,6 +15,7 @@ PARTS = {
     "exploration": exploration,
     "explore": explore,
     "replay": replay,
+    "requests": requests,
     "liveness": liveness,
     "proofs": proofs,
 }

@@ -16,9 +16,9 @@ from highwater.checker.page.output import PageOutput, html_option
 from highwater.checker.page.shown import ShownRun
 from highwater.checker.problems import InputError, unknown
 from highwater.checker.request import Overrides, Request
-from highwater.checker.results import versions
 from highwater.checker.scenarios import Scenario
 from highwater.checker.status import Status, worst
+from highwater.model.versions import versions
 
 
 @click.command(short_help="Where two sets of rules decide differently.")
@@ -231,7 +231,7 @@ def _compare(
             }
             for name, witness in found.actions.items()
         ],
-        "versions": versions(),
+        "versions": versions("difference"),
     }
     return status, lines(), result
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from highwater.checker import engines
 from highwater.checker.interruption import interruption
 from highwater.checker.options import json_option, quiet_option, rule_option, spark_master_option
-from highwater.checker.output import JsonOutput, refuse_unwritable
+from highwater.checker.output import JsonOutput, refuse_unwritable, written
 from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides
 from highwater.checker.search import EngineError
@@ -160,19 +160,20 @@ def _end(
     interrupted: bool = False,
 ) -> Status:
     """The last line, the JSON, the page, and the status."""
-    output.write([r.to_json() for r in reports])
-    if page is not None and histories:
-        _runs_page(page, reports, histories)
-    elif page is not None:
-        try:
-            write_page(reports, page)
-        except OSError as wrong:
-            raise InputError(f"--html {page}: {wrong.strerror or wrong}") from None
-    for damage in (found for report in reports for found in report.damage):
-        click.echo(
-            printable(f"highwater: {damage.message}; replayed up to offset {damage.offset}", 1000), err=True
-        )
-    output.say(("interrupted: " if interrupted else "") + _in_all(reports))
+    try:
+        output.write([r.to_json() for r in reports])
+        if page is not None and histories:
+            _runs_page(page, reports, histories)
+        elif page is not None:
+            with written("--html", page) as beside:
+                write_page(reports, beside)
+    finally:  # what was found is said, whatever becomes of the files
+        for damage in (found for report in reports for found in report.damage):
+            click.echo(
+                printable(f"highwater: {damage.message}; replayed up to offset {damage.offset}", 1000),
+                err=True,
+            )
+        output.say(("interrupted: " if interrupted else "") + _in_all(reports))
     if interrupted:
         return Status.INTERRUPTED
     return worst(_status(r) for r in reports)

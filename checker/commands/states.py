@@ -25,11 +25,11 @@ from highwater.checker.problems import InputError
 from highwater.checker.progress import Reporter, size
 from highwater.checker.report import STOPPED
 from highwater.checker.request import Overrides, Request
-from highwater.checker.results import versions
 from highwater.checker.search import SearchOptions
 from highwater.checker.status import Status
 from highwater.checker.tables.directory import TableDirectory, Written
 from highwater.model.language.model import Model
+from highwater.model.versions import versions
 
 if TYPE_CHECKING:
     from highwater.checker.spark.options import SparkOptions
@@ -143,7 +143,7 @@ def _about(request: Request, engine: str, written: Written, seconds: float) -> d
         "violations": written.violations,
         "bytes": written.bytes,
         "seconds": round(seconds, 6),
-        "versions": versions(),
+        "versions": versions("tables"),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from highwater.checker.coverage.gathering import Coverage
 from highwater.checker.coverage.sites import BRANCH, GUARD, Site
-from highwater.checker.results import versions
+from highwater.model.versions import versions
 
 
 def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:
@@ -151,7 +151,7 @@ def as_json(coverage: Coverage) -> dict[str, Any]:
             for _, r in sorted(coverage.rules.items())
         ],
         "notes": coverage.notes,
-        "versions": versions(),
+        "versions": versions("coverage"),
     }
 
 

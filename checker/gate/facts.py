@@ -24,7 +24,7 @@ from highwater.checker import counterexample, engines, exploration
 from highwater.checker.gate.entries import PROOF, Entry
 from highwater.checker.gate.fingerprints import Fingerprints
 from highwater.checker.gate.restored import RestoredModel, UnknownImageError
-from highwater.checker.problems import InputError
+from highwater.checker.problems import InputError, InternalError
 from highwater.checker.search import SearchOptions, SearchResult, Violation
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
@@ -56,12 +56,14 @@ class Ran:
 
 
 def run(entry: Entry, limit_seconds: float | None = None, memory_bytes: int | None = None) -> Ran:
-    """Run an entry. What is wrong with it is a result; only KeyboardInterrupt is raised."""
+    """Run an entry. What is wrong with it is a result; KeyboardInterrupt and InternalError are raised."""
     started = time.perf_counter()
     ran = Ran()
     try:
         kind = _proof if entry.kind == PROOF else _scenario
         kind(entry, ran, limit_seconds, memory_bytes)
+    except InternalError:
+        raise
     except (LanguageError, InputError) as wrong:
         ran.error = str(wrong)
     except Exception as wrong:  # a protocol is anybody's Python, and the other entries are still to be run

@@ -10,7 +10,7 @@ from highwater.checker.gate import differences
 from highwater.checker.gate.comparison import State, Verdict
 from highwater.checker.gate.facts import engine
 from highwater.checker.gate.gating import Gate
-from highwater.checker.results import versions
+from highwater.model.versions import versions
 
 SHOWN = 8
 """So many differences of one entry are told; the JSON has all."""
@@ -190,7 +190,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
         ],
         "notes": gate.notes,
         "engine": engine(),
-        "versions": versions(),
+        "versions": versions("gate"),
     }
 
 

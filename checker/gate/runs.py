@@ -20,6 +20,7 @@ from highwater.checker.gate import facts
 from highwater.checker.gate.entries import Entry
 from highwater.checker.gate.facts import Ran
 from highwater.checker.memory import available_memory
+from highwater.checker.problems import InternalError
 
 _SAID = {"run": "run", "image": "of the other revision run", "fingerprint": "traced"}
 _PLAIN_SECONDS = 5.0
@@ -126,6 +127,8 @@ def _all(
                     except (EOFError, ConnectionError):
                         found = Ran(error="the process that ran it was ended, perhaps for its memory")
                         idle.append(workers.again(ready))
+                    if isinstance(found, InternalError):
+                        raise found
                     done += 1
                     yield entry, found
                 progress(done, [e.name for e in running.values()])
@@ -189,7 +192,11 @@ def _work(connection: Connection, memory_bytes: int) -> None:
             word, entry, seconds, image = connection.recv()
         except (EOFError, ConnectionError):
             return
-        connection.send(kinds[word](entry, seconds, image))
+        try:
+            told = kinds[word](entry, seconds, image)
+        except InternalError as wrong:
+            told = wrong
+        connection.send(told)
 
 
 __all__ = ["Interrupted", "Progress", "fingerprints", "run_all", "run_images"]

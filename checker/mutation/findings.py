@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,12 +21,14 @@ from highwater.checker.mutation.examining import (
     VIOLATED,
     Result,
 )
+from highwater.checker.output import write_text
 from highwater.checker.problems import InputError
 from highwater.model.language.mutation import Mutant
 
 WITHIN, LISTED = "within", "listed"
 """Verdicts on mutants that survived: it reaches no state that the protocol does not; somebody has given a reason."""
 _FORMAT = "highwater mutants 1"
+_DIGEST = "sha256"
 _KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
 _HOWS = {None, VIOLATED, HOLDS, LEAVES, NEARBY}
 
@@ -117,6 +119,11 @@ def read(path: Path) -> Kept:
     try:
         if content["format"] != _FORMAT:
             raise ValueError("of another format")
+        if not content.keys() <= {"format", "sizes", "scenarios", _DIGEST}:
+            raise ValueError("it says more")
+        digest = content.pop(_DIGEST, None)  # one that was written before has none
+        if digest is not None and digest != _digest(content):
+            raise ValueError("it is damaged")
         sizes = {_text(name): _size(size) for name, size in content.get("sizes", {}).items()}
         parts = {
             (_text(scenario), _text(name)): Part(
@@ -137,13 +144,14 @@ def write(path: Path, kept: Kept) -> None:
         results = {str(n): r.as_json() for n, r in sorted(part.results.items())}
         scenarios.setdefault(scenario, {})[name] = {"digest": part.digest, "results": results}
     sizes = {name: asdict(size) for name, size in sorted(kept.sizes.items())}
-    text = json.dumps({"format": _FORMAT, "sizes": sizes, "scenarios": scenarios}, indent=1)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text + "\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError as wrong:
-        raise InputError(f"--keep {path}: {wrong.strerror or wrong}") from None
+    content = {"format": _FORMAT, "sizes": sizes, "scenarios": scenarios}
+    text = json.dumps({**content, _DIGEST: _digest(content)}, indent=1)
+    write_text("--keep", path, text + "\n")
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Of what a file says, however it is set."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _text(value: object) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 from highwater.checker.mutation.examining import EQUAL, HOLDS, KILLED, LEAVES, SURVIVED, UNFINISHED, Result
 from highwater.checker.mutation.findings import LISTED, WITHIN, Record
 from highwater.checker.mutation.run import Findings
-from highwater.checker.results import versions
 from highwater.checker.terminal import fold
 from highwater.checker.verdict_table import short_name
 from highwater.model.language.mutation import Mutant
+from highwater.model.versions import versions
 
 VERDICTS = (KILLED, EQUAL, LISTED, WITHIN, SURVIVED, UNFINISHED)
 HOLES = (WITHIN, SURVIVED, UNFINISHED)
@@ -158,7 +158,7 @@ def as_json(found: Findings) -> dict[str, Any]:
         "seconds": round(found.seconds, 3),
         "processor_seconds": round(found.processor_seconds, 3),
         "interrupted": found.interrupted,
-        "versions": versions(),
+        "versions": versions("mutation"),
     }
 
 

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from highwater.checker.native.kernels import PREDECESSOR_BITS
-from highwater.checker.search import EngineError, Progress, SearchResult, Violation
+from highwater.checker.problems import InternalError
+from highwater.checker.search import Progress, SearchResult, Violation
 
 if TYPE_CHECKING:
     from highwater.checker.native.search import Run
@@ -38,6 +39,7 @@ def result_of(run: Run) -> SearchResult:
     result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
     result.table_bytes = run.table.bytes
     result.spilled_bytes = _spilled(run)
+    result.unspilled = run.states.failure or run.predecessors.failure
     return result
 
 
@@ -66,7 +68,7 @@ def _violation(run: Run, name: str, number: int, index: int, *last: int) -> Viol
         packed = run.predecessors.item(chunk.predecessors, index - chunk.base)
         index = packed >> PREDECESSOR_BITS
         if index >= (run.levels[number - 1].size if number else len(run.initial)):
-            raise EngineError(f"the predecessor of a state of level {number + 1} is not there")
+            raise InternalError(f"the predecessor of a state of level {number + 1} is not there")
         if number == 0:
             break
         path.append(packed & ((1 << PREDECESSOR_BITS) - 1))

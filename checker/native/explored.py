@@ -34,6 +34,7 @@ from highwater.checker.native.program import Program
 from highwater.checker.native.runtime import SLACK
 from highwater.checker.native.search import Run
 from highwater.checker.native.worker import Worker
+from highwater.checker.problems import InternalError
 from highwater.checker.search import EngineError, Progress, ProgressCallback, SearchOptions, SearchResult
 from highwater.model.language.model import Model
 
@@ -229,7 +230,7 @@ class _Linking:
                 "other, and the graph would be wrong"
             )
         if linker["lost"]:
-            raise EngineError(
+            raise InternalError(
                 f"a step of state {linker['lost'] - 1} leads to a state that the search did not find"
             )
         return linker

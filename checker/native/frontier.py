@@ -7,13 +7,13 @@ counterexample may be asked for.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from highwater.checker.native.disk.files import Scratch, Source
+from highwater.checker.durable.checksum import checksum
+from highwater.checker.native.disk.files import Scratch, Source, altered, bytes_of, not_written
 from highwater.checker.native.layout import Words
 
 _SPARE_BLOCKS = 16
@@ -52,12 +52,11 @@ class Store:
         except OSError as wrong:
             if self.bounded:
                 raise
-            place = self._directory or tempfile.gettempdir()
             with self._lock:
                 self._live -= array.nbytes
-                self.failure = f"cannot write to {place}: {wrong.strerror}"
+                self.failure = not_written(wrong, self._directory)
                 return self._hold(array)
-        return Kept(array.shape, None, offset, self._source)
+        return Kept(array.shape, None, offset, self._source, checksum(bytes_of(np.ascontiguousarray(array))))
 
     def _hold(self, array: Words) -> Kept:
         self.memory_bytes += array.nbytes
@@ -86,18 +85,20 @@ class Store:
         return offset
 
     def get(self, kept: Kept) -> Words:
-        """The array, read back where it lies on disk."""
+        """The array, read back where it lies on disk. Raises OSError, also where it is not what was put."""
         if kept.array is not None:
             return kept.array
         assert kept.source is not None
         array = np.empty(kept.shape, dtype=np.uint64)
         kept.source.read(array, kept.offset)
+        if kept.checksum is not None and checksum(bytes_of(array)) != kept.checksum:
+            raise altered()
         return array
 
     def item(self, kept: Kept, index: int) -> int:
-        """One word of a kept one-dimensional array."""
-        if kept.array is not None:
-            return int(kept.array[index])
+        """One word of a kept one-dimensional array. Raises OSError as ``get``."""
+        if kept.array is not None or kept.checksum is not None:
+            return int(self.get(kept)[index])
         assert kept.source is not None
         word = np.empty(1, dtype=np.uint64)
         kept.source.read(word, kept.offset + 8 * index)
@@ -133,12 +134,13 @@ class Store:
 
 @dataclass
 class Kept:
-    """An array in a Store: itself, or where it lies in which file."""
+    """An array in a Store: itself, or where it lies in which file; with its CRC-32C where the store wrote it."""
 
     shape: tuple[int, ...]
     array: Words | None
     offset: int = 0
     source: Source | None = None
+    checksum: int | None = None
 
     @property
     def bytes(self) -> int:

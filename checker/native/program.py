@@ -74,6 +74,14 @@ class Compiled:
         self.expand = machine.function("expand", 1)
         self.admit = machine.function("admit", 1)
         self.grow = machine.function("grow", 5, result=True)
+        self._fingerprint_all = machine.function("fingerprint_all", 3)
+
+    def fingerprints(self, states: Words) -> Words:
+        """The fingerprints of packed states, a row each: of the least of a state's renamings, with symmetry."""
+        states = np.ascontiguousarray(states)
+        out: Words = np.empty(len(states), dtype=np.uint64)
+        self._fingerprint_all(states.ctypes.data, len(states), out.ctypes.data)
+        return out
 
     def improve(self, states: int) -> None:
         """Have better code made, where so many states were found that it pays; it is bound when it is there.

@@ -77,6 +77,7 @@ class Runtime:
                 self._admit(),
                 self._grow(),
                 self._walk(),
+                self._fingerprint_all(),
             ]
         )
 
@@ -209,6 +210,21 @@ class Runtime:
         f.do(f"{following} = getelementptr inbounds i64, ptr {item}, i64 {self.width}")
         f.jump(loop)
         f.start(done)
+
+    def _fingerprint_all(self) -> str:
+        """``@fingerprint_all(states, count, out)``: the fingerprints of some packed states."""
+        f = Function("void @fingerprint_all(ptr %states, i64 %count, ptr %out)")
+        f.jump("loop")
+        f.start("loop")
+        f.do("%index = phi i64 [ 0, %entry ], [ %next, %body ]")
+        f.branch(f.op("icmp ult i64 %index, %count"), "body", "finished")
+        f.start("body")
+        state = f.at("%states", f.op(f"mul i64 %index, {self.words}"))
+        f.store(f.op(f"call i64 @{self.canonical}(ptr {state})"), f.at("%out", "%index"))
+        f.do("%next = add i64 %index, 1")
+        f.jump("loop")
+        f.start("finished")
+        return f.end()
 
     def _noting_steps(self) -> list[str]:
         """What notes violations by steps; nothing where the model has no property of steps."""

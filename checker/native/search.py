@@ -9,7 +9,6 @@ does, unless there is one worker.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 from collections import deque
@@ -21,6 +20,7 @@ from highwater.checker.interruption import interruption
 from highwater.checker.memory import available_memory
 from highwater.checker.native.conclusion import memory_of, progress_of, result_of
 from highwater.checker.native.disk.detection import Delayed, reserved_bytes
+from highwater.checker.native.disk.files import not_written
 from highwater.checker.native.disk.keeper import Keeper
 from highwater.checker.native.disk.program import RowWorker
 from highwater.checker.native.frontier import Level, Part, Store
@@ -32,6 +32,7 @@ from highwater.checker.native.program import Program
 from highwater.checker.native.runtime import BATCH
 from highwater.checker.native.table import Table, TableFullError
 from highwater.checker.native.worker import OUTPUT, Pause, Worker
+from highwater.checker.problems import InternalError
 from highwater.checker.search import (
     DEADLOCK,
     EngineError,
@@ -42,8 +43,8 @@ from highwater.checker.search import (
 )
 from highwater.model.language.model import Model
 
-DISK = "disk"
-"""What stops a search where the disk does not take what is to be written."""
+DISK, MEMORY = "disk", "memory"
+"""What stops a search where the disk does not take what is to be written, or memory is full."""
 _INLINE = 512
 _LEAST_ROOM = 16 << 20
 _REFRESH = 0.2
@@ -116,6 +117,7 @@ class Run:
         self.active = 0
         self.growing = False
         self.stop: str | None = None
+        self.lost = False  # whether a state that was found is in no level, so that no checkpoint may be made
         self.pause: Pause | None = None
         self.expanded = 0
         self.seconds_before = 0.0
@@ -161,7 +163,7 @@ class Run:
                 self._check_limits()
                 if self.keeper is not None and self.keeper.due and not self.stop:
                     self._save()
-            self._save()
+            self._save(over=True)
 
     def _decided(self, asked: list[str]) -> bool:
         """Whether what was found so far is all that is asked."""
@@ -253,6 +255,9 @@ class Run:
                 self._put_away(worker, following)
         except OSError as wrong:
             self._fail(wrong)
+        except MemoryError:  # there is less than was counted on
+            self.lost = True
+            self._end(MEMORY)
 
     def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
         """Expand states of a chunk; what is not expanded is left for later."""
@@ -268,7 +273,7 @@ class Run:
             if self.on_disk:
                 self.pause = Pause.FULL
             else:
-                self._end("memory")
+                self._end(MEMORY)
         finally:
             with self.gate:
                 self.expanded += start - first
@@ -304,7 +309,7 @@ class Run:
 
     def _check_error(self, worker: Worker) -> None:
         if worker["full"]:
-            raise EngineError("the fingerprint table ran out of slots between two growths")
+            raise InternalError("the fingerprint table ran out of slots between two growths")
         self.program.check_error(worker)
 
     def _put_away(self, worker: Worker, level: Level) -> None:
@@ -374,6 +379,9 @@ class Run:
             assert self.delayed is not None
             self.delayed.begin(level.size - self.expanded)
         except OSError as wrong:
+            if self.delayed is not None:  # the table still holds what was found
+                self.delayed.close()
+                self.delayed = None
             self._fail(wrong)
 
     def use_disk(self) -> None:
@@ -391,7 +399,7 @@ class Run:
 
     def _resolve(self, level: Level, following: Level) -> None:
         """Where duplicates are found on disk: find out which candidates are new."""
-        if self.delayed is None or self.stop == DISK:
+        if self.delayed is None or self.lost:
             return
         workers = [w for w in self.workers if isinstance(w, RowWorker)]
         try:
@@ -401,19 +409,22 @@ class Run:
             self._fail(wrong)
         self._check_limits()
 
-    def _save(self) -> None:
-        """Make a checkpoint, where that is asked for."""
-        if self.keeper is not None and self.stop != DISK:
-            try:
-                self.keeper.save()
-            except OSError as wrong:
+    def _save(self, *, over: bool = False) -> None:
+        """Make a checkpoint, where that is asked for. A search that is ``over`` has its result without it, too."""
+        if self.keeper is None or self.lost:
+            return
+        try:
+            self.keeper.save()
+        except OSError as wrong:
+            if over:
+                self.result.trouble = not_written(wrong, self.options.spill_directory)
+            else:
                 self._fail(wrong)
 
     def _fail(self, wrong: OSError) -> None:
         """The disk does not take what is to be written: what was found until now is all that there is."""
-        self.stop = DISK
-        place = wrong.filename or self.options.spill_directory or tempfile.gettempdir()
-        self.result.trouble = f"{place}: {wrong.strerror or wrong}"
+        self.stop, self.lost = DISK, True
+        self.result.trouble = not_written(wrong, self.options.spill_directory)
 
     # --- what is told -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from highwater.checker.native.runtime import SLACK
+from highwater.checker.problems import InternalError
 from highwater.checker.search import EngineError
 
 FULL = 0.9
@@ -66,7 +67,7 @@ class Table:
                 raise TableFullError(f"the fingerprint table is full at {self.taken:,} states")
             room = np.empty(1 << 20, dtype=np.uint64)
             if self._grow(self.address, self.capacity, capacity, room.ctypes.data, room.size):
-                raise EngineError("the fingerprint table has a run of taken slots too long to move")
+                raise InternalError("the fingerprint table has a run of taken slots too long to move")
             self.capacity = capacity
 
     @property

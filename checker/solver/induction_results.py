@@ -9,12 +9,12 @@ from typing import Any
 
 from highwater.checker import words
 from highwater.checker.request import Request
-from highwater.checker.results import versions
 from highwater.checker.solver.induction import INITIAL, WITHIN_TYPES, Failure, InductionResult, Kept
 from highwater.checker.solver.results import ENGINE, STOPPED
 from highwater.checker.status import Status
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
+from highwater.model.versions import versions
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class InductionOutcome:
                 for v in result.verdicts
             ],
             "violations": [],
-            "versions": versions(),
+            "versions": versions("proof"),
         }
 
     def _json(self, failure: Failure) -> dict[str, Any]:

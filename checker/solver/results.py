@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from highwater.checker.memory import peak_memory
 from highwater.checker.results import Outcome
@@ -25,6 +25,8 @@ STOPPED = {
 @dataclass(frozen=True)
 class BoundedOutcome(Outcome):
     """A bounded check of a scenario. A promise that needs more depth than was asked for stays open."""
+
+    form: ClassVar[str] = "proof"
 
     asked: int = 0
     """The depth that was asked for."""

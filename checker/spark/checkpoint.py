@@ -3,48 +3,58 @@
     run.json                what is explored, and how fingerprints are divided
     level-00012.json        the manifest of a level: written last, under its name in one step
     level-00012/*.parquet   its states: fingerprint, predecessor, instance, word_0, word_1, …
+    lock                    held by the driver; it ends with it
 
 A level is there when its manifest is. A file that no manifest names was left by a task that failed, was tried
 twice, or was cut off; it means nothing. ``predecessor`` is the index of a state in the level before (in the
 order of the manifest's parts), ``instance`` the number of the step that led from it; in the first level they
 are the index of the initial state, and 0.
+
+What lies here is not trusted (``durable/directory.py``). A manifest has the size, the CRC-32C and the count of each of
+its files, which are held against the file whenever it is opened.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from highwater.checker.durable.aside import sync
+from highwater.checker.durable.checksum import checksum, of_file
+from highwater.checker.durable.directory import CheckpointDirectory, remove_files
 from highwater.checker.native.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.native.layout import Words
-from highwater.checker.problems import InputError
-from highwater.checker.spark import exchange
 
-FORMAT = 2
 GROUP = 1 << 18
 """States in a row group of a file, which are read and expanded together."""
+Fingerprints = Callable[[Words], Words]
+"""Computes the fingerprints of packed states."""
 _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file of a level: ``count`` states, those of a bucket, or of all (None), from index ``base`` on."""
+    """A file of a level: ``count`` states, those of a bucket, or of all (None), from index ``base`` on.
+
+    ``bytes`` is its size, ``checksum`` its CRC-32C.
+    """
 
     bucket: int | None
     file: str
     count: int
     base: int = 0
+    bytes: int = 0
+    checksum: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,56 +108,37 @@ class Run:
         return 1 << self.shift
 
 
-class Checkpoint:
-    """A directory of committed levels."""
+class Checkpoint(CheckpointDirectory):
+    """A directory of committed levels. The driver takes it; its tasks read and write in it as they are told."""
 
-    def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
+    engine = "spark"
+    format = 3
+    files = re.compile(r"level-[0-9]{5,9}\.json")
+    folders = re.compile(r"(level|exchange)-[0-9]{5,9}")
+    inside = re.compile(r"part-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet|\.?from-[0-9]{5,9}-[0-9a-f]{12}\.rows")
 
     # --- the run ----------------------------------------------------------------------------------
 
     def begin(self, run: Run) -> None:
-        """Write what is explored into a new directory; InputError where it is not empty or cannot be written."""
+        """Write what is explored into a new directory; InputError where it cannot be written."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            if any(self.directory.iterdir()):
-                what = "a checkpoint already" if self._run_file.is_file() else "other files"
-                more = "; --resume goes on with it" if self._run_file.is_file() else ""
-                raise InputError(f"--checkpoint {self.directory}: the directory holds {what}{more}")
-            self._write(self._run_file, {"format": FORMAT, **vars(run)})
+            self.write_manifest(self.head, vars(run))
         except OSError as wrong:
             raise self.unusable(wrong) from None
 
     def run(self) -> Run:
-        """What is explored; InputError where the directory is no checkpoint of this version."""
+        """What is explored; InputError where the directory is no checkpoint of this version, or it is damaged."""
         try:
-            plain = json.loads(self._run_file.read_text(encoding="utf-8"))
-            version = plain.pop("format")
-            if version != FORMAT:
-                raise InputError(f"--checkpoint {self.directory}: written by another version ({version})")
-            run = Run(**plain)
+            run = Run(**self.read_manifest(self.head))
             if not (isinstance(run.shift, int) and 0 < run.shift <= 16 and isinstance(run.words, int)):
                 raise ValueError("numbers")
             return run
-        except OSError as wrong:
-            raise InputError(
-                f"--checkpoint {self.directory}: no checkpoint there ({wrong.strerror or wrong})"
-            ) from None
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise InputError(f"--checkpoint {self.directory}: run.json is not a checkpoint's") from None
-
-    @property
-    def _run_file(self) -> Path:
-        return self.directory / "run.json"
-
-    def unusable(self, wrong: OSError) -> InputError:
-        """What to say where the directory cannot be written or read."""
-        return InputError(f"--checkpoint {self.directory}: {wrong.strerror or wrong}")
+        except FileNotFoundError:
+            raise self.wrong("no checkpoint there") from None
+        except (ValueError, TypeError):
+            raise self.damaged(self.head) from None
 
     # --- levels -----------------------------------------------------------------------------------
-
-    def _manifest(self, number: int) -> Path:
-        return self.directory / f"level-{number:05}.json"
 
     def folder(self, number: int) -> Path:
         """The directory of a level's files."""
@@ -158,25 +149,18 @@ class Checkpoint:
         plain = {
             "level": level.number,
             "count": level.size,
-            "parts": [[p.bucket, p.file, p.count, p.base] for p in level.parts],
+            "parts": [[p.bucket, p.file, p.count, p.base, p.bytes, p.checksum] for p in level.parts],
             "totals": vars(level.totals),
         }
-        self._write(self._manifest(level.number), plain)
-
-    def _write(self, path: Path, plain: dict[str, Any]) -> None:
-        temporary = path.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as out:
-            json.dump(plain, out)
-            out.write("\n")
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(path)
+        if level.parts:
+            sync(self.folder(level.number))
+        self.write_manifest(_manifest(level.number), plain)
 
     def level(self, number: int) -> Level | None:
         """A committed level, or None; InputError where its manifest is damaged."""
-        path = self._manifest(number)
+        name = _manifest(number)
         try:
-            plain = json.loads(path.read_text(encoding="utf-8"))
+            plain = self.read_manifest(name)
             totals = dict(plain["totals"])
             totals["places"] = {name: (int(a), int(b)) for name, (a, b) in totals["places"].items()}
             totals["broken"] = {n: (int(a), int(b), int(c)) for n, (a, b, c) in totals["broken"].items()}
@@ -184,32 +168,49 @@ class Checkpoint:
             level = Level(int(plain["level"]), parts, Totals(**totals))
             if level.number != number or level.size != plain["count"]:
                 raise ValueError("counts")
+            base = 0
+            for part in parts:
+                if part.base != base or part.count < 1 or not self._is_part(part.file):
+                    raise ValueError("parts")
+                base += part.count
             return level
         except FileNotFoundError:
             return None
-        except OSError as wrong:
-            raise self.unusable(wrong) from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise self._damaged(path.name) from None
+            raise self.damaged(name) from None
+
+    def _is_part(self, name: str) -> bool:
+        return name.startswith("part-") and self.inside.fullmatch(name) is not None
 
     def levels(self) -> list[Level]:
-        """All committed levels in order, up to the first that is missing."""
+        """All committed levels in order; InputError where they do not follow each other."""
         found: list[Level] = []
+        states = 0
         while (level := self.level(len(found))) is not None:
+            states += level.size
+            if level.totals.distinct_states != states:
+                raise self.damaged(_manifest(level.number))
             found.append(level)
+        if (self.directory / _manifest(len(found) + 1)).exists():
+            raise self.wrong(f"{_manifest(len(found))} is not there")
         return found
 
-    def tidy(self, levels: list[Level]) -> None:
-        """Remove what was left of levels that were not committed."""
-        exchange.tidy(self.directory)
-        for folder in self.directory.glob("level-*"):
-            if folder.is_dir() and int(folder.name.rpartition("-")[2]) >= len(levels):
-                shutil.rmtree(folder, ignore_errors=True)
+    def verify(self, levels: list[Level]) -> None:
+        """Read all files of some levels to their ends; InputError where one is not what its manifest says."""
         for level in levels:
-            known = {part.file for part in level.parts}
-            for file in self.folder(level.number).glob("*.parquet"):
-                if file.name not in known:
-                    file.unlink(missing_ok=True)
+            for part in level.parts:
+                self._verify(level.number, part)
+
+    def tidy(self, levels: list[Level]) -> None:
+        """Remove what was left of levels that were not committed. Raises OSError."""
+        self.remove_unfinished()
+        committed = {self.folder(level.number).name: level for level in levels}
+        for entry in list(self._entries()):
+            level = committed.get(entry.name)
+            if level is not None and entry.is_dir(follow_symlinks=False):
+                remove_files(Path(entry.path), self.inside, frozenset(part.file for part in level.parts))
+            elif level is None and self.folders.fullmatch(entry.name):
+                self.remove(entry.name)
 
     # --- states -----------------------------------------------------------------------------------
 
@@ -217,27 +218,46 @@ class Checkpoint:
         """For the states of a bucket in a level; nothing is written before the first of them."""
         return PartWriter(self.folder(number), bucket, words)
 
+    def _verify(self, number: int, part: Part) -> None:
+        """InputError where the file of a part is not what its manifest says."""
+        try:
+            found = of_file(self.folder(number) / part.file)
+        except FileNotFoundError:
+            raise self.wrong(f"{self._name(number, part)} is not there") from None
+        except OSError as wrong:
+            raise self.wrong(f"{self._name(number, part)}: {wrong.strerror or wrong}") from None
+        if found != (part.bytes, part.checksum):
+            raise self.damaged(self._name(number, part))
+
+    def _name(self, number: int, part: Part) -> str:
+        return f"{self.folder(number).name}/{part.file}"
+
     @contextmanager
     def open(self, number: int, part: Part) -> Iterator[pq.ParquetFile]:
-        """The file of a part; InputError where it is damaged."""
+        """The file of a part, read once to its end to begin with; InputError where it is damaged."""
+        self._verify(number, part)
         try:
             with pq.ParquetFile(self.folder(number) / part.file, memory_map=True) as file:
+                if file.metadata.num_rows != part.count:
+                    raise self.damaged(self._name(number, part))
                 yield file
         except pa.ArrowInvalid:
-            raise self._damaged(f"level-{number:05}/{part.file}") from None
+            raise self.damaged(self._name(number, part)) from None
 
-    def _damaged(self, what: str) -> InputError:
-        return InputError(f"--checkpoint {self.directory}: {what} is damaged")
+    def states(self, number: int, part: Part, fingerprints: Fingerprints) -> Iterator[Words]:
+        """The packed states of a part, in groups, whose fingerprints are computed again.
 
-    def states(self, number: int, part: Part) -> Iterator[Words]:
-        """The packed states of a part, in groups."""
+        InputError where one is not the fingerprint that was written: what is here is not what was found.
+        """
         with self.open(number, part) as file:
             names = [n for n in file.schema_arrow.names if n.startswith("word_")]
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=names, use_threads=False)
+                table = file.read_row_group(group, columns=["fingerprint", *names], use_threads=False)
                 out: Words = np.empty((table.num_rows, len(names)), dtype=np.uint64)
                 for place, name in enumerate(names):
                     out[:, place] = table.column(name).to_numpy()
+                if (fingerprints(out) != table.column("fingerprint").to_numpy()).any():
+                    raise self.damaged(self._name(number, part))
                 yield out
 
     def fingerprints(self, number: int, part: Part) -> Words:
@@ -248,6 +268,8 @@ class Checkpoint:
 
     def origin(self, number: int, level: Level, index: int) -> tuple[int, int]:
         """Where a state of a level came from: the index in the level before, and the instance."""
+        if not 0 <= index < level.size:
+            raise self.damaged(_manifest(number))
         part = level.part_of(index)
         offset = index - part.base
         with self.open(number, part) as file:
@@ -257,7 +279,11 @@ class Checkpoint:
                     table = file.read_row_group(group, columns=["predecessor", "instance"])
                     return table.column(0)[offset].as_py(), table.column(1)[offset].as_py()
                 offset -= rows
-        raise self._damaged(f"level-{number:05}/{part.file}")
+        raise self.damaged(self._name(number, part))
+
+
+def _manifest(number: int) -> str:
+    return f"level-{number:05}.json"
 
 
 class PartWriter:
@@ -271,11 +297,12 @@ class PartWriter:
             [("fingerprint", pa.uint64()), ("predecessor", pa.uint64()), ("instance", pa.uint32())]
             + [(f"word_{i}", pa.uint64()) for i in range(words)]
         )
+        self._out: _Counted | None = None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[Words] = []
         self._held = 0
         self.count = 0
-        self.bytes = 0
+        self.bytes = self.checksum = 0
 
     def add(self, rows: Words) -> None:
         """Append rows; they are copied."""
@@ -291,8 +318,9 @@ class PartWriter:
             return
         if self._writer is None:
             self._folder.mkdir(parents=True, exist_ok=True)
+            self._out = _Counted((self._folder / self.file).open("xb", buffering=0))
             self._writer = pq.ParquetWriter(
-                self._folder / self.file,
+                pa.PythonFile(self._out, mode="w"),
                 self._schema,
                 compression="lz4",
                 use_dictionary=False,
@@ -310,12 +338,48 @@ class PartWriter:
         self._writer.write_table(pa.table(columns, schema=self._schema), row_group_size=2 * GROUP)
 
     def close(self) -> None:
-        """Finish the file."""
+        """Finish the file: it is on the disk then. Raises OSError."""
         self._flush()
-        if self._writer is not None:
+        if self._writer is not None and self._out is not None:
             self._writer.close()
-            self.bytes = (self._folder / self.file).stat().st_size
+            self._out.finish()
+            self.bytes, self.checksum = self._out.bytes, self._out.checksum
 
     def part(self, base: int = 0) -> Part:
         """What the manifest says of it."""
-        return Part(self.bucket, self.file, self.count, base)
+        return Part(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
+
+
+class _Counted:
+    """A file that is written from its start to its end, with its size and its CRC-32C; for pyarrow."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bytes = self.checksum = 0
+
+    def write(self, data: Any) -> int:
+        """Append all of some bytes."""
+        left = memoryview(data).cast("B")
+        self.bytes += len(left)
+        self.checksum = checksum(left, self.checksum)
+        size = len(left)
+        while left:
+            left = left[self._file.write(left) :]
+        return size
+
+    def tell(self) -> int:
+        """Where the next byte goes."""
+        return self.bytes
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        """Called when pyarrow is done with it."""
+
+    def finish(self) -> None:
+        """Wait until all is on the disk, and close it."""
+        os.fsync(self._file.fileno())
+        self._file.close()

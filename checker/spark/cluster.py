@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.checker.search import EngineError
+from highwater.checker.problems import InternalError
 from highwater.checker.spark import exchange, worker
 from highwater.checker.spark.checkpoint import Checkpoint, Level, Part, Run
 from highwater.checker.spark.driver import Found, Known
@@ -57,7 +57,10 @@ class Cluster:
         self.work = Work()
 
     def expand(self, level: Level, known: Known, stopped: Callable[[], bool]) -> Found | None:
-        """The level after one; None where the search was stopped meanwhile. Raises BoundError, EngineError."""
+        """The level after one; None where the search was stopped meanwhile.
+
+        Raises BoundError, EngineError where a task failed, InternalError where reports contradict each other.
+        """
         directory = self._checkpoint.directory.resolve()
         task = worker.LevelTask(str(directory), self._run, level.number, known, self._table_bytes)
         try:
@@ -71,7 +74,7 @@ class Cluster:
             )
             return None if merged is None else self._found(level, expanded, merged, sum(files.values()))
         finally:
-            exchange.tidy(directory)
+            exchange.tidy(self._checkpoint, level.number)
 
     def _half(
         self,
@@ -86,18 +89,17 @@ class Cluster:
         return None if texts is None else self._reports(texts)
 
     def _reports(self, texts: list[str]) -> list[dict[str, Any]]:
-        """The reports of a half in the order of buckets; EngineError where one is missing or double."""
+        """The reports of a half in the order of buckets; InternalError where one is missing or double."""
         half: dict[int, dict[str, Any]] = {}
         for text in texts:
             report = json.loads(text)
             if half.setdefault(report["bucket"], report) is not report:
-                raise EngineError(f"bucket {report['bucket']} was reported twice")
+                raise InternalError(f"bucket {report['bucket']} was reported twice")
         if len(half) != self._run.buckets:
-            raise EngineError(f"{self._run.buckets - len(half)} buckets were not reported")
+            raise InternalError(f"{self._run.buckets - len(half)} buckets were not reported")
         ordered = [half[bucket] for bucket in sorted(half)]
+        worker.raise_refusals(ordered)
         for report in ordered:
-            if "failure" in report:
-                raise EngineError(f"a task of Spark's failed: {report['failure']}")
             if "bound" in report:
                 raise self._program.bound_error(report["bound"])
         return ordered
@@ -106,9 +108,9 @@ class Cluster:
         self, level: Level, expanded: list[dict[str, Any]], merged: list[dict[str, Any]], sent: int
     ) -> Found:
         if sum(r["states"] for r in expanded) != level.size:
-            raise EngineError("not every state of a level was expanded")
+            raise InternalError("not every state of a level was expanded")
         if sum(r["received"] for r in merged) != sent:
-            raise EngineError("not every candidate that was sent was received")
+            raise InternalError("not every candidate that was sent was received")
         self.work.levels += 1
         self.work.sent += sent
         for report in (*expanded, *merged):
@@ -120,7 +122,8 @@ class Cluster:
             for name, index in report["places"].items():
                 places.setdefault(name, base + index)
             if report["count"]:
-                parts.append(Part(report["bucket"], report["file"], report["count"], base))
+                found = report["file"], report["count"], base, report["bytes"], report["checksum"]
+                parts.append(Part(report["bucket"], *found))
                 base += report["count"]
         broken: dict[str, tuple[int, int]] = {}
         for report in expanded:

@@ -77,7 +77,7 @@ class Driver:
         def successors() -> Iterator[Words]:
             for part in level.parts:
                 base = part.base
-                for group in self._checkpoint.states(level.number, part):
+                for group in self._checkpoint.states(level.number, part, self._program.fingerprints):
                     yield from buffers.expand(self._table, group, base)
                     base += len(group)
 

@@ -16,7 +16,7 @@ from highwater.checker.native.program import Compiled
 from highwater.checker.native.runtime import SLACK
 from highwater.checker.native.table import FULL, Table, TableFullError
 from highwater.checker.native.worker import OUTPUT, Buffers
-from highwater.checker.search import EngineError
+from highwater.checker.problems import InternalError
 from highwater.checker.spark.package import sources
 from highwater.checker.spark.request import ModelRequest
 from highwater.checker.spark.runtime import FIELDS, RowRuntime
@@ -96,7 +96,7 @@ class BucketTable(Table):
                 raise TableFullError(f"the fingerprint table is full at {self.taken:,} states")
             room = np.empty(1 << 20, dtype=np.uint64)
             if self._grow(self.address, self.capacity, capacity, room.ctypes.data, room.size):
-                raise EngineError("the fingerprint table has a run of taken slots too long to move")
+                raise InternalError("the fingerprint table has a run of taken slots too long to move")
             self.capacity = capacity
 
     def clear(self, expected: int = 0) -> None:
@@ -181,7 +181,7 @@ class RowBuffers(Buffers):
 
     def _refuse_full(self) -> None:
         if self["full"]:
-            raise EngineError("a fingerprint table ran out of slots between two growths")
+            raise InternalError("a fingerprint table ran out of slots between two growths")
 
     def violated(self) -> Iterator[tuple[str, int]]:
         """The properties that were first violated in the last part, with the row's index in it."""

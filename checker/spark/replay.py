@@ -82,7 +82,7 @@ class SparkReplay:
 
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
         """The log of an input that is divided; None where it is replayed by one task."""
-        if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps:
+        if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
             if out is not None:
                 raise InputError(f"{one.path}: --out is for metadata logs without logs of brokers")
             return None

@@ -48,6 +48,7 @@ class RowRuntime(Runtime):
                 self._expand(),
                 self._admit(),
                 self._grow(),
+                self._fingerprint_all(),
                 self._key(),
                 self._find(),
                 self._merge(),

@@ -65,12 +65,13 @@ def exploration(
         raise InputError("--resume: name the --checkpoint to go on with")
     request = ModelRequest.of(model, options.symmetry, options.deadlock)
     program = RowProgram(model, request)
-    with _directory(spark) as directory:
-        checkpoint = Checkpoint(directory)
+    with _directory(spark) as directory, Checkpoint(directory) as checkpoint:
+        checkpoint.take(resume=spark.resume)
         before = _before(checkpoint, request, program) if spark.resume else None
+        levels = _levels(checkpoint) if before else []
         running = session(spark.master)
         run = before or _begin(checkpoint, request, program, running, spark)
-        found = Exploration(running, program, checkpoint, run, options, spark, progress)
+        found = Exploration(running, program, checkpoint, run, levels, options, spark, progress)
         found.result.preparation_seconds = time.perf_counter() - started
         try:
             yield found
@@ -129,6 +130,17 @@ def _before(checkpoint: Checkpoint, request: ModelRequest, program: RowProgram) 
     return run
 
 
+def _levels(checkpoint: Checkpoint) -> list[Level]:
+    """The levels to go on from, which are what they were; InputError where they are not."""
+    try:
+        levels = checkpoint.levels()
+        checkpoint.verify(levels)
+        checkpoint.tidy(levels)
+        return levels
+    except OSError as wrong:
+        raise checkpoint.unusable(wrong) from None
+
+
 def _difference(then: object, now: object) -> str:
     if isinstance(then, dict) and isinstance(now, dict):
         return ", ".join(
@@ -148,6 +160,7 @@ class Exploration:
         program: RowProgram,
         checkpoint: Checkpoint,
         run: Run,
+        levels: list[Level],
         options: SearchOptions,
         spark: SparkOptions,
         progress: ProgressCallback | None,
@@ -160,8 +173,7 @@ class Exploration:
         self.cluster = Cluster(running, program, checkpoint, run, memory // processes)
         self.names = [p.name for p in program.model.properties]
         self.step_names = [p.name for p in program.model.step_properties]
-        self.levels = checkpoint.levels()
-        checkpoint.tidy(self.levels)
+        self.levels = levels
         self.result = SearchResult()
         self.stop: str | None = None
         self.started = time.perf_counter()

@@ -12,7 +12,7 @@ import json
 import resource
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,10 @@ import numpy as np
 from highwater.checker.native.kernels import WORDS
 from highwater.checker.native.layout import Words
 from highwater.checker.native.machine import Effort
-from highwater.checker.problems import InputError
+from highwater.checker.problems import InputError, InternalError
 from highwater.checker.search import EngineError
 from highwater.checker.spark import exchange
-from highwater.checker.spark.checkpoint import GROUP, Checkpoint, Level, Part, Run
+from highwater.checker.spark.checkpoint import GROUP, Checkpoint, Fingerprints, Level, Part, Run
 from highwater.checker.spark.driver import Known
 from highwater.checker.spark.program import RowBuffers, RowProgram
 from highwater.checker.spark.request import ModelRequest
@@ -100,19 +100,28 @@ def expand(task: LevelTask, buckets: Iterable[int]) -> Iterator[str]:
         try:
             _expand_bucket(task, bucket, report)
         except REFUSALS as wrong:
-            report["failure"] = refusal(wrong)
+            report |= refusal(wrong)
         yield json.dumps(report)
 
 
-REFUSALS = (OSError, LanguageError, InputError)
+REFUSALS = (OSError, LanguageError, InputError, InternalError)
 
 
-def refusal(wrong: BaseException) -> str:
+def refusal(wrong: BaseException) -> dict[str, str]:
     """What a report says of an error that the driver is to tell."""
     if isinstance(wrong, OSError):
         place = f"{wrong.filename}: " if wrong.filename else ""
-        return f"{place}{wrong.strerror or wrong}"
-    return str(wrong)
+        return {"failure": f"{place}{wrong.strerror or wrong}"}
+    return {"internal" if isinstance(wrong, InternalError) else "failure": str(wrong)}
+
+
+def raise_refusals(reports: Iterable[Mapping[str, Any]]) -> None:
+    """Tell on the driver what reports say of errors: raises EngineError or InternalError, as it was on the worker."""
+    for report in reports:
+        if "internal" in report:
+            raise InternalError(f"a task of Spark's: {report['internal']}")
+        if "failure" in report:
+            raise EngineError(f"a task of Spark's failed: {report['failure']}")
 
 
 def _expand_bucket(task: LevelTask, bucket: int, report: dict[str, Any]) -> None:
@@ -131,7 +140,7 @@ def _expand_bucket(task: LevelTask, bucket: int, report: dict[str, Any]) -> None
     with _sent.of(task.run, task.number, bucket, compiled) as (table, files):
         with exchange.Sender(place, bucket, task.run.shift) as sender:
             try:
-                for base, group in share(checkpoint, level, task.run, bucket):
+                for base, group in share(checkpoint, level, task.run, bucket, compiled.fingerprints):
                     clock.note("read")
                     if table.taken * _SLOT_BYTES > most:
                         table.clear()
@@ -158,21 +167,26 @@ def _expand_bucket(task: LevelTask, bucket: int, report: dict[str, Any]) -> None
     }
 
 
-def share(checkpoint: Checkpoint, level: Level, run: Run, bucket: int) -> Iterator[tuple[int, Words]]:
-    """A bucket's states of a level in groups, with the index of the first; of an undivided level a part."""
+def share(
+    checkpoint: Checkpoint, level: Level, run: Run, bucket: int, fingerprints: Fingerprints
+) -> Iterator[tuple[int, Words]]:
+    """A bucket's states of a level in groups, with the index of the first; of an undivided level a part.
+
+    Raises InputError as ``Checkpoint.states``.
+    """
     for part in level.parts:
         if part.bucket == bucket:
-            yield from _groups(checkpoint, level.number, part, 0, part.count)
+            yield from _groups(checkpoint, level.number, part, 0, part.count, fingerprints)
         elif part.bucket is None:
             start, end = (part.count * b >> run.shift for b in (bucket, bucket + 1))
-            yield from _groups(checkpoint, level.number, part, start, end)
+            yield from _groups(checkpoint, level.number, part, start, end, fingerprints)
 
 
 def _groups(
-    checkpoint: Checkpoint, number: int, part: Part, start: int, end: int
+    checkpoint: Checkpoint, number: int, part: Part, start: int, end: int, fingerprints: Fingerprints
 ) -> Iterator[tuple[int, Words]]:
     base = 0
-    for states in checkpoint.states(number, part):
+    for states in checkpoint.states(number, part, fingerprints):
         first, last = max(start, base), min(end, base + len(states))
         for at in range(first, last, GROUP):
             yield part.base + at, states[at - base : min(at + GROUP, last) - base]
@@ -186,7 +200,7 @@ def merge(task: LevelTask, files: Iterable[str], buckets: Iterable[int]) -> Iter
         try:
             _merge_bucket(task, files, bucket, report)
         except REFUSALS as wrong:
-            report["failure"] = refusal(wrong)
+            report |= refusal(wrong)
         yield json.dumps(report)
 
 
@@ -218,6 +232,7 @@ def _merge_bucket(task: LevelTask, files: Iterable[str], bucket: int, report: di
         "file": writer.file,
         "count": writer.count,
         "bytes": writer.bytes,
+        "checksum": writer.checksum,
         "premises": buffers.premises.tolist(),
         "places": places,
         "caught_up": caught_up,

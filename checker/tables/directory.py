@@ -1,20 +1,26 @@
-"""The directory of the tables: those of a run before, until new ones are begun; from then on whole ones or none."""
+"""The directory of the tables: those of a run before, until new ones are whole and take their place."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from highwater.checker.durable.directory import remove_files
 from highwater.checker.problems import InputError
 
 STATES, TRANSITIONS = "states", "transitions"
 ABOUT = "run.json"
 """Says what was explored. It is written last: without it the tables are what a crash left of them."""
+
+
+_PART = re.compile(r"part-[0-9]{5,}\.parquet|\.part-[0-9]{5,}-[0-9a-f]{12}\.tmp")
+_NEW = re.compile(r"\.new-[0-9a-f]{16}")
 
 
 @dataclass
@@ -36,36 +42,54 @@ class Written:
 class TableDirectory:
     """A directory that tables go to, made where it is not there; as a context, for one run.
 
-    InputError where it cannot be written to, or holds something and ``force`` is not set.
+    New tables are written aside, in a hidden folder of the directory; only when they are whole do they take the place
+    of those of a run before. InputError where the directory cannot be written to, or holds something and ``force`` is
+    not set, or where tables would go to a link, or to a folder with other files in it.
     """
 
     def __init__(self, name: str, *, force: bool) -> None:
         self.name, self.path = name, Path(name)
-        self._begun = False
+        self._new: Path | None = None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             held = any(self.path.iterdir())
+            if held and not force:
+                raise InputError(
+                    f"--out {name}: the directory is not empty; --force replaces the tables in it"
+                )
+            self._refuse_foreign()
         except OSError as wrong:
             raise self._wrong(wrong) from None
-        if held and not force:
-            raise InputError(f"--out {name}: the directory is not empty; --force replaces the tables in it")
         if not os.access(self.path, os.W_OK):
             raise InputError(f"--out {name}: cannot be written")
 
     def begin(self) -> Path:
-        """Remove the tables of a run before, to write new ones; the directory's path."""
-        self._begun = True
-        self._empty()
-        return self.path
+        """The directory to write new tables to; what a run left there that was killed is removed."""
+        for left in list(self.path.iterdir()):
+            if _NEW.fullmatch(left.name) and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+        self._new = self.path / f".new-{os.urandom(8).hex()}"
+        self._new.mkdir()
+        return self._new
 
     def finish(self, about: dict[str, Any]) -> None:
-        """Say what the tables hold, now that they are whole."""
+        """Put the new tables in the place of those before, and say what they hold, now that they are whole."""
+        assert self._new is not None
         text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-        (self.path / ABOUT).write_text(text, encoding="utf-8")
+        (self._new / ABOUT).write_text(
+            text, encoding="utf-8"
+        )  # there is room for it, before anything is removed
+        self._remove()
+        for table in (STATES, TRANSITIONS):
+            if (self._new / table).exists():
+                (self._new / table).rename(self.path / table)
+        (self._new / ABOUT).replace(self.path / ABOUT)
+        self._new.rmdir()
+        self._new = None
 
     def left(self) -> str:
         """What a run that was broken off has left here, in words."""
-        if not self._begun and (self.path / ABOUT).exists():
+        if (self.path / ABOUT).exists():
             return f"the tables of a run before are in {self.name} as they were"
         return f"no tables were left in {self.name}"
 
@@ -75,19 +99,34 @@ class TableDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if wrong is None or not self._begun:
-            return
-        self._empty()
+        if self._new is not None:
+            shutil.rmtree(self._new, ignore_errors=True)
         if isinstance(wrong, OSError) and not isinstance(
             wrong, BrokenPipeError
         ):  # that is who reads our progress
             raise self._wrong(wrong) from None
 
-    def _empty(self) -> None:
+    def _refuse_foreign(self) -> None:
+        for table in (STATES, TRANSITIONS):
+            folder = self.path / table
+            if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+                raise InputError(f"--out {self.name}: {table} is no folder of tables")
+            others = (
+                sorted(e.name for e in folder.iterdir() if not _PART.fullmatch(e.name))
+                if folder.exists()
+                else []
+            )
+            if others:
+                raise InputError(f"--out {self.name}: {table} holds other files: {others[0]}")
+
+    def _remove(self) -> None:
+        """Remove the tables of a run before, and nothing else."""
+        self._refuse_foreign()
         (self.path / ABOUT).unlink(missing_ok=True)
         for table in (STATES, TRANSITIONS):
             if (self.path / table).is_dir():
-                shutil.rmtree(self.path / table)
+                remove_files(self.path / table, _PART)
+                (self.path / table).rmdir()
 
     def _wrong(self, wrong: OSError) -> InputError:
         return InputError(f"--out {self.name}: {wrong.strerror or wrong}")

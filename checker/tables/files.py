@@ -23,7 +23,11 @@ class TableFile:
         self._temporary = self.path.with_name(f".{self.path.stem}-{uuid.uuid4().hex[:12]}.tmp")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._writer = pq.ParquetWriter(
-            self._temporary, schema, compression="zstd", use_dictionary=_with_dictionary(schema)
+            self._temporary,
+            schema,
+            compression="zstd",
+            use_dictionary=_with_dictionary(schema),
+            write_page_checksum=True,  # for whoever reads them
         )
         self.rows = self.bytes = 0
 

@@ -6,19 +6,21 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from highwater.checker.interruption import interruption
-from highwater.checker.search import EngineError, Progress, ProgressCallback, SearchOptions
+from highwater.checker.problems import InternalError
+from highwater.checker.search import Progress, ProgressCallback, SearchOptions
 from highwater.checker.spark.checkpoint import Checkpoint
 from highwater.checker.spark.jobs import collect
 from highwater.checker.spark.options import SparkOptions
 from highwater.checker.spark.search import search
 from highwater.checker.spark.session import Session, session
+from highwater.checker.spark.worker import raise_refusals
 from highwater.checker.tables import spark_worker
 from highwater.checker.tables.directory import Written
 from highwater.checker.tables.spark_worker import TableTask
@@ -39,10 +41,11 @@ def write(
     Ctrl-C during the search leaves the tables of what was found; while they are written it raises KeyboardInterrupt,
     and leaves files that are no whole tables. Raises what the search raises, and EngineError where Spark gives up.
     """
-    with _levels(spark, directory) as kept:
+    with _levels(spark, directory) as kept, ExitStack() as owned:
         result = search(model, options, progress, kept)
         assert kept.checkpoint is not None
-        checkpoint = Checkpoint(kept.checkpoint)
+        checkpoint = owned.enter_context(Checkpoint(kept.checkpoint))
+        checkpoint.take(resume=True)
         levels = [level for level in checkpoint.levels() if level.size]
         starts = tuple(accumulate((level.size for level in levels), initial=0))
         running, run = session(spark.master), checkpoint.run()
@@ -97,10 +100,8 @@ def _job(
 
 
 def _add_up(written: Written, reports: list[dict[str, Any]], states: int, names: list[str]) -> Written:
-    """What the reports say together; EngineError where something is missing."""
-    for report in reports:
-        if "failure" in report:
-            raise EngineError(f"a task of Spark's failed: {report['failure']}")
+    """What the reports say together; EngineError where a task failed, InternalError where something is missing."""
+    raise_refusals(reports)
     written.violations = dict.fromkeys(names, 0)
     sent = 0
     for report in reports:
@@ -111,5 +112,5 @@ def _add_up(written: Written, reports: list[dict[str, Any]], states: int, names:
         for name, count in report.get("violations", {}).items():
             written.violations[name] += count
     if written.states != states or written.transitions != sent:
-        raise EngineError("not every state or step was written")
+        raise InternalError("not every state or step was written")
     return written

@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from highwater.checker.native.layout import Words
+from highwater.checker.problems import InternalError
 from highwater.checker.search import EngineError
 from highwater.checker.spark.checkpoint import GROUP, Checkpoint, Run
 from highwater.checker.spark.request import ModelRequest
@@ -73,14 +74,14 @@ def expand(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
                 for rows in _expand_bucket(task, bucket, report):
                     yield divided(task.run.shift, task.keys, rows)
             except REFUSALS as wrong:
-                report["failure"] = refusal(wrong)
+                report |= refusal(wrong)
             yield blocks_of([task.keys[bucket]], [json.dumps(report)], [None])
 
 
 def _expand_bucket(task: TableTask, bucket: int, report: dict[str, Any]) -> Iterator[Words]:
     program = _program(task.run)
     violations = dict.fromkeys(program.states.properties, 0)
-    groups = _groups(task, bucket)
+    groups = _groups(task, bucket, program)
     first = next(groups, None)
     if first is None:
         return
@@ -117,14 +118,14 @@ class _Group:
     states: Words
 
 
-def _groups(task: TableTask, bucket: int) -> Iterator[_Group]:
+def _groups(task: TableTask, bucket: int, program: TableProgram) -> Iterator[_Group]:
     """A bucket's states, level by level, in groups of a bounded size."""
     checkpoint = Checkpoint(task.checkpoint)
     for number, start in enumerate(task.starts[:-1]):
         level = checkpoint.level(number)
         if level is None:
             raise EngineError(f"an executor does not see the checkpoint's directory {task.checkpoint}")
-        for base, states in share(checkpoint, level, task.run, bucket):
+        for base, states in share(checkpoint, level, task.run, bucket, program.fingerprints):
             for at in range(0, len(states), ROWS):
                 piece = states[at : at + ROWS]
                 yield _Group(number, start + base + at + np.arange(len(piece)), piece)
@@ -160,11 +161,11 @@ class _Index:
         self.numbers, self.parents, self.instances = numbers[order], parents[order], instances[order]
 
     def find(self, fingerprints: Words) -> NDArray[np.int64]:
-        """The places of states; EngineError where one is not there."""
+        """The places of states; InternalError where one is not there."""
         places = np.searchsorted(self._fingerprints, fingerprints)
         places[places == len(self._fingerprints)] = 0
         if (self._fingerprints[places] != fingerprints).any():
-            raise EngineError("a step leads to a state that the search did not find")
+            raise InternalError("a step leads to a state that the search did not find")
         return places
 
 
@@ -231,5 +232,5 @@ def write(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
             for name, count in steps.violations.items():
                 report["violations"][name] = report["violations"].get(name, 0) + count
     except REFUSALS as wrong:
-        report["failure"] = refusal(wrong)
+        report |= refusal(wrong)
     yield pa.record_batch([pa.array([*said, json.dumps(report)], pa.string())], schema=REPORTS)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.model.language import State, all_of, any_of, implies, invariant, size, total
+from highwater.invariants.replication.knowledge import CRASHES
+from highwater.invariants.replication.promise import spent
+from highwater.model.language import State, all_of, any_of, implies, invariant, least, size, total, where
 from highwater.model.language.sequences import members_of
 from highwater.model.language.values import Number, Truth, as_bool
-from highwater.model.replication import Replication
+from highwater.model.replication import Replication, levels
 from highwater.model.replication import logs as log_rules
 from highwater.model.replication.clients import can_acknowledge
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.high_watermark import gate_is_open
+from highwater.model.replication.leadership import tells_end
 
 
 def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
@@ -34,11 +37,14 @@ def leader_completeness(m: Replication, s: State) -> Truth:
 
 @statements.electable_completeness.seen("P1")
 def electable_completeness(m: Replication, s: State) -> Truth:
-    """Of each member that runs and is registered; by its log."""
+    """Of each member that is registered and runs, or has stopped in order; by its log.
+
+    Who stopped in order comes back as an electable member, and nobody looks at its log. Who crashed does not.
+    """
     return all_of(
         statements.electable_completeness(
-            electable(s.partition).has(b)
-            & m.is_up(s.brokers[b])
+            electable(m.as_read(s)).has(b)
+            & (m.is_up(s.brokers[b]) | (s.brokers[b].status == "STOPPED"))
             & (s.brokers[b].epoch == s.registrations[b].epoch)
             & ~s.committed.is_empty,
             _holds_committed(m, s, b),
@@ -102,6 +108,29 @@ def consumers_read_consistently(m: Replication, s: State) -> Truth:
     )
 
 
+@invariant("207.1, P1")
+def told_end_never_falls(m: Replication, s: State) -> Truth:
+    """The end of the log that consumers are told never falls: no leader tells less than one has told before.
+
+    What is lost is left out here: other properties tell of it. Of the leader that the controller chose, in its epoch: a
+    consumer that has heard of it asks no former one.
+    """
+    return all_of(
+        implies(
+            s.partition.leader.is_(b)
+            & m.leads(b, s.brokers[b])
+            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
+            & ~s.committed.is_empty
+            & tells_end(m, s.brokers[b]),
+            all_of(
+                (s.brokers[b].hwm > o) | ~log_rules.same_record(s.brokers[b].log, s.committed, o)
+                for o in m.offsets
+            ),
+        )
+        for b in m.broker
+    )
+
+
 @invariant("B4")
 def hwm_within_log(m: Replication, s: State) -> Truth:
     """No HWM is past the end of its log."""
@@ -115,6 +144,20 @@ def one_leader_per_epoch(m: Replication, s: State) -> Truth:
     """By the brokers' views."""
     return statements.one_leader_per_epoch(
         [(m.leads(b, s.brokers[b]), s.brokers[b].view.leader_epoch) for b in m.broker]
+    )
+
+
+@invariant("841.5, B8")
+def told_leaders_lead(m: Replication, s: State) -> Truth:
+    """A broker that has heard of the leader epoch in which the controller chose it leads, as long as it runs."""
+    return all_of(
+        implies(
+            s.partition.leader.is_(b)
+            & m.is_up(s.brokers[b])
+            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch),
+            m.leads(b, s.brokers[b]),
+        )
+        for b in m.broker
     )
 
 
@@ -142,28 +185,48 @@ def isr_members_are_eligible(m: Replication, s: State) -> Truth:
 @statements.isr_and_elr_are_disjoint.seen()
 def isr_and_elr_are_disjoint(m: Replication, s: State) -> Truth:
     """As the controller has them."""
-    return statements.isr_and_elr_are_disjoint(s.partition)
+    return statements.isr_and_elr_are_disjoint(m.as_read(s))
 
 
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
     """As the controller has them."""
-    return statements.elr_only_under_min_isr(s.partition, m.min_isr(s))
+    return statements.elr_only_under_min_isr(m.as_read(s), m.min_isr(s))
+
+
+def has_whole_elr(m: Replication, s: State) -> Truth:
+    """Whether the ELR is on, and has been since the ISR last had min ISR members."""
+    return m.has_elr(s) & (s.elr_is_whole if levels.remembers_whole(m) else as_bool(True))
 
 
 @statements.enough_are_electable.seen(rule="eligible_leader_replicas")
 def enough_are_electable(m: Replication, s: State) -> Truth:
-    """A lost log is any unclean shutdown here, and an operator's choice is min ISR raised, or an election by hand.
+    """A lost log is any unclean shutdown here: each registration after one excuses one member that is missing.
 
-    Replicas that a reassignment is only adding do not count for min ISR.
+    An operator's choice is min ISR raised, or an election by hand. Replicas that a reassignment is only adding do not
+    count for min ISR.
     """
-    spent = ("crashes", "lossy_crashes", "disk_losses", "min_isr_changes", "elections", "downgrades")
-    unspent = all_of(getattr(s.budgets, name) == getattr(m.p, name) for name in spent)
+    unspent = all_of(
+        getattr(s.budgets, name) == getattr(m.p, name) for name in ("min_isr_changes", "elections")
+    )
     fair = m.p.initial_isr >= m.p.min_isr and not m.p.unclean_election
     members, adding = members_of(s.partition.replicas, m.t.brokers), s.partition.adding
     needed = effective_min_isr(s.min_insync_replicas, size(members - adding))
-    under = unspent & as_bool(fair) & (size(s.partition.isr) < needed)
-    return implies(under, statements.enough_are_electable(electable(s.partition), needed))
+    under = has_whole_elr(m, s) & unspent & as_bool(fair) & (size(s.partition.isr) < needed)
+    excused = least(unclean_registrations(m, s), needed)
+    return implies(under, statements.enough_are_electable(electable(m.as_read(s)), needed - excused))
+
+
+def unclean_registrations(m: Replication, s: State) -> Number:
+    """966.5. How many registrations after an unclean shutdown there can have been.
+
+    As many as there were such shutdowns, and stops before a registration, but for brokers that are down after one. A
+    controller that fails can leave the changes of a registration without it (K14).
+    """
+    split = ("failovers",) if m.on("registration_may_be_split") else ()
+    shutdowns = spent(m, s, *CRASHES, "early_stops", *split)
+    down = total(s.brokers[b].status == "CRASHED" for b in m.broker)
+    return where(shutdowns > down, shutdowns - down, 0)
 
 
 @statements.isr_within_replicas.seen()
@@ -190,7 +253,7 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
             & m.leads(b, s.brokers[b])
             & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
             & gate_is_open(size(s.brokers[b].view.isr), m.min_isr_in(s.brokers[b].view)),
-            electable(s.partition) <= m.maximal_isr(s.brokers[b]),
+            electable(m.as_read(s)) <= m.maximal_isr(s.brokers[b]),
         )
         for b in m.broker
     )
@@ -198,7 +261,11 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 
 @invariant("B6")
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
-    """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since."""
+    """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since.
+
+    With a replica that an operator removes goes its copy, and with one replica left min ISR is 1: so many are sure to
+    be there once there was a reassignment.
+    """
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 
     def copies(v: Number) -> Number:
@@ -207,8 +274,14 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
             for b in m.broker
         )
 
+    def needed(b: Number) -> Number:
+        known = m.min_isr_in(s.brokers[b].view)
+        if not m.p.reassignments:
+            return known
+        return where(s.budgets.reassignments == m.p.reassignments, known, 1)
+
     return all_of(
-        implies(unspent & can_acknowledge(m, s, b, v), copies(v) >= m.min_isr_in(s.brokers[b].view))
+        implies(unspent & can_acknowledge(m, s, b, v), copies(v) >= needed(b))
         for b in m.broker
         for v in m.value
     )
@@ -220,10 +293,8 @@ def recovery_quorum_has_min_isr_members(m: Replication, s: State) -> Truth:
 
     One of them holds every committed record as long as fewer than min ISR brokers have lost data.
     """
-    p = s.partition
-    nobody = p.isr.is_empty & p.elr.is_empty
-    if m.p.downgrades:
-        nobody = nobody & s.elr_enabled
+    p = m.as_read(s)
+    nobody = p.isr.is_empty & p.elr.is_empty & has_whole_elr(m, s)
     return implies(nobody, size(p.last_known_elr) >= m.min_isr(s))
 
 
@@ -234,8 +305,10 @@ INVARIANTS = (
     acknowledged_records_survive,
     logs_match_below_hwm,
     consumers_read_consistently,
+    told_end_never_falls,
     hwm_within_log,
     one_leader_per_epoch,
+    told_leaders_lead,
     views_are_prefixes,
     isr_members_are_eligible,
     isr_and_elr_are_disjoint,

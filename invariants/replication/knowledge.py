@@ -17,8 +17,8 @@ from highwater.model.language.values import Number, SetValue, StructValue, Truth
 from highwater.model.replication import Replication
 
 BEYOND = (
-    "duplicates", "losses", "elections", "reassignments", "min_isr_changes", "downgrades", "recovery",
-    "unclean_election", "metadata_in_flight", "late_fetches",
+    "duplicates", "losses", "elections", "reassignments", "min_isr_changes", "downgrades", "upgrades",
+    "flag_changes", "recovery", "unclean_election", "metadata_in_flight", "late_fetches",
 )  # fmt: skip
 """Parameters of scenarios for which nothing is stated here: with them some of the helper invariants do not hold."""
 
@@ -29,7 +29,7 @@ CRASHES = ("crashes", "lossy_crashes", "disk_losses")
 
 def is_stated_for(m: Replication) -> bool:
     """Whether the helper invariants are meant for a scenario."""
-    return not any(getattr(m.p, name) for name in BEYOND)
+    return bool(m.p.elr_at_start) and not any(getattr(m.p, name) for name in BEYOND)
 
 
 def helper(source: str) -> Callable[[Callable[[Any, Any], Any]], Invariant]:

@@ -70,7 +70,20 @@ OF_BROKERS = (
 )
 """What the logs of brokers are asked."""
 
+OF_REQUESTS = (
+    statements.hwm_never_moves_back,
+    statements.hwm_stands_under_min_isr,
+    statements.hwm_waits_for_isr,
+    statements.isr_joined_caught_up,
+    statements.leader_answers_in_its_epoch,
+    statements.stale_epochs_are_refused,
+    statements.proposals_name_fetched_epochs,
+    statements.one_proposal_is_under_way,
+    statements.acknowledged_has_copies,
+)
+"""What the request logs of brokers and controllers are asked."""
+
 __all__ = [
-    "CONDITIONS", "FINDINGS", "OF_BROKERS", "has_leader", "has_min_isr", "leader_completeness",
+    "CONDITIONS", "FINDINGS", "OF_BROKERS", "OF_REQUESTS", "has_leader", "has_min_isr", "leader_completeness",
     "leader_elected_cleanly", "somebody_is_electable",
 ]  # fmt: skip

@@ -336,11 +336,16 @@ class Struct(Type):
 
 @dataclass(frozen=True)
 class Seq(Type):
-    """A sequence of at most ``maximum`` elements; ``bound`` names the scenario's bound that cuts there."""
+    """A sequence of at most ``maximum`` elements; ``bound`` names the scenario's bound that cuts there.
+
+    One that ``ascends`` has values of an index in ascending order, each once: it stands for a set, and does so when
+    they are renamed.
+    """
 
     element: Type
     maximum: int
     bound: str | None = None
+    ascends: bool = field(default=False, compare=False)
     limit: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

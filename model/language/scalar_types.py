@@ -78,11 +78,16 @@ class NumberType(Type):
 
 @dataclass(frozen=True)
 class IntType(NumberType):
-    """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the scenario's bound that cuts there."""
+    """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the scenario's bound that cuts there.
+
+    ``names`` is an index whose values the numbers from 0 on stand for: where it is renamed, they are. A number below 0
+    stands for none.
+    """
 
     low: int
     high: int
     bound: str | None = None
+    names: Index | None = field(default=None, compare=False)
     limit: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

@@ -17,7 +17,8 @@ from highwater.model.language.interpreter import Interpreter, compile_nodes
 from highwater.model.language.messages import MessageKind
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.numbering import number_of
-from highwater.model.language.types import Array, Enum, Index, Option, Seq, Set, Struct, Type
+from highwater.model.language.types import Array, Enum, Index, IntType, Option, Seq, Set, Struct, Type
+from highwater.model.language.values import SeqValue, where
 
 Renaming = Mapping[str, Sequence[int]]
 """For each symmetric index, by its name: the new value of each old one."""
@@ -72,6 +73,8 @@ def _types(type_: Type) -> Iterator[Type]:
 def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
     if isinstance(type_, (Index, Enum)) and type_.name in renaming:
         return [_mapped(nodes[0], renaming[type_.name])]
+    if isinstance(type_, IntType) and type_.names is not None and type_.names.name in renaming:
+        return [_mapped(nodes[0], renaming[type_.names.name])]
     if isinstance(type_, Set) and type_.index.name in renaming:
         result = graph.const(0, BITS)
         for value, name in enumerate(renaming[type_.index.name]):
@@ -96,6 +99,8 @@ def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node
             order = renaming[type_.index.name]
             parts = [parts[order.index(name)] for name in range(type_.index.size)]
         return [node for part in parts for node in part]
+    if isinstance(type_, Seq) and type_.ascends:
+        return _ascending(type_, nodes, renaming)
     if isinstance(type_, Seq):
         width = type_.element.leaf_count
         items = [nodes[0]]
@@ -113,6 +118,18 @@ def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node
         content = _rename(type_.content_type, nodes[1:], renaming)
         return [nodes[0], *(graph.select(there, b, a) for a, b in zip(nodes[1:], content, strict=True))]
     return list(nodes)
+
+
+def _ascending(type_: Seq, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
+    """The members of an ascending sequence, renamed, in ascending order again."""
+    element = type_.element
+    assert isinstance(element, Index)
+    order = renaming.get(element.name, range(element.size))
+    values = SeqValue(type_, tuple(nodes))
+    found = type_.zero()
+    for new in element:
+        found = where(values.has(order.index(int(new))), found.append(new), found)
+    return list(found.nodes)
 
 
 def _messages(kind: MessageKind, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:

@@ -39,11 +39,11 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.language.sequences import members_of
-from highwater.model.replication import starting
+from highwater.model.replication import levels, starting
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
-from highwater.model.replication.controller.rules import ELR_FEATURE
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
 from highwater.model.replication.controller.types import Terms
+from highwater.model.replication.freedoms import FREEDOMS
 from highwater.model.replication.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
@@ -60,6 +60,8 @@ BUDGETS = Budgets(
     {
         "fencings": "fencings of brokers that run (zombies)",
         "controlled_shutdowns": "controlled shutdowns",
+        "unseen_stops": "stops in order of which the controller does not hear",
+        "early_stops": "stops of brokers that have started and are not registered yet",
         "crashes": "crashes with the page cache kept",
         "lossy_crashes": "crashes that lose unflushed records",
         "disk_losses": "disks replaced by empty ones",
@@ -72,23 +74,12 @@ BUDGETS = Budgets(
         "min_isr_changes": "changes of min.insync.replicas",
         "failovers": "controller failovers",
         "downgrades": "downgrades of the metadata version that end the ELR feature",
+        "upgrades": "upgrades of the metadata version that begin it",
+        "flag_changes": "changes of eligible.leader.replicas.enabled and unclean.recovery.manager.enabled",
     },
     most=3,
 )
 """Faults and interventions, each with a number that a scenario grants; healing is never bounded."""
-
-
-ELR_RULES = frozenset(
-    {
-        "eligible_leader_replicas",
-        "isr_may_become_empty",
-        "last_known_elr",
-        "last_known_leader",
-        "min_isr_change_empties_elr",
-        "unclean_recovery",
-    }
-)
-"""966.18. The controller's rules that end with the ELR feature, in a proposal; in Kafka 4.2 those of ELR_FEATURE."""
 
 
 class Cluster(Protocol):
@@ -99,12 +90,16 @@ class Cluster(Protocol):
         "brokers": Parameter(3, 2, 4, "brokers of the cluster"),
         "replication_factor": Parameter(3, 1, 4, "replicas of the partition"),
         "initial_isr": Parameter(3, 1, 4, "ISR members at the start"),
+        "any_first_leader": Parameter(
+            0, 0, 1, "whether any ISR member leads at the start, not the first alone"
+        ),
         "min_isr": Parameter(2, 1, 3, "min.insync.replicas at the start"),
         "records": Parameter(1, 1, 4, "records that producers write"),
         "initial_records": Parameter(0, 0, 4, "records that are committed at the start"),
         "unclean_election": Parameter(
             0, 0, 1, "unclean.leader.election.enable; Balanced or Aggressive recovery"
         ),
+        "elr_at_start": Parameter(1, 0, 1, "whether the metadata version has the ELR at the start"),
         "recovery": Parameter(0, 0, 1, "whether unclean recovery (966.14) is part of the exploration"),
         "metadata_in_flight": Parameter(0, 0, 1, "whether metadata travels in batches that can be under way"),
         "late_fetches": Parameter(
@@ -113,10 +108,23 @@ class Cluster(Protocol):
         "late_reads": Parameter(
             0, 0, 1, "whether the record of an answer to a fetch is read when it is sent, which can be later"
         ),
+        "ungated_broker": Parameter(
+            0, 0, 4, "the broker, counted from 1, without the gate of the HWM (966.1)"
+        ),
+        "old_fetcher": Parameter(
+            0, 0, 4, "the broker, counted from 1, whose fetches have no broker epoch (version 14)"
+        ),
+        "old_proposer": Parameter(
+            0, 0, 4, "the broker, counted from 1, whose AlterPartitions have no broker epochs (version 2)"
+        ),
+        "log_directories": Parameter(
+            1, 1, 2, "log directories of a broker; with 2, disks of brokers that are down are replaced, too"
+        ),
         "flushes": Parameter(0, 0, 1, "whether brokers flush their logs now and then"),
         "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
         "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
         "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
+        **FREEDOMS,
         **BUDGETS.parameters,
     }
     rules = RULES
@@ -147,21 +155,26 @@ class Cluster(Protocol):
             committed=self.log,
             budgets=BUDGETS.type(p),
             # What only some scenarios have.
-            elr_enabled=Only(Bool, p.downgrades > 0),
+            **levels.fields(self),
             late_fetches=Only(Array(self.broker, Option(self.fetch_request)), p.late_fetches > 0),
             metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight > 0),
             log_infos_sent=Only(self.log_infos, p.recovery > 0),
             log_infos=Only(self.log_infos, p.recovery > 0),
+            late_proposals=Only(Array(self.broker, Option(self.alter_request)), p.late_proposals > 0),
+            former=Only(Option(self.former_controller), p.former_controller > 0),
+            waiting=Only(Array(self.value, Option(self.waiter)), p.waiting_producers > 0),
         )
 
     def _define_domains(self) -> None:
         """Brokers, records, epochs; and what the parameters of steps range over."""
         p = self.p
         rules = self.rules_on & set(CONTROLLER_RULES)
-        self.t, self.without_elr = (
-            Terms(p.brokers, on, p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch, bounded=True)
-            for on in (rules, rules - (ELR_FEATURE if self.on("leftover_elr_elects") else ELR_RULES))
-        )
+        epochs = (p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
+        picks_any = self.on("clean_election_picks_any"), self.on("unclean_election_picks_any")
+        unordered = all(picks_any) and not p.elections  # the preferred replica is the first one
+        self.t = Terms(p.brokers, rules, *epochs, bounded=True, in_any_order=unordered)
+        self.picks = any(picks_any)
+        self.holds_in_order = unordered
         self.broker = self.t.broker
         self.some_isr = Option(self.t.brokers)
         self.broker_epoch = Int(0, p.max_broker_epoch)
@@ -174,6 +187,7 @@ class Cluster(Protocol):
         self.log = Seq(self.record, p.records, bound="records")
         self.offset = Int(0, p.records)
         self.offsets = self.kept = range(p.records)
+        self.waiter = Struct("Waiter", leader=self.broker, offset=Int(0, p.records - 1))
 
         self.factor = min(p.replication_factor, p.brokers)
         self.targets = [
@@ -184,6 +198,8 @@ class Cluster(Protocol):
         low, high = (1, self.factor) if p.min_isr_changes else (p.min_isr, p.min_isr)
         self.min_isr_config = Int(low, max(low, high))
         self.min_isr_values = range(low, high + 1)
+        members = [[b for b in range(p.brokers) if chosen >> b & 1] for chosen in range(1, 1 << p.brokers)]
+        self.isrs = [self.t.brokers.lift(isr) for isr in members]
         self.again = (False, True) if p.duplicates else (False,)
         self.balanced = (True, False)
 
@@ -197,6 +213,7 @@ class Cluster(Protocol):
             partition_epoch=self.partition_epoch,
             isr=t.brokers,
             replicas=t.brokers,
+            removing=Only(t.brokers, not self.on("removed_replicas_delete")),
             min_isr=self.min_isr_config,
             active=t.brokers,
             epochs=Array(self.broker, self.broker_epoch),
@@ -205,8 +222,9 @@ class Cluster(Protocol):
     def _define_brokers(self) -> None:
         """A broker, and what a leader knows of its followers. A field is there where the rules have a use for it."""
         # An epoch that is given with a proposal is looked at again only when the proposal is sent again, and that
-        # is of use only where the first one can have been lost.
-        self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and self.p.losses > 0
+        # is of use only where the first one can have been lost, or given up.
+        again = self.p.losses > 0 or self.p.late_proposals > 0
+        self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and again
         self.member_epochs = Array(self.broker, Option(self.broker_epoch))
         self.fetch_state = Struct(
             "FetchState",
@@ -275,6 +293,9 @@ class Cluster(Protocol):
             isr=self.t.brokers,
         )
         self.some_alter_response = Option(self.alter_response)
+        self.former_controller = Struct(
+            "FormerController", partition=self.t.partition, registrations=self.t.registrations
+        )
         # The answer to GetReplicaLogInfo (966.14): under way, or collected by the controller.
         self.log_info = Struct(
             "ReplicaLogInfo",
@@ -287,20 +308,28 @@ class Cluster(Protocol):
         self.log_infos = Array(self.broker, self.some_log_info)
 
     def initial(self) -> list[dict[str, Any]]:
-        """One state: all brokers run and know everything, and every budget is there."""
-        return [{**starting.initial_state(self), "budgets": BUDGETS.granted(self.p)}]
+        """All brokers run and know everything, and every budget is there; one state for each first leader."""
+        leaders = range(min(self.p.initial_isr, self.factor) if self.p.any_first_leader else 1)
+        budgets = BUDGETS.granted(self.p)
+        return [{**starting.initial_state(self, leader), "budgets": budgets} for leader in leaders]
 
     # --- words ------------------------------------------------------------------------------------
 
     def has_elr(self, s: State) -> Truth:
-        """966.18. Whether the ELR feature is on: until the metadata version is downgraded."""
-        return s.elr_enabled if self.p.downgrades else as_bool(True)
+        """966.18. Whether the ELR is on."""
+        return levels.has_elr(self, s)
+
+    def has_recovery(self, s: State) -> Truth:
+        """966.14. Whether unclean recovery takes the place of unclean election."""
+        return levels.has_recovery(self, s)
 
     def decided(self, s: State, rule: Callable[[Terms], Any]) -> Any:
-        """966.18. What the controller's rules say, with the ELR feature or, after a downgrade, without it."""
-        if not self.p.downgrades:
-            return rule(self.t)
-        return where(self.has_elr(s), rule(self.t), rule(self.without_elr))
+        """966.18. What the controller's rules say, with those that are turned on now."""
+        return levels.decided(self, s, rule)
+
+    def as_read(self, s: State) -> StructValue:
+        """966.18. The partition as the controller reads it: while the ELR is off it ignores what is left of it."""
+        return levels.partition_as_read(self, s)
 
     def min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR at the controller."""
@@ -308,12 +337,13 @@ class Cluster(Protocol):
 
     def min_isr_in(self, view: StructValue) -> Number:
         """966.2. The effective min ISR as a broker's view has it."""
+        if not self.on("min_isr_within_replicas"):
+            return view.min_isr
         return effective_min_isr(view.min_isr, size(view.replicas))
 
-    @property
-    def unclean_allowed(self) -> Truth:
+    def unclean_allowed(self, s: State) -> Truth:
         """unclean.leader.election.enable, where it elects directly; with unclean recovery nothing does."""
-        return as_bool(bool(self.p.unclean_election) and not self.on("unclean_recovery"))
+        return as_bool(bool(self.p.unclean_election)) & ~self.has_recovery(s)
 
     def is_up(self, broker: StructValue) -> Truth:
         """Whether a broker's process runs, be it shutting down."""
@@ -353,6 +383,7 @@ class Cluster(Protocol):
             partition_epoch=partition.partition_epoch,
             isr=partition.isr,
             replicas=members_of(partition.replicas, self.t.brokers),
+            removing=partition.removing,
             min_isr=min_isr,
             active=self.t.active(registrations),
             epochs=self.view.fields["epochs"].lift([registrations[b].epoch for b in self.broker]),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language import (
+    ArrayValue,
     Checks,
     Number,
     SeqValue,
@@ -19,10 +20,13 @@ from highwater.model.language import (
     StructValue,
     action,
     cases,
+    one_of,
     require,
     spend,
     where,
 )  # fmt: skip
+from highwater.model.language.sequences import ascending, members_of
+from highwater.model.replication import levels, versions
 from highwater.model.replication.cluster import Cluster, Outcome
 from highwater.model.replication.controller import (
     alter_partition,
@@ -33,11 +37,10 @@ from highwater.model.replication.controller import (
 )  # fmt: skip
 from highwater.model.replication.controller.eligible_leader_replicas import (
     after_min_isr_change,
-    cleared,
     effective_min_isr,
 )  # fmt: skip
 from highwater.model.replication.controller.partition_change import is_empty_record, merge, partition_change
-from highwater.model.replication.controller.types import ElectionType, Error
+from highwater.model.replication.controller.types import ElectionType, Error, Terms
 
 # --- brokers ------------------------------------------------------------------------------------------------
 
@@ -88,8 +91,21 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
     require("a request is under way", s.alter_requests[b].is_some)
     require("no answer is under way", s.alter_responses[b].is_none)
     sent = s.alter_requests[b].value
+    error, record = decide_alter_partition(m, s, b, sent, s.partition, s.registrations)
+    partition = write_record(m, s, record)
+    send_alter_answer(m, s, b, sent, answer_to(m, sent, error, partition))
+    if again:
+        spend(s, "duplicates")
+    else:
+        s.next.alter_requests[b] = None
+
+
+def decide_alter_partition(
+    m: Cluster, s: State, b: Number, sent: StructValue, partition: StructValue, registrations: ArrayValue
+) -> tuple[Number, StructValue]:
+    """B8. What a controller that knows this partition and these registrations makes of a request: error and record."""
     request = m.t.alter_partition(
-        version=3,
+        version=where(versions.is_the(b, m.p.old_proposer), 2, 3),
         broker=b,
         broker_epoch=sent.broker_epoch,
         leader_epoch=sent.leader_epoch,
@@ -97,23 +113,19 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
         new_isr=proposed_members(m, sent),
         leader_recovery_state="RECOVERED",
     )
-    checks: Checks = alter_partition.alter_partition_checks(m.t, request, s.partition, s.registrations)
-    wanted = m.decided(
-        s,
-        lambda t: alter_partition.alter_partition(
-            t, request, s.partition, s.registrations, m.min_isr(s), m.unclean_allowed
-        ),
-    )
+    checks: Checks = alter_partition.alter_partition_checks(m.t, request, partition, registrations)
+    arguments = (request, partition, registrations, m.min_isr(s), m.unclean_allowed(s))
+    # The sender leads on, unless its change completes a reassignment.
+    decided = elected if m.p.reassignments else Cluster.decided
+    wanted = decided(m, s, lambda t: alter_partition.alter_partition(t, *arguments))
     record = where(checks.passed, wanted, m.t.record.zero())
-    error = where(checks.passed, alter_partition.alter_partition_error(request, record), checks.answer)
-    partition = write_record(m, s, record)
+    return where(checks.passed, alter_partition.alter_partition_error(request, record), checks.answer), record
+
+
+def send_alter_answer(m: Cluster, s: State, b: Number, sent: StructValue, answer: StructValue) -> None:
+    """An answer reaches the process that asked; to another incarnation it is lost with the connection."""
     reaches = m.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
-    answer = m.some_alter_response.some(answer_to(m, sent, error, partition))
-    s.next.alter_responses[b] = where(reaches, answer, None)
-    if again:
-        spend(s, "duplicates")
-    else:
-        s.next.alter_requests[b] = None
+    s.next.alter_responses[b] = where(reaches, m.some_alter_response.some(answer), None)
 
 
 def proposed_members(m: Cluster, sent: StructValue) -> SeqValue:
@@ -163,12 +175,13 @@ def elect_preferred_leader(m: Cluster, s: State) -> None:
 def elect_uncleanly(m: Cluster, s: State) -> None:
     """UNCLEAN: any live replica, where there is no leader. What it lacks is lost; the operator chose so.
 
-    With unclean recovery in place the replicas are asked for their logs first, and the best one leads.
+    It stays an option of the tool with unclean recovery in place; else the replicas are asked for their logs first.
     """
     spend(s, "elections")
     elections.election_checks(s.partition, ElectionType.UNCLEAN).require()
-    require("unclean elections are done by recovery", not m.on("unclean_recovery"))
-    elect(m, s, ElectionType.UNCLEAN)
+    remains = m.on("unclean_stays_an_option")
+    require("unclean elections are not done by recovery", ~m.has_recovery(s) | remains)
+    elect(m, s, ElectionType.UNCLEAN, without=levels.RECOVERY_RULES if remains else frozenset())
 
 
 @action("966.17", rule="unclean_recovery", says="the operator designates broker {b} as leader", b="broker")
@@ -179,7 +192,9 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
     """
     spend(s, "elections")
     require("there is no leader", s.partition.leader.is_none)
-    record = unclean_recovery.recover(m.t, s.partition, s.registrations, b, m.min_isr(s))
+    record = m.decided(
+        s, lambda t: unclean_recovery.recover(t, s.partition, s.registrations, b, m.min_isr(s))
+    )
     require("the replica is live", ~is_empty_record(m.t, record))
     write_record(m, s, record)
 
@@ -207,8 +222,8 @@ def reassign(m: Cluster, s: State, target: Any) -> None:
     """
     spend(s, "reassignments")
     reassignment.reassignment_checks(m.t, target, s.registrations).require()
-    record = m.decided(
-        s, lambda t: reassignment.reassign(t, s.partition, target, s.registrations, m.min_isr(s))
+    record = elected(
+        m, s, lambda t: reassignment.reassign(t, s.partition, target, s.registrations, m.min_isr(s))
     )
     require("it changes something", ~is_empty_record(m.t, record))
     write_record(m, s, record)
@@ -222,44 +237,14 @@ def cancel_reassignment(m: Cluster, s: State) -> None:
     completion: else what was committed while they counted could be left on too few.
     """
     spend(s, "reassignments")
-    unclean = m.unclean_allowed
+    unclean = m.unclean_allowed(s)
     reassignment.cancellation_checks(m.t, s.partition, m.min_isr(s), unclean).require()
-    record = m.decided(
+    record = elected(
+        m,
         s,
         lambda t: reassignment.cancel_reassignment(t, s.partition, s.registrations, m.min_isr(s), unclean),
     )
     write_record(m, s, record)
-
-
-@action("966.18", says="the metadata version is downgraded; the ELR feature ends")
-def downgrade(m: Cluster, s: State) -> None:
-    """The ELR fields are ignored from now on, and vanish with the next change of the partition.
-
-    The gate of the HWM stays (966.18): it is a rule of brokers, behind no feature.
-    """
-    spend(s, "downgrades")
-    require("the ELR feature is on", m.has_elr(s))
-    change_level(m, s, False)
-
-
-@action(
-    "584.1",
-    rule="leftover_elr_elects",
-    says="the level of the ELR feature goes up; it is on again",
-)
-def upgrade(m: Cluster, s: State) -> None:
-    """The ELR feature is turned on again after a downgrade. No partition changes by that."""
-    require("there can be a downgrade", bool(m.p.downgrades))
-    require("the ELR feature is off", ~m.has_elr(s))
-    change_level(m, s, True)
-
-
-def change_level(m: Cluster, s: State, on: bool) -> None:
-    """The ELR feature is turned on or off; a partition changes only under rules that no version has."""
-    require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
-    if m.on("level_change_empties_elr"):
-        write_record(m, s, cleared(m.t, s.partition))
-    s.next.elr_enabled = on
 
 
 # --- what all of them do ------------------------------------------------------------------------------------
@@ -268,41 +253,66 @@ def change_level(m: Cluster, s: State, on: bool) -> None:
 def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
     """Append a change of the partition to the metadata log; the partition after it."""
     partition = merged(m, s, record)
-    s.next.partition = partition
+    levels.store(m, s, partition)
     return partition
 
 
 def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
-    """The partition after a record. With K11 there is no step where building the record fails."""
+    """The partition after a record. With K11 there is no step where building the record fails.
+
+    Where nothing goes by the order of the replicas they stand in that of the brokers, so that no two states differ by
+    it alone.
+    """
     if m.on("unassigned_candidate_fails"):
         require("no candidate for leader is a broker that is no replica", ~record.fails)
-    return merge(m.t, s.partition, record)
+    after = merge(m.t, s.partition, record)
+    if m.holds_in_order and m.p.reassignments:
+        after = after.replace(replicas=ascending(members_of(after.replicas, m.t.brokers), m.t.replicas))
+    return after
 
 
 def on_broker(m: Cluster, s: State, b: Number, rule: Callable[..., StructValue]) -> StructValue:
     """The record by which a rule about a broker changes the partition as it is."""
-    record: StructValue = m.decided(
-        s, lambda t: rule(t, s.partition, s.registrations, b, m.min_isr(s), m.unclean_allowed)
+    return elected(
+        m, s, lambda t: rule(t, s.partition, s.registrations, b, m.min_isr(s), m.unclean_allowed(s))
     )
+
+
+def elected(m: Cluster, s: State, rule: Callable[[Terms], StructValue]) -> StructValue:
+    """966.13, 966.15. The record of a rule that can elect a leader; where any of several can be, of one of them.
+
+    There is a step for each that can; where nobody new is elected, there is one.
+    """
+    if not m.picks:
+        plain: StructValue = m.decided(s, rule)
+        return plain
+    picked = one_of("elected", m.broker)
+    record: StructValue = m.decided(s, lambda t: rule(t.picking(picked)))
+    leader = record.leader.value
+    comes = record.leader.is_some & leader.is_some
+    require("the one who is picked is elected", where(comes, leader.value == picked, picked == 0))
     return record
 
 
-def elect(m: Cluster, s: State, election: Number) -> None:
-    """966.13. An election of this kind, where it elects someone.
+def elect(m: Cluster, s: State, election: Number, without: frozenset[str] = frozenset()) -> None:
+    """966.13. An election of this kind, where it elects someone; ``without`` are rules that it leaves aside.
 
     Who may be elected is up to the kind: without a word from the operator only who surely holds all that is committed,
     an ISR member that is live or, where the ISR is empty, an ELR member. Nobody is asked for its log: ISR and ELR are
     kept so that this need not be.
     """
-    record = m.decided(
-        s, lambda t: partition_change(t, s.partition, m.min_isr(s), t.active(s.registrations), election)
-    )
+
+    def rule(t: Terms) -> StructValue:
+        terms = t.under(t.rules - without)
+        return partition_change(terms, s.partition, m.min_isr(s), t.active(s.registrations), election)
+
+    record = elected(m, s, rule)
     require("someone can be elected", ~is_empty_record(m.t, record))
     write_record(m, s, record)
 
 
 __all__ = [
-    "cancel_reassignment", "change_min_isr", "designate_leader", "downgrade", "elect_preferred_leader",
-    "elect_uncleanly", "fence_broker", "handle_alter_partition", "merged", "on_broker", "reassign", "unfence_broker",
-    "upgrade", "write_record",
+    "answer_to", "cancel_reassignment", "change_min_isr", "decide_alter_partition", "designate_leader",
+    "elect_preferred_leader", "elect_uncleanly", "elected", "fence_broker", "handle_alter_partition", "merged",
+    "on_broker", "reassign", "send_alter_answer", "unfence_broker", "write_record",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from highwater.model.language import (
     under,
     where,
 )  # fmt: skip
-from highwater.model.replication import logs
+from highwater.model.replication import logs, versions
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.leadership import advanced_hwm, settle_at
 
@@ -110,8 +110,12 @@ def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, f
 
 
 def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> Truth:
-    """K2. Whether a leader knows by its metadata that a former incarnation sent a fetch: records may be lost since."""
-    return m.on("stale_fetch_check") & (fetch.broker_epoch < leader.view.epochs[f])
+    """K2. Whether a leader knows by its metadata that a former incarnation sent a fetch: records may be lost since.
+
+    A fetch without a broker epoch cannot be told from one of a former incarnation.
+    """
+    has_epoch = ~versions.is_the(f, m.p.old_fetcher)
+    return m.on("stale_fetch_check") & has_epoch & (fetch.broker_epoch < leader.view.epochs[f])
 
 
 def note_fetch(m: Cluster, broker: StructValue, f: Number, fetch: StructValue) -> StructValue:

@@ -21,7 +21,7 @@ from highwater.model.language import (
     under,
     where,
 )  # fmt: skip
-from highwater.model.replication import logs
+from highwater.model.replication import levels, logs
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.control import write_record
 from highwater.model.replication.controller import unclean_recovery
@@ -93,6 +93,7 @@ def elect_by_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     require_recovery(m)
     spend(s, "elections")
     require("there is no leader", s.partition.leader.is_none)
+    require("there is unclean recovery", m.has_recovery(s))
     elect_longest_log(m, s, b, balanced)
 
 
@@ -117,17 +118,22 @@ def elect_longest_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     if balanced:
         require_answers(m, s)
     mine = s.log_infos[b].value
-    outdone = any_of(has_answered(m, s, r) & is_better(m, s.log_infos[r].value, mine) for r in m.broker)
+    outdone = any_of(counts(m, s, r) & is_better(m, s.log_infos[r].value, mine) for r in m.broker)
     require("no answer is better", ~outdone)
     require("the winner is live", m.t.active(s.registrations).has(b))
-    write_record(m, s, unclean_recovery.recover(m.t, s.partition, s.registrations, b, m.min_isr(s)))
+    record = m.decided(
+        s, lambda t: unclean_recovery.recover(t, s.partition, s.registrations, b, m.min_isr(s))
+    )
+    write_record(m, s, record)
     forget_answers(m, s)
 
 
 def recovers(m: Cluster, s: State) -> Truth:
     """966.13, 966.16. Whether the partition is in unclean recovery; unclean election enabled means Aggressive."""
     aggressive = bool(m.p.unclean_election)
-    return unclean_recovery.may_recover(m.t, s.partition, s.registrations, aggressive) & m.has_elr(s)
+    keeps_last = ~m.has_elr(s) if levels.changes(m) else False
+    may = unclean_recovery.may_recover(m.t, m.as_read(s), s.registrations, aggressive, keeps_last)
+    return may & m.has_recovery(s)
 
 
 def has_answered(m: Cluster, s: State, b: Number) -> Truth:
@@ -138,13 +144,21 @@ def has_answered(m: Cluster, s: State, b: Number) -> Truth:
     )
 
 
+def counts(m: Cluster, s: State, b: Number) -> Truth:
+    """966.14. Whether an answer counts in an election: only that of an unfenced replica, which can be elected.
+
+    A fenced one may never come back. It is asked all the same, and counts as soon as it is unfenced.
+    """
+    return has_answered(m, s, b) & under("recovery_counts_unfenced", m.t.active(s.registrations).has(b))
+
+
 def require_answers(m: Cluster, s: State) -> None:
     """966.14. Balanced waits for every last known ELR member, not for so many answers.
 
     Of min ISR answers none need be that of who has kept everything: the proposal names this and rejects it.
     """
     if m.on("recovery_waits_for_last_known_elr"):
-        awaited = s.partition.last_known_elr
+        awaited = m.as_read(s).last_known_elr
         answered = all_of(~awaited.has(r) | has_answered(m, s, r) for r in m.broker)
         require("every last known ELR member has answered", answered)
     else:

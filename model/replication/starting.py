@@ -1,14 +1,16 @@
-"""Where the exploration starts: all brokers run and know everything, and the first replica leads."""
+"""Where the exploration starts: all brokers run and know everything, and the first replica leads, or any."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from highwater.model.replication import levels
+
 if TYPE_CHECKING:
     from highwater.model.replication.cluster import Cluster
 
 
-def initial_state(m: Cluster) -> dict[str, Any]:
+def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
     """Logs are empty, or the ISR holds the first ``initial_records`` records, committed and acknowledged.
 
     That state is among those that a start with empty logs leads to; a scenario that is about what comes after it begins
@@ -25,20 +27,20 @@ def initial_state(m: Cluster) -> dict[str, Any]:
         "log": [],
         "flushed": 0,
         "hwm": 0,
-        "view": _view(m, replicas, isr),
+        "view": _view(m, first, replicas, isr),
         "leso": 0,
         "proposed": None,
-        "followers": _followers(m, isr, None),
+        "followers": _followers(m, first, isr, None),
         "ahead": False,
         "proposed_epochs": nothing,
     }
     complete = {**broker, "log": records, "hwm": count}
-    leader = {**complete, "followers": _followers(m, isr, count)} if count else broker
-    brokers = [leader, *(complete if b in isr else broker for b in range(1, p.brokers))]
+    brokers = [complete if b in isr else broker for b in range(p.brokers)]
+    brokers[first] = {**complete, "followers": _followers(m, first, isr, count if count else None)}
     registration = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
     return {
         "registrations": [registration] * p.brokers,
-        "partition": m.t.initial_partition(replicas, isr),
+        "partition": {**m.t.initial_partition(replicas, isr), "leader": first},
         "min_insync_replicas": p.min_isr,
         "brokers": brokers,
         "fetch_requests": nothing,
@@ -47,11 +49,14 @@ def initial_state(m: Cluster) -> dict[str, Any]:
         "alter_responses": nothing,
         "writes": ["ACKNOWLEDGED"] * count + ["UNUSED"] * (p.records - count),
         "committed": records,
-        "elr_enabled": True,
+        **levels.initial(m),
         "late_fetches": nothing,
         "metadata": nothing,
         "log_infos_sent": nothing,
         "log_infos": nothing,
+        "late_proposals": nothing,
+        "former": None,
+        "waiting": [None] * p.records,
     }
 
 
@@ -62,25 +67,28 @@ def committed_at_start(m: Cluster) -> int:
     return min(p.initial_records, p.records) if enough else 0
 
 
-def _view(m: Cluster, replicas: list[int], isr: list[int]) -> dict[str, Any]:
+def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[str, Any]:
     """The metadata that every broker has."""
     return {
-        "leader": 0,
+        "leader": first,
         "leader_epoch": 0,
         "partition_epoch": 0,
         "isr": isr,
         "replicas": replicas,
+        "removing": [],
         "min_isr": m.p.min_isr,
         "active": range(m.p.brokers),
         "epochs": [0] * m.p.brokers,
     }
 
 
-def _followers(m: Cluster, isr: list[int], leo: int | None) -> list[dict[str, Any]]:
+def _followers(m: Cluster, first: int, isr: list[int], leo: int | None) -> list[dict[str, Any]]:
     """What a broker knows of its followers; ``leo`` is that of the ISR's, where they have fetched from it."""
     unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
     heard = {**unheard, "leo": leo, "in_epoch": leo is not None}
-    return [{**(heard if f in isr and f > 0 else unheard), "caught_up": f in isr} for f in range(m.p.brokers)]
+    return [
+        {**(heard if f in isr and f != first else unheard), "caught_up": f in isr} for f in range(m.p.brokers)
+    ]
 
 
 __all__ = ["committed_at_start", "initial_state"]

@@ -18,9 +18,11 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
+from highwater.checker.durable.checksum import checksum
+from highwater.checker.durable.directory import LOCK, CheckpointDirectory
 from highwater.checker.native import search
-from highwater.checker.native.disk import keeper
-from highwater.checker.native.disk.checkpoint import LOCK, MANIFEST, Checkpoint
+from highwater.checker.native.disk import identity
+from highwater.checker.native.disk.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.native.disk.files import DataFile
 from highwater.checker.native.disk.keeper import Keeper
 from highwater.checker.native.program import Program
@@ -202,12 +204,9 @@ def test_a_file_of_another_length_is_found(kind: str, change: str, model: Model,
 def rewritten(directory: Path, **changes: Any) -> None:
     """Change entries of a manifest, whose digest is right again."""
     text = (directory / MANIFEST).read_text().split("\n")[0]
-    Checkpoint.commit(_At(directory), {**json.loads(text), **changes}, [])  # type: ignore[arg-type]
-
-
-class _At:
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    there = Checkpoint.__new__(Checkpoint)
+    CheckpointDirectory.__init__(there, directory)
+    there.write_manifest(MANIFEST, {**json.loads(text), **changes})
 
 
 @pytest.mark.parametrize(
@@ -232,8 +231,23 @@ def test_a_manifest_that_says_what_cannot_be(changes: dict[str, Any], model: Mod
     assert f"{MANIFEST} is damaged" in refused(model, kept)
 
 
+@pytest.mark.parametrize("bit", [0, 70, 4001])
+def test_states_that_were_never_visited_are_not_gone_on_from(
+    bit: int, place: str, model: Model, kept: Path
+) -> None:
+    """All checksums are right: it is what was written that is wrong. A fingerprint is computed again for each state."""
+    path = files(kept, "states")[-1]
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    sums = json.loads((kept / MANIFEST).read_text().split("\n")[0])["files"]
+    rewritten(kept, files={**sums, path.name: [len(content), checksum(bytes(content))]})
+    with pytest.raises(InputError, match=f"{MANIFEST} is damaged"):
+        part(model, place, kept)
+
+
 def test_one_of_another_version(model: Model, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highwater.checker.native.disk.checkpoint.FORMAT", 2)
+    monkeypatch.setattr(Checkpoint, "format", Checkpoint.format + 1)
     assert "another version" in refused(model, kept)
     monkeypatch.undo()
     rewritten(kept, content="0")
@@ -245,10 +259,10 @@ def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     model = models.scenario_model(SCENARIO)
     asked = {"symmetry": True, "workers": 1, "checkpoint": str(tmp_path / "kept")}
     search(model, SearchOptions(**asked, limit_states=4000))
-    honest_canonical, honest_text = keeper.canonical, keeper.Runtime.text
+    honest_canonical, honest_text = identity.canonical, identity.Runtime.text
     for where, name, changed in (
-        (keeper, "canonical", lambda *given: honest_canonical(*given) + "\n; another least one"),
-        (keeper.Runtime, "text", lambda self: honest_text(self) + "\n; another fingerprint"),
+        (identity, "canonical", lambda *given: honest_canonical(*given) + "\n; another least one"),
+        (identity.Runtime, "text", lambda self: honest_text(self) + "\n; another fingerprint"),
     ):
         with monkeypatch.context() as otherwise:
             otherwise.setattr(where, name, changed)
@@ -279,9 +293,11 @@ def test_a_directory_with_something_in_it(model: Model, kept: Path, tmp_path: Pa
 
 def test_what_a_killed_process_left_is_no_hindrance(model: Model, whole: SearchResult, kept: Path) -> None:
     (kept / "visited-999990.data").write_bytes(b"half")
-    (kept / f"{MANIFEST}.tmp").write_text("half")
+    unfinished = kept / f".{MANIFEST}.0123456789abcdef.new"
+    unfinished.write_text("half")
     same(part(model, "in memory", kept), whole)
     assert not (kept / "visited-999990.data").exists()
+    assert not unfinished.exists()
     # Before there was a manifest at all, it can be begun anew.
     (kept / MANIFEST).unlink()
     same(part(model, "in memory", kept, resume=False), whole)
@@ -330,7 +346,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(
 ) -> None:
     full_disk[0] = 3
     found = part(model, "in memory", kept, 40_000)
-    assert found.stopped_by == "disk"
+    assert found.stopped_by == "states", "what ended the search is told, and what came of it"
     assert found.distinct_states > 40_000
     assert found.trouble is not None
     assert "No space left on device" in found.trouble

@@ -23,7 +23,8 @@ from highwater.checker.native.disk.visited import MOST_RUNS, Visited, merged_run
 from highwater.checker.native.layout import Words
 from highwater.checker.native.runtime import SLACK
 from highwater.checker.native.table import Table
-from highwater.checker.search import EngineError, SearchOptions
+from highwater.checker.problems import InternalError
+from highwater.checker.search import SearchOptions
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, on_disk, small_batches
@@ -155,9 +156,9 @@ def test_fingerprints_take_fewer_bytes_than_eight() -> None:
 
 def test_a_run_out_of_order_is_refused() -> None:
     for wrong in ([5, 5], [5, 4]):
-        with pytest.raises(EngineError, match="out of order"):
+        with pytest.raises(InternalError, match="out of order"):
             written(np.array(wrong, dtype=np.uint64), pieces=1)
-        with pytest.raises(EngineError, match="out of order"):
+        with pytest.raises(InternalError, match="out of order"):
             written(np.array(wrong, dtype=np.uint64), pieces=2)
 
 
@@ -184,7 +185,7 @@ def test_runs_are_merged_without_loss() -> None:
     owner = np.random.default_rng(1).integers(0, 4, len(values))
     merged = merged_run([written(values[owner == n]) for n in range(4)], new_file)
     assert (content(merged) == values).all()
-    with pytest.raises(EngineError, match="twice"):
+    with pytest.raises(InternalError, match="twice"):
         merged_run([written(values), written(values[7:9])], new_file)
 
 
@@ -271,7 +272,7 @@ def found_out(model: Model) -> bool:
     expected = search(model, SearchOptions(workers=1))
     try:
         found = on_disk(model, slots=SMALL, workers=1, limit_states=5 * expected.distinct_states)
-    except EngineError:
+    except InternalError:
         return True
     return (found.distinct_states, found.generated_states, found.premises) != (
         expected.distinct_states,

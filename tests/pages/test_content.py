@@ -186,6 +186,7 @@ def test_each_outcome_of_a_difference_has_its_own_end_of_a_message(
 
     assert (taking, "taken") in ends(taken, refused)
     assert (taking + 1, "taken") in ends(refused, taken)
+    assert {(taking, "taken"), (taking + 1, "taken")} <= ends(taken, taken)
     assert (None, "under way") in ends(refused, refused)
 
 

@@ -25,7 +25,7 @@ def views() -> Views:
 
 @pytest.fixture(scope="module")
 def address(views: Views) -> Iterator[str]:
-    server, address = serve(views, explorer_page(views.request))
+    server, address = serve(views, explorer_page(views))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield address
@@ -96,6 +96,9 @@ def test_an_address_restores_the_way_and_the_place(page: Any, views: Views, addr
 
 
 def test_nearest_watch_rule_and_a_phone(page: Any, views: Views) -> None:
+    assert (
+        page.get_by_label("Watch", exact=True).first.get_attribute("placeholder") == "size(replicas[0].isr)"
+    )
     page.get_by_label("Watch", exact=True).first.fill("next_record_id")
     page.keyboard.press("Enter")
     page.locator(".watched td").filter(has_text="0").first.wait_for()

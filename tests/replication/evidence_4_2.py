@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka-4.2" / "controller"
+from tests import recordings
+
+RECORDED = recordings.folder("traces/kafka-4.2/controller")
 MIN_ISR, TOPIC, CLUSTER = "min.insync.replicas", 2, (4, "")
 Partition = Mapping[str, Any]
 Key = tuple[str, int]

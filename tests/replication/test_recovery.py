@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from highwater.checker import native
 from highwater.checker.counterexample import Counterexample
 from highwater.checker.docs import defects
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import find
-from highwater.model.language import Model
+from highwater.checker.search import SearchOptions
+from highwater.model.language import Model, any_of, step_property
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Scalars
-from highwater.model.replication import Replication
+from highwater.model.replication import Replication, recovery
 
 State = Mapping[str, Any]
 
@@ -153,3 +155,31 @@ def test_the_scenarios_with_the_rules_on_have_the_budgets_of_the_defects() -> No
     ]:
         on = Request.of(find(f"replication/{right}"), Overrides())
         assert find(f"replication/defect-{name}").parameters == on.scenario.parameters
+
+
+@step_property("966.14")
+def nobody_passes_a_better_fenced_replica(m: Any, before: Any, after: Any) -> Any:
+    """An election by the logs takes nobody while a fenced replica has said that its log is better."""
+
+    def passes(winner: Any, other: Any) -> Any:
+        mine, theirs = before.log_infos[winner], before.log_infos[other]
+        better = mine.is_some & theirs.is_some & recovery.is_better(m, theirs.value, mine.value)
+        fenced = ~m.t.active(before.registrations).has(other)
+        return better & fenced & before.partition.leader.is_none & after.partition.leader.is_(winner)
+
+    pairs = [(a, b) for a in m.broker for b in m.broker if int(a) != int(b)]
+    return ~any_of(passes(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("counts_unfenced", [True, False])
+def test_a_fenced_replica_with_a_better_log_keeps_nobody_from_leading(counts_unfenced: bool) -> None:
+    """966.14. Aggressive: broker 0, which has the record, has answered and crashed; broker 1 can lead all the same."""
+    parameters = {
+        "brokers": 2, "initial_isr": 1, "min_isr": 1, "initial_records": 1, "recovery": 1, "unclean_election": 1,
+        "crashes": 2, "max_broker_epoch": 1,
+    }  # fmt: skip
+    rules = set(Replication.profiles["kip_966"].rules)
+    rules = rules if counts_unfenced else rules - {"recovery_counts_unfenced"}
+    asked = Model(Replication(parameters, rules), (), (), [nobody_passes_a_better_fenced_replica])
+    result = native.search(asked, SearchOptions(workers=1))
+    assert bool(result.violations) == counts_unfenced

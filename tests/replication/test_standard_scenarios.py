@@ -88,7 +88,7 @@ def test_what_holds_in_zookeeper_mode_was_searched_to_its_end_and_not_cut(
 protocols = pytest.mark.parametrize("protocol", ["replication", "quorum", "zookeeper"])
 
 
-NOT_STANDARD = {"replication": {"upgrade", "start_broker_in_part", "read_late"}}
+NOT_STANDARD = {"replication": {"start_broker_in_part", "read_late"}}
 """Steps of Kafka 4.2.1 alone: its scenarios are not standard ones; the findings and test_followers_4_2.py take them."""
 
 

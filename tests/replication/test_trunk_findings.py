@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +21,10 @@ from highwater.checker.docs.trunk_findings import (
     scenario,
 )
 from highwater.checker.search import SearchResult
+from tests import recordings
 from tests.slow import slow
 
-RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "controller"
+RECORDED = recordings.folder("traces/kafka/controller")
 
 LONG = slow("its searches are large; those of the other findings are fast")
 CASES = [pytest.param(f, id=f.name, marks=[LONG] if f.name in LARGE else []) for f in FINDINGS]

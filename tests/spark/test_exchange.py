@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
+from highwater.checker.durable.checksum import checksum
 from highwater.checker.native.layout import Words
 from highwater.checker.search import EngineError
 from highwater.checker.spark import exchange, worker
@@ -76,11 +77,32 @@ def test_an_index_that_lies_is_refused(tmp_path, more):
         sender.send(rows_of(50))
     file = tmp_path / sender.file
     words = np.fromfile(file, dtype="<i8")
-    assert words[-5:-1].sum() == 50
-    words[-5:-3] += np.array(more)
+    assert words[-10:-6].sum() == 50
+    words[-10:-8] += np.array(more)
+    words[-2] = checksum(words[-10:-2].tobytes())  # whoever wrote it meant it
     words.tofile(file)
     with pytest.raises(EngineError, match="is damaged"):
         exchange.receive(tmp_path, [sender.file], 0, SHIFT, WIDTH)
+
+
+def test_every_flipped_bit_is_found(tmp_path):
+    """By the bucket whose piece it is in, at the least."""
+    with exchange.Sender(tmp_path, 0, SHIFT) as sender:
+        for seed in (1, 2):
+            sender.send(rows_of(3, seed))
+    file = tmp_path / sender.file
+    honest = file.read_bytes()
+    for bit in range(8 * len(honest)):
+        wrong = bytearray(honest)
+        wrong[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(wrong)
+        found = 0
+        for bucket in range(1 << SHIFT):
+            try:
+                exchange.receive(tmp_path, [sender.file], bucket, SHIFT, WIDTH)
+            except EngineError:
+                found += 1
+        assert found, bit
 
 
 # --- what a process has sent ------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ import random
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,11 +20,14 @@ from highwater.checker.native.layout import Words
 from highwater.checker.problems import InputError
 from highwater.checker.search import EngineError
 from highwater.checker.spark import package
-from highwater.checker.spark.checkpoint import Checkpoint, Level, Run, Totals
+from highwater.checker.spark.checkpoint import Checkpoint, Fingerprints, Level, Run, Totals
+from highwater.checker.spark.driver import packed
 from highwater.checker.spark.jobs import collect
+from highwater.checker.spark.options import SparkOptions
 from highwater.checker.spark.partition import partition, partition_keys
 from highwater.checker.spark.program import RowBuffers, RowProgram
 from highwater.checker.spark.request import ModelRequest
+from highwater.checker.spark.search import search
 from highwater.checker.spark.session import cause
 from highwater.checker.spark.visited import Visited
 from tests.spark.conftest import MASTER, scenario
@@ -110,7 +115,9 @@ def committed(checkpoint: Checkpoint, run: Run, number: int, rows: Words, *bucke
         writer.close()
         parts.append(writer.part(base))
         base += writer.count
-    checkpoint.commit(Level(number, tuple(parts), Totals()))
+    before = checkpoint.level(number - 1) if number else None
+    states = base + (before.totals.distinct_states if before else 0)
+    checkpoint.commit(Level(number, tuple(parts), Totals(states)))
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 30], ids=["read again from files", "kept"])
@@ -163,6 +170,7 @@ def test_a_request_makes_the_same_program_again(program):
 def test_levels_are_read_as_they_were_written(tmp_path):
     checkpoint = Checkpoint(tmp_path / "new")
     run = Run("name", "{}", "content", 2, 3)
+    checkpoint.take(resume=False)
     checkpoint.begin(run)
     assert checkpoint.run() == run
     draw = np.random.default_rng(7)
@@ -180,11 +188,33 @@ def test_levels_are_read_as_they_were_written(tmp_path):
     assert checkpoint.levels() == []
     checkpoint.commit(level)
     assert checkpoint.levels() == [level]
-    states = np.concatenate([s for part in level.parts for s in checkpoint.states(0, part)])
+    checkpoint.close()
+    states = np.concatenate([s for part in level.parts for s in checkpoint.states(0, part, known(rows))])
     assert (states == rows[:, 2:]).all()
     for index in random.Random(1).sample(range(1_000), 50):
         packed = int(rows[index, 1])
         assert checkpoint.origin(0, level, index) == (packed >> 24, packed & 0xFFFFFF)
+
+
+def known(rows: Words) -> Fingerprints:
+    """Fingerprints for states that are none."""
+    known = {tuple(row[2:]): row[0] for row in rows.tolist()}
+    return lambda states: np.array([known[tuple(state)] for state in states.tolist()], dtype=np.uint64)
+
+
+def test_states_whose_fingerprints_are_others_are_not_taken(program, tmp_path):
+    """The file is what was written: what was written was wrong."""
+    checkpoint, run = Checkpoint(tmp_path), Run("name", "{}", "content", program.layout.words, 2)
+    with closing(program.table(1 << 24)) as table:
+        rows = np.concatenate([r.copy() for r in RowBuffers(program).admit(table, packed(program))])
+    committed(checkpoint, run, 0, rows, None)
+    rows[-1, 0] ^= np.uint64(1 << 17)
+    committed(checkpoint, run, 1, rows, None)
+    good, bad = checkpoint.levels()
+    found = list(checkpoint.states(0, good.parts[0], program.fingerprints))
+    assert np.concatenate(found).tolist() == rows[:, 2:].tolist()
+    with pytest.raises(InputError, match=r"level-00001/part-all-\w+.parquet is damaged"):
+        list(checkpoint.states(1, bad.parts[0], program.fingerprints))
 
 
 @pytest.mark.parametrize("keep", [0, 100, -8], ids=["empty", "its beginning", "without its end"])
@@ -196,7 +226,7 @@ def test_a_damaged_file_of_a_level_is_named(program, tmp_path, keep):
     (file,) = checkpoint.folder(0).iterdir()
     file.write_bytes(file.read_bytes()[:keep])
     for ask in (
-        lambda part: list(checkpoint.states(0, part)),
+        lambda part: list(checkpoint.states(0, part, program.fingerprints)),
         lambda part: checkpoint.fingerprints(0, part),
         lambda part: checkpoint.origin(0, level, 3),
     ):
@@ -282,3 +312,52 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(str(archive))
+
+
+# --- a search whose levels are all the driver's: it needs no cluster ------------------------------
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A session that is none; the masters that were asked for one."""
+    asked: list[str] = []
+
+    def session(master: str) -> object:
+        asked.append(master)
+        return SimpleNamespace(cores=2, master=master)
+
+    monkeypatch.setattr(sys.modules[search.__module__], "session", session)
+    return asked
+
+
+def test_a_second_driver_is_refused(without_spark, tmp_path):
+    model, options = scenario("truncation/kip-101", "max_records=1")
+    refused: list[str] = []
+
+    def meanwhile(progress: object) -> None:
+        for resume in (True, False):
+            with pytest.raises(InputError) as wrong:
+                search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume))
+            refused.append(str(wrong.value))
+
+    found = search(model, options, meanwhile, SparkOptions(MASTER, str(tmp_path)))
+    assert found.complete
+    assert any("another search is using it" in said for said in refused)
+    assert search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True)).complete
+
+
+def test_what_is_damaged_is_told_before_spark_starts(without_spark, tmp_path):
+    model, options = scenario("truncation/kip-101", "max_records=1")
+    search(model, options, None, SparkOptions(MASTER, str(tmp_path)))
+    without_spark.clear()
+    (file,) = (tmp_path / "level-00003").glob("*.parquet")
+    honest = file.read_bytes()
+    for change, said in ((honest[:-1], "damaged"), (b"", "damaged"), (None, "is not there")):
+        file.write_bytes(change) if change is not None else file.unlink()
+        with pytest.raises(InputError, match=rf"level-00003/{file.name} is {said.removeprefix('is ')}"):
+            search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True))
+    file.write_bytes(honest)
+    (tmp_path / "level-00002.json").unlink()
+    with pytest.raises(InputError, match=r"level-00002.json is not there"):
+        search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True))
+    assert without_spark == []

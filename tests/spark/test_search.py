@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from highwater.checker import counterexample, native
@@ -55,8 +57,8 @@ def test_a_search_goes_on_from_the_last_committed_level(on_spark, tmp_path):
     assert first.distinct_states < expected.distinct_states
     # As if it had been killed while a level was being committed: its files are there, its manifest is not.
     last = sorted(place.glob("level-*.json"))[-1]
-    last.rename(last.with_suffix(".tmp"))
-    left = place / f"level-{int(last.stem[-5:]):05}" / "part-all-left.parquet"
+    last.rename(place / f".{last.name}.0123456789abcdef.new")
+    left = place / f"level-{int(last.stem[-5:]):05}" / "part-all-0123456789ab.parquet"
     left.write_bytes(b"cut off")
     found = on_spark(model, options, checkpoint=place, resume=True, small=800)
     same_counts(found, expected)
@@ -82,14 +84,19 @@ def test_only_the_same_search_goes_on(on_spark, tmp_path):
         on_spark(model, options, checkpoint=tmp_path / "elsewhere", resume=True)
 
 
+def sealed(text):
+    """As if a manifest had been written so."""
+    return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
+
+
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("run.json", "{}", "not a checkpoint's"),
-        ("run.json", "[1]", "not a checkpoint's"),
-        ("run.json", '{"format": 99}', "another version"),
+        ("run.json", "{}", "run.json is damaged"),
+        ("run.json", "[1]", "run.json is damaged"),
+        ("run.json", sealed('{"format": 99}'), "another version"),
         ("level-00001.json", "{", "level-00001.json is damaged"),
-        ("level-00001.json", '{"level": 1, "count": 3, "parts": [], "totals": {}}', "is damaged"),
+        ("level-00001.json", sealed('{"level": 1, "count": 3, "parts": [], "totals": {}}'), "is damaged"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(on_spark, tmp_path, file, text, said):

@@ -16,6 +16,7 @@ from highwater.checker.native.evaluation import Evaluation
 from highwater.checker.native.explored import explore
 from highwater.checker.native.frontier import Store
 from highwater.checker.native.layout import Layout
+from highwater.checker.problems import InternalError
 from highwater.checker.search import EngineError, SearchOptions
 from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph, require
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
@@ -308,7 +309,7 @@ def agrees(model: Model, whole: Any) -> bool:
     try:
         found = explore(model, SearchOptions(workers=1))
         assert_sound(found)
-    except (AssertionError, EngineError, IndexError, ValueError):
+    except (AssertionError, EngineError, InternalError, IndexError, ValueError):
         return False
     return content(found) == whole
 
@@ -358,5 +359,5 @@ def test_a_state_that_is_not_in_the_table_is_an_error(
         return text
 
     monkeypatch.setattr(linking.LinkRuntime, function, blind)
-    with pytest.raises(EngineError, match="leads to a state that the search did not find"):
+    with pytest.raises(InternalError, match="leads to a state that the search did not find"):
         explore(truncation(), SearchOptions(workers=workers))

@@ -10,16 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from highwater.traces.observed import PartitionChange, PartitionState
+from tests import recordings
 
-CLUSTERS = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "clusters"
+CLUSTERS = recordings.folder("traces/kafka/clusters")
 SCENARIOS = sorted(path.name for path in CLUSTERS.glob("*")) if CLUSTERS.is_dir() else []
 
-needs_clusters = pytest.mark.skipif(
-    not SCENARIOS, reason="shared/traces/kafka/clusters is not beside the repository"
-)
+needs_clusters = recordings.needs("traces/kafka/clusters")
 
 _RECORD = re.compile(r"^\| offset: (\d+) CreateTime: (\d+) .*payload: (\{.*\})$")
 

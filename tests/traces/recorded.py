@@ -10,19 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from highwater.traces.fields import Place
 from highwater.traces.operations.format import OUTSIDE, ControllerTrace, Meta, Operation
 from highwater.traces.operations.recording import rules_in_force
 from highwater.traces.operations.replay import ControllerReplay
+from tests import recordings
 
-RECORDED = Path(__file__).parents[3] / "shared" / "traces" / "kafka" / "controller"
+RECORDED = recordings.folder("traces/kafka/controller")
 MODES = ("elr-on", "elr-on-cleanaware", "elr-off", "elr-off-prod")
 
-needs_recordings = pytest.mark.skipif(
-    not RECORDED.is_dir(), reason="shared/traces/kafka/controller is not beside the repository"
-)
+needs_recordings = recordings.needs("traces/kafka/controller")
 
 
 def files(mode: str, count: int | None = None) -> list[Path]:

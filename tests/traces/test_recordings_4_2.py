@@ -14,18 +14,16 @@ from highwater.checker.cli import cli
 from highwater.model.replication.controller.rules import ELR_FEATURE, PROFILES
 from highwater.traces.operations.read_recording import read_controller_trace
 from highwater.traces.replay import replay
+from tests import recordings
 from tests.slow import slow
-from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.recorded import lines_of, made, write
 from tests.traces.test_real_recordings import fate
 
-RECORDED = CLUSTERS_4_2.parent / "controller"
+RECORDED = recordings.folder("traces/kafka-4.2/controller")
 COUNTS = {"elr-on": 60, "elr-off": 30, "elr-on-extras": 40}
 PROFILE_OF = {"elr-on": "kafka_4_2", "elr-off": "kafka_4_2_elr_off", "elr-on-extras": "kafka_4_2"}
 
-needs_recordings_4_2 = pytest.mark.skipif(
-    not RECORDED.is_dir(), reason="shared/traces/kafka-4.2/controller is not beside the repository"
-)
+needs_recordings_4_2 = recordings.needs("traces/kafka-4.2/controller")
 
 
 def files(mode: str) -> list[Path]:

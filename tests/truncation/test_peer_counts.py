@@ -7,7 +7,6 @@ the search was complete, the number of states and levels.
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +14,10 @@ from highwater.checker import engines
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import find
 from highwater.checker.search import SearchOptions
+from tests import recordings
 from tests.slow import slow
 
-PEER = Path(__file__).parents[3] / "shared" / "peers" / "tlc.csv"
+PEER = recordings.folder("peers") / "tlc.csv"
 SCENARIOS = {
     "KafkaTruncateToHighWatermark": "truncation/truncate-to-hwm",
     "Kip101": "truncation/kip-101",

@@ -39,6 +39,8 @@ class Code:
         """``merge(table, start, end, marks, fingerprints, count)``: mark what is in both; how many were."""
         self.fill: Any = machine.function("fill", 4, result=True)
         """``fill(table, capacity, fingerprints, count)``: put all in; 1 for no room, 2 for one that was there."""
+        self.held: Any = machine.function("held", 4, result=True)
+        """``held(table, capacity, fingerprints, count)``: how many of them a table holds."""
 
 
 @functools.cache
@@ -54,7 +56,7 @@ def text() -> str:
     return "\n".join(
         [
             "declare i64 @llvm.ctlz.i64(i64, i1)",
-            *(slot, _tidy(), _extract(), _pack(), _unpack(), _merge(), _fill()),
+            *(slot, _tidy(), _extract(), _pack(), _unpack(), _merge(), _fill(), _held()),
         ]
     )
 
@@ -243,6 +245,38 @@ def _fill() -> str:
     f.do("ret i64 1")
     f.start("finished")
     return f.end("i64 0")
+
+
+def _held() -> str:
+    f = Function("i64 @held(ptr %table, i64 %capacity, ptr %fps, i64 %count)")
+    end = f.op(f"add i64 %capacity, {SLACK}")
+    f.jump("loop")
+    f.start("loop")
+    f.do("%i = phi i64 [ 0, %entry ], [ %i_next, %looked ]")
+    f.do("%found = phi i64 [ 0, %entry ], [ %found_next, %looked ]")
+    f.branch(f.op("icmp ult i64 %i, %count"), "body", "finished")
+    f.start("body")
+    value = f.load(f.at("%fps", "%i"))
+    home = f.op(f"call i64 @slot(i64 {value}, i64 %capacity)")
+    f.jump("probe")
+    f.start("probe")
+    f.do(f"%slot = phi i64 [ {home}, %body ], [ %slot_next, %onward ]")
+    held = f.load(f.at("%table", "%slot"))
+    f.branch(f.op(f"icmp eq i64 {held}, {value}"), "hit", "other")
+    f.start("other")
+    f.branch(f.op(f"icmp eq i64 {held}, 0"), "looked", "onward")
+    f.start("onward")
+    f.do("%slot_next = add i64 %slot, 1")
+    f.branch(f.op(f"icmp ult i64 %slot_next, {end}"), "probe", "looked")
+    f.start("hit")
+    f.jump("looked")
+    f.start("looked")
+    f.do("%more = phi i64 [ 0, %other ], [ 0, %onward ], [ 1, %hit ]")
+    f.do("%found_next = add i64 %found, %more")
+    f.do("%i_next = add i64 %i, 1")
+    f.jump("loop")
+    f.start("finished")
+    return f.end("i64 %found")
 
 
 __all__ = ["BLOCK", "Code", "code"]

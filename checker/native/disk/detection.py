@@ -30,6 +30,7 @@ from highwater.checker.native.disk.visited import MOST_RUNS, Visited
 from highwater.checker.native.frontier import Kept, Store
 from highwater.checker.native.layout import Words
 from highwater.checker.native.table import Table
+from highwater.checker.problems import InternalError
 from highwater.checker.search import EngineError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Delayed:
         """Move the fingerprints of a table that is full to the disk; the first batch comes from so many states."""
         taken = self.table.taken
         if self.visited.dump(self.table).count != taken:
-            raise EngineError("fingerprints were lost on the way from the table to the disk")
+            raise InternalError("fingerprints were lost on the way from the table to the disk")
         self.table.clear(_MORE * to_expand)
 
     def too_many(self, wanted: int) -> bool:
@@ -99,9 +100,9 @@ class Delayed:
         hits = self.visited.mark(self.table, self.marks)
         new = self.visited.add(self.table, self.marks).count
         if new + hits != self.table.taken:
-            raise EngineError("candidates were lost when they were held against the visited states")
+            raise InternalError("candidates were lost when they were held against the visited states")
         if self._sift(workers, hand_over) != new:
-            raise EngineError("new states and their fingerprints are not the same number")
+            raise InternalError("new states and their fingerprints are not the same number")
         self._chunks = []
         self.candidates.clear()
         self.marks[:] = 0
@@ -124,7 +125,7 @@ class Delayed:
                     rows = self.candidates.get(chunk)
                     worker.run(self.program.sift, self.table, rows, 0, len(rows), 0)
                     if worker["lost"]:
-                        raise EngineError("a candidate's fingerprint is not in the table")
+                        raise InternalError("a candidate's fingerprint is not in the table")
                     kept += worker["out_count"]
                     hand_over(worker)
             finally:

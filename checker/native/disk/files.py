@@ -7,14 +7,15 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-import crc32c
 import numpy as np
 
+from highwater.checker.durable.checksum import checksum, of_descriptor
+
 Array = np.ndarray[Any, Any]
-_PIECE = 1 << 22
 
 
 class Source(Protocol):
@@ -30,8 +31,9 @@ class DataFile:
     All methods raise OSError where the disk does not do as it should.
     """
 
-    def __init__(self, file: BinaryIO, name: str | None = None, size: int = 0, checksum: int = 0) -> None:
-        self._file, self.name = file, name
+    def __init__(self, file: BinaryIO, path: Path | None = None, size: int = 0, checksum: int = 0) -> None:
+        self._file, self._path = file, path
+        self.name = None if path is None else path.name
         self.size, self.checksum = size, checksum
 
     @classmethod
@@ -44,23 +46,22 @@ class DataFile:
     def named(cls, path: Path) -> DataFile:
         """A new file; there must be none of its name."""
         file: Any = path.open("xb+", buffering=0)
-        return cls(file, path.name)
+        return cls(file, path)
 
     @classmethod
     def kept(cls, path: Path, size: int, checksum: int) -> DataFile:
         """A file that is there already, and is only read."""
-        file: Any = path.open("rb", buffering=0)
-        return cls(file, path.name, size, checksum)
+        return cls(_opened(path), path, size, checksum)
 
     def append(self, array: Array) -> int:
         """Write an array at the end; its offset."""
         if not array.size:
             return self.size
-        data = _view(np.ascontiguousarray(array))
+        data = bytes_of(np.ascontiguousarray(array))
         offset = self.size
         _write(self._file.fileno(), data, offset)
         self.size += len(data)
-        self.checksum = crc32c.crc32c(data, self.checksum)
+        self.checksum = checksum(data, self.checksum)
         return offset
 
     def read(self, array: Array, offset: int) -> None:
@@ -71,19 +72,26 @@ class DataFile:
         """Whether its size and its content are what was said of it."""
         if os.fstat(self._file.fileno()).st_size != self.size:
             return False
-        value = offset = 0
-        while piece := os.pread(self._file.fileno(), _PIECE, offset):
-            value = crc32c.crc32c(piece, value)
-            offset += len(piece)
-        return value == self.checksum
+        return of_descriptor(self._file.fileno()) == (self.size, self.checksum)
 
     def sync(self) -> None:
         """Wait until everything is on the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close it; without a name its room is free again."""
-        self._file.close()
+        """Close it; without a name its room is free again.
+
+        What matters was synced before. So an error here says nothing of it, and does not end a search.
+        """
+        with suppress(OSError):
+            self._file.close()
+
+    def discard(self) -> None:
+        """Close it, and remove it: it was never finished."""
+        self.close()
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.unlink()
 
 
 NewFile = Callable[[str], DataFile]
@@ -105,7 +113,7 @@ class Scratch:
                 self._file = tempfile.TemporaryFile(  # noqa: SIM115
                     prefix="highwater-", dir=self._directory, buffering=0
                 )
-        _write(self._file.fileno(), _view(np.ascontiguousarray(array)), offset)
+        _write(self._file.fileno(), bytes_of(np.ascontiguousarray(array)), offset)
 
     def read(self, array: Array, offset: int) -> None:
         """Fill an array with what stands at an offset. Raises OSError."""
@@ -118,9 +126,10 @@ class Scratch:
             os.ftruncate(self._file.fileno(), 0)
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove it. That it cannot be closed is nothing to anybody: what was in it is not wanted any more."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()
 
 
 class SavedFile:
@@ -131,12 +140,39 @@ class SavedFile:
 
     def read(self, array: Array, offset: int) -> None:
         """Fill an array with what stands at an offset. Raises OSError."""
-        with self.path.open("rb", buffering=0) as file:
+        with _opened(self.path) as file:
             _read(file.fileno(), array, offset)
 
 
-def _view(array: Array) -> memoryview:
-    return memoryview(array.data).cast("B")
+def _opened(path: Path) -> BinaryIO:
+    """A file, to be read; OSError where it is a link."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    file: Any = os.fdopen(descriptor, "rb", buffering=0)
+    return file
+
+
+def bytes_of(array: Array) -> memoryview:
+    """The bytes of an array that lies in one piece."""
+    return memoryview(array.data).cast("B") if array.size else memoryview(b"")
+
+
+def not_written(wrong: OSError, directory: str | None) -> str:
+    """What to say where something cannot be kept in a directory, or where temporary files go.
+
+    A disk that is full has no such place any more: not even that can be asked for then.
+    """
+    place = wrong.filename or directory
+    if place is None:
+        try:
+            place = tempfile.gettempdir()
+        except OSError:
+            place = "temporary files"
+    return f"{place}: {wrong.strerror or wrong}"
+
+
+def altered() -> OSError:
+    """What to raise where a file that this process wrote gives back something else."""
+    return OSError(errno.EIO, "a file of the search is not as it was written")
 
 
 def _write(descriptor: int, data: memoryview, offset: int) -> None:
@@ -148,7 +184,7 @@ def _write(descriptor: int, data: memoryview, offset: int) -> None:
 def _read(descriptor: int, array: Array, offset: int) -> None:
     if not array.size:
         return
-    room = _view(array)
+    room = bytes_of(array)
     while room:
         done = os.preadv(descriptor, [room], offset)
         if not done:
@@ -156,4 +192,4 @@ def _read(descriptor: int, array: Array, offset: int) -> None:
         room, offset = room[done:], offset + done
 
 
-__all__ = ["DataFile", "NewFile", "SavedFile", "Scratch", "Source"]
+__all__ = ["DataFile", "NewFile", "SavedFile", "Scratch", "Source", "altered", "bytes_of", "not_written"]

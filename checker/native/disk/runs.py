@@ -1,10 +1,10 @@
 """Sorted runs: files of fingerprints in order, packed in blocks, with an index at the end.
 
     block, block, …    as ``code.py`` packs them, each in whole words
-    index              a row of four words for each block: its first fingerprint, how many it has, the bits
-                       of a distance, and where in the file it begins
+    index              a row of five words for each block: its first fingerprint, how many it has, the bits
+                       of a distance, where in the file it begins, and its CRC-32C
 
-The index stays in memory while a run is used: 32 bytes for 32,768 fingerprints.
+The index stays in memory while a run is used: 40 bytes for 32,768 fingerprints. What is read is held against it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from highwater.checker.durable.checksum import checksum
 from highwater.checker.native.disk.code import BLOCK, WIDEST, code
-from highwater.checker.native.disk.files import DataFile
+from highwater.checker.native.disk.files import DataFile, altered, bytes_of
 from highwater.checker.native.layout import Words
-from highwater.checker.search import EngineError
+from highwater.checker.problems import InternalError
 
-FIRST, COUNT, WIDTH, OFFSET = range(4)
-ROW = 4
+FIRST, COUNT, WIDTH, OFFSET, CHECKSUM = range(5)
+ROW = 5
 _AT_ONCE = 1 << 20
 """Bytes that are read together."""
 
@@ -31,7 +32,7 @@ class DamagedError(Exception):
 
 
 class SortedRun:
-    """A finished run. ``index`` has a row a block: first fingerprint, count, bits of a distance, offset in bytes."""
+    """A finished run. ``index`` has a row a block: first fingerprint, count, bits of a distance, offset, checksum."""
 
     def __init__(self, file: DataFile, index: Words) -> None:
         self.file, self.index = file, index
@@ -84,14 +85,22 @@ class SortedRun:
         return 8 * int(_words(self.index[number, COUNT], self.index[number, WIDTH]))
 
     def unpacked(self, start: int, end: int, room: Room) -> Iterator[Words]:
-        """The fingerprints of some blocks, one block at a time; an array is valid until the next one."""
+        """The fingerprints of some blocks, one block at a time; an array is valid until the next one.
+
+        Raises OSError, also where a block is not as it was written.
+        """
         offset = int(self.index[start, OFFSET])
         size = sum(map(self._bytes, range(start, end)))
         data = room.data(size)
         self.file.read(data[: size // 8], offset)
         unpack = code().unpack
-        for first, count, width, place in self.index[start:end].tolist():
-            address = data.ctypes.data + place - offset
+        content = bytes_of(data)
+        for number in range(start, end):
+            first, count, width, place, check = self.index[number].tolist()
+            at = place - offset
+            if checksum(content[at : at + self._bytes(number)]) != check:
+                raise altered()
+            address = data.ctypes.data + at
             unpack(address, first, width, count, room.fingerprints.ctypes.data)
             yield room.fingerprints[:count]
 
@@ -131,14 +140,14 @@ class RunWriter:
         self._held = 0
         self._last = 0
         self._packed: Words = np.zeros(BLOCK + 1, dtype=np.uint64)
-        self._index: list[tuple[int, int, int, int]] = []
+        self._index: list[tuple[int, int, int, int, int]] = []
 
     def add(self, fingerprints: Words) -> None:
-        """Append fingerprints. EngineError where they do not rise: one is there twice, or a merge went wrong."""
+        """Append fingerprints. InternalError where they do not rise: one is there twice, or a merge went wrong."""
         if not len(fingerprints):
             return
         if not (int(fingerprints[0]) > self._last and (fingerprints[1:] > fingerprints[:-1]).all()):
-            raise EngineError("fingerprints of visited states came twice, or out of order")
+            raise InternalError("fingerprints of visited states came twice, or out of order")
         self._last = int(fingerprints[-1])
         while len(fingerprints):
             part = fingerprints[: BLOCK - self._held]
@@ -155,8 +164,9 @@ class RunWriter:
         self._packed[:] = 0
         width = code().pack(self._block.ctypes.data, count, self._packed.ctypes.data)
         words = int(_words(np.uint64(count), np.uint64(width)))
-        offset = self._file.append(self._packed[:words])
-        self._index.append((int(self._block[0]), count, width, offset))
+        packed = self._packed[:words]
+        offset = self._file.append(packed)
+        self._index.append((int(self._block[0]), count, width, offset, checksum(bytes_of(packed))))
         self._held = 0
 
     def finish(self) -> SortedRun:
@@ -175,7 +185,7 @@ def written_run(file: DataFile, parts: Iterable[Words]) -> SortedRun:
             writer.add(part)
         return writer.finish()
     except BaseException:
-        file.close()
+        file.discard()
         raise
 
 

@@ -7,6 +7,7 @@ the shortest are merged, so that a fingerprint is written again a number of time
 
 from __future__ import annotations
 
+import errno
 import itertools
 import threading
 from collections import deque
@@ -22,10 +23,12 @@ from highwater.checker.native.disk.runs import Room, SortedRun, written_run
 from highwater.checker.native.layout import Words
 from highwater.checker.native.runtime import SLACK
 from highwater.checker.native.table import Table
-from highwater.checker.search import EngineError
+from highwater.checker.problems import InternalError
 
 MOST_RUNS = 8
 """More runs than these are merged. Each costs a pass over the candidates."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What is said of a disk, or a share of it, that is full, and of a file that may not be larger."""
 _STEP = 1 << 18
 """Slots of a table that are taken out of it together."""
 
@@ -118,14 +121,19 @@ class Visited:
         return self.add(table, None)
 
     def merge(self) -> None:
-        """Merge short runs until there are few enough."""
+        """Merge short runs until there are few enough, or as far as a full disk has room for that."""
         while len(self.runs) > MOST_RUNS:
             self.runs.sort(key=lambda run: run.count)
             total, number = 0, 0
             while number < len(self.runs) and (number < 2 or self.runs[number].count <= 2 * total):
                 total += self.runs[number].count
                 number += 1
-            merged = merged_run(self.runs[:number], self._new_file)
+            try:
+                merged = merged_run(self.runs[:number], self._new_file)
+            except OSError as wrong:
+                if wrong.errno not in FULL:
+                    raise
+                return
             for run in self.runs[:number]:
                 run.close()
             self.runs[:number] = [merged]
@@ -218,7 +226,7 @@ def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
     merged = written_run(new_file("visited"), _together([_Cursor(run) for run in runs]))
     if merged.count != sum(run.count for run in runs):
         merged.close()
-        raise EngineError("fingerprints of visited states were lost when they were merged")
+        raise InternalError("fingerprints of visited states were lost when they were merged")
     return merged
 
 

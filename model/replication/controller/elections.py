@@ -56,7 +56,8 @@ def elect(
 
     The first of: the preferred replica (PREFERRED only), the leader as it is, the first in replica order,
     each where it may lead; then, uncleanly, the last known leader, and (UNCLEAN only) the first acceptable
-    replica in replica order; else none. While one of the former is elected nothing is lost; what comes after them
+    replica in replica order; else none. Where any of several can be elected, clean or not, it is the one that ``t``
+    has picked. While one of the former is elected nothing is lost; what comes after them
     trades records for availability.
     """
     node = t.partition.fields["leader"]
@@ -67,14 +68,13 @@ def elect(
     clean = [where(election == ElectionType.PREFERRED, preferred, node.none())]
     if t.on("leader_stays"):
         clean.append(stays)
-    clean.append(first_of(_order(t, replicas), candidates.has))
+    clean.append(_one_of(t, replicas, candidates, t.on("clean_election_picks_any")))
 
     last = partition.last_known_leader
     last_known = where(last.value >= 0, node.some(last.value), node.none())
     can_elect_last_known = can_elect_last_known_leader(t, partition, replicas, isr, elr, acceptable)
-    any_live = where(
-        election == ElectionType.UNCLEAN, first_of(_order(t, replicas), acceptable.has), node.none()
-    )
+    one = _one_of(t, replicas, acceptable, t.on("unclean_election_picks_any"))
+    any_live = where(election == ElectionType.UNCLEAN, one, node.none())
     if t.on("unclean_recovery"):
         unclean = node.none()
     elif t.on("last_known_leader_first"):
@@ -85,6 +85,14 @@ def elect(
 
     cleanly = first_some(*clean)
     return Elected(first_some(cleanly, unclean), cleanly.is_none & unclean.is_some)
+
+
+def _one_of(t: Terms, replicas: SeqValue, candidates: SetValue, any_of_them: bool) -> OptionValue:
+    """966.13, 966.15. A candidate: the one that is picked where any can be, else the first in the replicas' order."""
+    first = first_of(_order(t, replicas), candidates.has)
+    if not any_of_them or t.picked is None:
+        return first
+    return where(candidates.has(t.picked) & replicas.has(t.picked), first.type.some(t.picked), first)
 
 
 def _order(t: Terms, replicas: SeqValue) -> SeqValue:

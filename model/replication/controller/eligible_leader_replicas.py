@@ -24,7 +24,7 @@ def eligible_leader_replicas(
     Empty where the proposed ISR has min ISR members. Else the ELR keeps its members and gains those that
     leave the ISR: nothing was committed without them, so they hold everything below the HWM. What had an
     unclean shutdown is in neither (966.5). After a reassignment only replicas are left in it (966.9). While ELR is off
-    it is empty, but for the election of the change that empties it, with ``leftover_elr_elects``.
+    it is empty (966.18), but for the election of the change that empties it, with ``leftover_elr_elects``.
     """
     if not t.on("eligible_leader_replicas"):
         return partition.elr if t.on("leftover_elr_elects") else t.brokers.zero()
@@ -37,9 +37,12 @@ def eligible_leader_replicas(
 def last_known_elr(
     t: Terms, partition: StructValue, proposed_isr: SetValue, unclean_shutdown: SetValue, min_isr: Number
 ) -> SetValue:
-    """966.10. ELR members that left through an unclean shutdown, since the ISR last had min ISR members."""
+    """966.10. ELR members that left through an unclean shutdown, since the ISR last had min ISR members.
+
+    While ELR is off nobody is remembered (966.18); Kafka leaves what was.
+    """
     if not t.on("last_known_elr"):
-        return partition.last_known_elr
+        return t.brokers.zero() if t.on("elr_off_forgets_last_known") else partition.last_known_elr
     remembered = partition.last_known_elr | (partition.elr & unclean_shutdown)
     return where(size(proposed_isr) >= min_isr, t.brokers.zero(), remembered)
 
@@ -51,11 +54,12 @@ def last_known_leader(
 
     With ``last_known_leader_kept`` off, a partition that had lost its leader before the last ISR member
     leaves remembers that there was none, and forgets the leader that it remembered. With
-    ``last_known_leader_by_leader`` it goes by the leader field that is written, whatever the ISR is.
+    ``last_known_leader_by_leader`` it goes by the leader field that is written, whatever the ISR is. While ELR is off
+    nobody is remembered (966.18).
     """
     before = partition.last_known_leader
     if not t.on("last_known_leader"):
-        return before
+        return before.type.none() if t.on("elr_off_forgets_last_known") else before
     if t.on("last_known_leader_by_leader"):
         old_leader = before.type.some(where(partition.leader.is_some, partition.leader.value, NO_LEADER))
         remembered = where(before.is_none, old_leader, before)

@@ -79,6 +79,8 @@ def partition_change(
         reached = size(isr_after) >= min_isr
         elr, known_elr = (where(reached, t.brokers.zero(), s) for s in (elr, known_elr))
 
+    if not (t.on("eligible_leader_replicas") or t.on("elr_off_empties_elr")):
+        elr = partition.elr
     isr_written = writes_isr(t, partition, isr_after, uncleanly | (isr_after != partition.isr) | reorders)
     new_isr = where(isr_written, isr_after, partition.isr)
     leader_written = writes_leader(t, partition, elected, assigned, new_isr)

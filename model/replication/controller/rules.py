@@ -40,6 +40,14 @@ RULES = {
     "replica_order": Rule(
         "B8", "Among several that may lead, the first in the order of the replicas is elected."
     ),
+    "clean_election_picks_any": Rule(
+        "966.13",
+        "Any of several ISR or ELR members can be elected. Off: the first in the order of the replicas.",
+    ),
+    "unclean_election_picks_any": Rule(
+        "966.15",
+        "An unclean election elects any of the live replicas. Off: the first in the order of the replicas.",
+    ),
     "election_on_unfencing": Rule(
         "966.5", "When a broker is unfenced, partitions without a leader elect one."
     ),
@@ -114,6 +122,14 @@ RULES = {
         "An ELR from before ELR was turned off stays until the partition's next change, whose election can still "
         "choose from it.",
     ),
+    "elr_off_empties_elr": Rule(
+        "966.18",
+        "While ELR is off, the next change of the partition empties the ELR. Off: what was recorded is left.",
+    ),
+    "elr_off_forgets_last_known": Rule(
+        "966.18",
+        "While ELR is off, the next change of the partition empties last known ELR and last known leader, too.",
+    ),
     "level_change_empties_elr": Rule(
         "966.6",
         "A change of eligible.leader.replicas.version empties ELR and last known leader: while ELR is off nobody keeps "
@@ -183,7 +199,7 @@ RULES = {
 BASE = (
     "sender_epoch_check", "leader_epoch_check", "sender_is_leader_check", "partition_epoch_check", "valid_isr_check",
     "recovery_state_check", "leader_stays", "replica_order", "election_on_unfencing", "unclean_election_recovers",
-    "reassignment_bumps_leader_epoch", "live_session_check",
+    "reassignment_bumps_leader_epoch", "live_session_check", "elr_off_empties_elr",
 )  # fmt: skip
 """The controller's rules that every version has."""
 
@@ -194,7 +210,10 @@ _KIP_966_FIRST_PHASE = (
     "unclean_registration", "clean_registration", "eligible_leader_replicas", "elr_follows_election",
     "isr_may_become_empty", "min_isr_change_empties_elr", "last_known_elr", "last_known_leader",
     "last_known_leader_kept", "last_known_leader_unfenced", "reassignment_needs_min_isr", "elr_within_replicas",
+    "elr_off_forgets_last_known",
 )  # fmt: skip
+
+_NOT_IN_THE_TEXT = ("elr_follows_election", "last_known_leader_kept", "replica_order")
 
 ELR_FEATURE = frozenset({
     "unclean_registration", "eligible_leader_replicas", "elr_follows_election", "isr_may_become_empty",
@@ -233,6 +252,11 @@ PROFILES = {
     ),
     "kip_966_first_phase": Profile.of(
         "KIP-966 without unclean recovery (966.15)", *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE
+    ),
+    "kip_966_letter": Profile.of(
+        "the text of KIP-966 and nothing else: any candidate can be elected, and what goes without saying is not said",
+        *(rule for rule in (*_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE) if rule not in _NOT_IN_THE_TEXT),
+        "clean_election_picks_any", "unclean_election_picks_any", "unclean_recovery",
     ),
     "kafka_trunk_2024_10": Profile.of(
         "apache/kafka trunk of 2024-10-25 (1eb7644349), metadata.version 4.0-IV1 or later, ELR on",

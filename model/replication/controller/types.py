@@ -54,8 +54,12 @@ class Terms:
     """The types for a number of brokers, and the rules that are on: what every rule is stated with.
 
     Epochs and offsets go from 0 to the given maxima. A maximum that is a name's bound cuts an exploration
-    there (``bounded``); without it leaving the range is an error.
+    there (``bounded``); without it leaving the range is an error. ``in_any_order``: nothing is decided by the order of
+    the replicas, so that they are held in that of the brokers.
     """
+
+    picked: Number | None = None
+    """Whom an election takes among several that may lead, where any of them can be elected."""
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Terms:
         max_leader_epoch: int = MAX_INT,
         max_partition_epoch: int = MAX_INT,
         bounded: bool = False,
+        in_any_order: bool = False,
     ) -> None:
         for rule in set(rules) - set(RULES):
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
@@ -75,11 +80,11 @@ class Terms:
 
         self.broker = Index("broker", brokers)
         self.brokers = Set(self.broker)
-        self.replicas = Seq(self.broker, brokers)
+        self.replicas = Seq(self.broker, brokers, ascends=in_any_order)
         self.broker_epoch = epoch("broker_epoch", max_broker_epoch)
         self.offset = Int(0, max_broker_epoch if bounded else MAX_LONG)
         # The last known leader as it is written: a broker, or NO_LEADER where there was none to remember.
-        self.node = Int(NO_LEADER, brokers - 1)
+        self.node = Int(NO_LEADER, brokers - 1, names=self.broker)
 
         self.registration = Struct(
             "BrokerRegistration",
@@ -168,6 +173,12 @@ class Terms:
         """The same types under other rules; the two sets agree about what a partition consists of."""
         other = copy.copy(self)
         other.rules = frozenset(rules)
+        return other
+
+    def picking(self, broker: Number) -> Terms:
+        """The same types and rules, and whom an election takes."""
+        other = copy.copy(self)
+        other.picked = broker
         return other
 
     def without_elr(self) -> Terms:

@@ -8,17 +8,23 @@ from highwater.model.replication.controller.types import LeaderRecoveryState, Te
 
 
 def may_recover(
-    t: Terms, partition: StructValue, registrations: ArrayValue, aggressive: Truth | bool
+    t: Terms,
+    partition: StructValue,
+    registrations: ArrayValue,
+    aggressive: Truth | bool,
+    keeps_last: Truth | bool = False,
 ) -> Truth:
     """966.13, steps 3 and 4. Whether an unclean recovery may elect a leader now.
 
     There is no leader, and no ISR or ELR member that is live. Aggressive does not wait; Balanced waits for
     the ELR, and without one until every last known ELR member is live: the longest log among those that are asked is
-    the best only if the one that was longest has been asked.
+    the best only if the one that was longest has been asked. ``keeps_last``: without the ELR the last member stays in
+    the ISR; Aggressive does not wait for it, Balanced does.
     """
     active = t.active(registrations)
     complete_and_live = (partition.isr | partition.elr) & active
-    stuck = partition.leader.is_none & complete_and_live.is_empty & partition.isr.is_empty
+    nobody = partition.isr.is_empty | (keeps_last & aggressive)
+    stuck = partition.leader.is_none & complete_and_live.is_empty & nobody
     balanced = partition.elr.is_empty & (partition.last_known_elr <= active)
     return stuck & (balanced | aggressive)
 
@@ -34,6 +40,8 @@ def recover(
     possible = members_of(partition.replicas, t.brokers) & t.active(registrations)
     leader, known_leader = partition.leader.type.some(winner), partition.last_known_leader
     forgets = (size(alone) >= min_isr) & ~partition.last_known_elr.is_empty
+    if not t.on("last_known_elr") and t.on("elr_off_forgets_last_known"):
+        forgets = ~partition.last_known_elr.is_empty
     recovering, elr_changes = LeaderRecoveryState.RECOVERING, ~partition.elr.is_empty
     record = t.record(
         replicas=None,

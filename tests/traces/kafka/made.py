@@ -8,7 +8,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 
 from highwater.traces.errors import TraceError
@@ -22,20 +21,17 @@ from highwater.traces.kafka.values import (
     encode,
     encode_control,
 )
+from tests import recordings
 
-CLUSTERS = Path(__file__).parents[4] / "shared" / "traces" / "kafka" / "clusters"
+CLUSTERS = recordings.folder("traces/kafka/clusters")
 NAMES = sorted(p.name for p in CLUSTERS.iterdir()) if CLUSTERS.is_dir() else []
-CLUSTERS_4_2 = CLUSTERS.parents[1] / "kafka-4.2" / "clusters"
+CLUSTERS_4_2 = recordings.folder("traces/kafka-4.2/clusters")
 NAMES_4_2 = sorted(p.name for p in CLUSTERS_4_2.iterdir()) if CLUSTERS_4_2.is_dir() else []
 RECORDED = [CLUSTERS / name for name in NAMES] + [CLUSTERS_4_2 / name for name in NAMES_4_2]
 """The directories of all recorded clusters, those of 2024 first."""
 
-needs_clusters = pytest.mark.skipif(
-    not CLUSTERS.is_dir(), reason="shared/traces/kafka/clusters is not beside the repository"
-)
-needs_clusters_4_2 = pytest.mark.skipif(
-    not CLUSTERS_4_2.is_dir(), reason="shared/traces/kafka-4.2/clusters is not beside the repository"
-)
+needs_clusters = recordings.needs("traces/kafka/clusters")
+needs_clusters_4_2 = recordings.needs("traces/kafka-4.2/clusters")
 
 
 def recorded_name(folder: Path) -> str:

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
+from tests import recordings
 from tests.slow import slow
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.operations_as_log import Operations, Record, replayed
 
-RECORDED = Path(__file__).parents[4] / "shared" / "traces" / "kafka-4.2" / "controller"
+RECORDED = recordings.folder("traces/kafka-4.2/controller")
 MODES = ("elr-on", "elr-off", "elr-on-extras")
 UNLISTED = "AAAAAAAAAAAAAAAAAAAACw"
 
-pytestmark = pytest.mark.skipif(
-    not RECORDED.is_dir(), reason="shared/traces/kafka-4.2/controller is not beside the repository"
-)
+pytestmark = recordings.needs("traces/kafka-4.2/controller")
 
 
 @pytest.fixture(autouse=True)

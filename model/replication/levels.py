@@ -1,0 +1,143 @@
+"""What is turned on and off while brokers run, each by a switch of its own, and which rules go with it (966.18).
+
+The metadata version carries two features of KIP-966: the ELR, and that the controller tells a clean shutdown from an
+unclean one. Beside it are two flags: ``eligible.leader.replicas.enabled``, and ``unclean.recovery.manager.enabled``. In
+Kafka 4.2 the level is that of the feature ``eligible.leader.replicas.version``, and there are no flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from highwater.model.language import Bool, Only, State, StructValue, Truth, as_bool, size, where
+from highwater.model.replication.controller.rules import ELR_FEATURE
+from highwater.model.replication.controller.types import Terms
+
+if TYPE_CHECKING:
+    from highwater.model.replication.cluster import Cluster
+
+ELR_RULES = frozenset(
+    {
+        "eligible_leader_replicas",
+        "isr_may_become_empty",
+        "last_known_elr",
+        "last_known_leader",
+        "min_isr_change_empties_elr",
+    }
+)
+"""966.18. The controller's rules that the ELR consists of, in a proposal; in Kafka 4.2 those of ELR_FEATURE."""
+
+WITH_THE_VERSION = ELR_RULES | {"clean_registration"}
+"""966.12, 966.18. What a metadata version from before KIP-966 lacks: every registration counts as unclean, too."""
+
+RECOVERY_RULES = frozenset({"unclean_recovery"})
+"""966.14. What unclean.recovery.manager.enabled decides about."""
+
+
+def level_changes(p: SimpleNamespace) -> bool:
+    """Whether the metadata version is ever another one than at the start, or is one without the ELR then."""
+    return bool(p.downgrades or p.upgrades or not p.elr_at_start)
+
+
+def fields(m: Cluster) -> dict[str, Only]:
+    """What the state has of it, as far as a scenario changes it."""
+    flags = m.p.flag_changes > 0
+    return {
+        # The metadata version has the ELR; what eligible.leader.replicas.enabled and
+        # unclean.recovery.manager.enabled are.
+        "elr_level": Only(Bool, level_changes(m.p)),
+        "elr_flag": Only(Bool, flags),
+        "recovery_flag": Only(Bool, flags and m.on("unclean_recovery")),
+        # Since the ELR was turned on last, the ISR has had min ISR members: what left it since is in the ELR.
+        "elr_is_whole": Only(Bool, remembers_whole(m)),
+    }
+
+
+def initial(m: Cluster) -> dict[str, Any]:
+    """The same at the start; both flags are set."""
+    level = bool(m.p.elr_at_start)
+    enough = min(m.p.initial_isr, m.factor) >= min(m.p.min_isr, m.factor)
+    return {"elr_level": level, "elr_flag": True, "recovery_flag": True, "elr_is_whole": level and enough}
+
+
+def changes(m: Cluster) -> bool:
+    """Whether the ELR can be off in a state where it is not off in all of them."""
+    return level_changes(m.p) or m.p.flag_changes > 0
+
+
+def remembers_whole(m: Cluster) -> bool:
+    """Whether the state says if the ELR has all that it should; not of Kafka's, which can be left over."""
+    return changes(m) and not m.on("leftover_elr_elects")
+
+
+def has_elr(m: Cluster, s: State) -> Truth:
+    """966.18. Whether the controller records the ELR, and the ISR may become empty: by version and flag."""
+    level = s.elr_level if level_changes(m.p) else as_bool(True)
+    return level & s.elr_flag if m.p.flag_changes else level
+
+
+def has_recovery(m: Cluster, s: State) -> Truth:
+    """966.14. Whether unclean recovery takes the place of unclean election."""
+    if not m.on("unclean_recovery"):
+        return as_bool(False)
+    return s.recovery_flag if m.p.flag_changes else as_bool(True)
+
+
+def decided(m: Cluster, s: State, rule: Callable[[Terms], Any]) -> Any:
+    """966.18. What the controller's rules say, with those that are turned on now."""
+    result = None
+    for condition, without in combinations(m, s):
+        found = rule(m.t.under(m.t.rules - without))
+        result = found if result is None else where(condition, found, result)
+    return result
+
+
+def combinations(m: Cluster, s: State) -> Iterator[tuple[Truth, frozenset[str]]]:
+    """Conditions, and the rules that are off under each; a later one outweighs those before it."""
+    nothing: frozenset[str] = frozenset()
+    elr = [(as_bool(True), nothing)]
+    if m.p.flag_changes:
+        elr.append((~s.elr_flag, ELR_RULES))
+    if level_changes(m.p):
+        elr.append((~s.elr_level, ELR_FEATURE if m.on("leftover_elr_elects") else WITH_THE_VERSION))
+    recovery = [(as_bool(True), nothing)]
+    if m.p.flag_changes and m.on("unclean_recovery"):
+        recovery.append((~s.recovery_flag, RECOVERY_RULES))
+    for manager_is_off, of_recovery in recovery:
+        for elr_is_off, of_elr in elr:
+            yield manager_is_off & elr_is_off, of_recovery | of_elr
+
+
+def partition_as_read(m: Cluster, s: State) -> StructValue:
+    """966.18. The partition as the controller reads it: while the ELR is off it ignores what is left of it."""
+    if not changes(m):
+        return s.partition
+    read: StructValue = where(has_elr(m, s), s.partition, without_elr_fields(m, s.partition))
+    return read
+
+
+def store(m: Cluster, s: State, partition: StructValue) -> None:
+    """The partition after a step, and whether its ELR has all that it should have."""
+    s.next.partition = partition
+    if remembers_whole(m):
+        s.next.elr_is_whole = has_elr(m, s) & (s.elr_is_whole | is_whole(m, s, partition))
+
+
+def is_whole(m: Cluster, s: State, partition: StructValue) -> Truth:
+    """966.6. Whether an ELR that is empty has all that it should have: where the ISR has min ISR members."""
+    return size(partition.isr) >= m.min_isr(s)
+
+
+def without_elr_fields(m: Cluster, partition: StructValue) -> StructValue:
+    """A partition without ELR, last known ELR and last known leader."""
+    nobody = m.t.brokers.zero()
+    return partition.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)
+
+
+__all__ = [
+    "ELR_RULES", "RECOVERY_RULES", "WITH_THE_VERSION", "changes", "combinations", "decided", "fields", "has_elr",
+    "has_recovery", "initial", "is_whole", "level_changes", "partition_as_read", "remembers_whole", "store",
+    "without_elr_fields",
+]  # fmt: skip

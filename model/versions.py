@@ -1,0 +1,34 @@
+"""What had a part in a result, by version; and the form in which the result is written."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+import highwater
+
+SCHEMAS = {
+    "result": 1, "proof": 1, "difference": 1, "tables": 1, "gate": 1, "coverage": 1, "mutation": 1, "report": 1,
+}  # fmt: skip
+"""The forms of results as JSON, each with its version: another one where a program that reads it has to be changed."""
+
+_LIBRARIES = ("llvmlite", "numpy", "pyspark", "scipy")
+
+
+def versions(form: str) -> dict[str, str]:
+    """The versions of a result of this form: of the form, this checker, Python, and the libraries that are loaded."""
+    found = {
+        "schema": f"highwater-{form}-{SCHEMAS[form]}",
+        "highwater": highwater.__version__,
+        "python": platform.python_version(),
+    }
+    for name in _LIBRARIES:
+        module = sys.modules.get(name)
+        if module is not None:
+            found[name] = str(getattr(module, "__version__", "unknown"))
+    if (z3 := sys.modules.get("z3")) is not None:
+        found["z3"] = z3.get_version_string()
+    return found
+
+
+__all__ = ["SCHEMAS", "versions"]

@@ -1,0 +1,105 @@
+"""How much memory there is: never more than the control groups and the limits of the process leave."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from highwater.checker import memory
+
+MIB = 1 << 20
+
+
+def tree(tmp_path: Path, groups: str, mounts: list[str], files: dict[str, str]) -> list[int]:
+    """What is left by control groups that are mounted like this."""
+    proc, root = tmp_path / "proc", tmp_path / "sys"
+    proc.mkdir()
+    (proc / "cgroup").write_text(groups)
+    (proc / "mountinfo").write_text("\n".join(mount.format(root=root) for mount in mounts) + "\n")
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    return list(memory._of_groups(proc))
+
+
+V2 = "30 25 0:26 / {root} rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
+V1 = "35 31 0:32 {place} {{root}} rw,relatime - cgroup cgroup rw,memory"
+CPU = "36 31 0:33 / {root}/cpu rw,relatime - cgroup cgroup rw,cpu"
+
+
+def test_version_2_and_the_groups_above(tmp_path: Path) -> None:
+    files = {
+        "a/b/memory.max": "max\n",
+        "a/b/memory.high": f"{900 * MIB}\n",
+        "a/b/memory.current": f"{500 * MIB}\n",
+        "a/b/memory.stat": f"anon 1\ninactive_file {200 * MIB}\n",
+        "a/memory.max": f"{700 * MIB}\n",
+        "a/memory.current": f"{600 * MIB}\n",
+        "memory.stat": "anon 1\n",
+    }
+    assert tree(tmp_path, "0::/a/b\n", [V2], files) == [600 * MIB, 100 * MIB]
+
+
+def test_version_1(tmp_path: Path) -> None:
+    files = {
+        "job/memory.limit_in_bytes": f"{64 * MIB}\n",
+        "job/memory.usage_in_bytes": f"{60 * MIB}\n",
+        "job/memory.stat": f"cache 1\ntotal_inactive_file {10 * MIB}\n",
+        "memory.limit_in_bytes": "9223372036854771712\n",
+        "memory.usage_in_bytes": "4096\n",
+    }
+    groups = "5:cpu:/other\n4:memory:/job\n0::/\n"
+    found = tree(tmp_path, groups, [CPU, V1.format(place="/")], files)
+    assert found == [14 * MIB, 9223372036854771712 - 4096]
+
+
+def test_a_container_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
+    """The group's path is the host's, and what is mounted is that group."""
+    files = {"memory.limit_in_bytes": f"{64 * MIB}\n", "memory.usage_in_bytes": f"{4 * MIB}\n"}
+    groups = "4:memory:/docker/0123\n"
+    assert tree(tmp_path, groups, [V1.format(place="/docker/0123")], files) == [60 * MIB]
+
+
+@pytest.mark.parametrize("groups", ["", "nonsense\n", "4:memory:/../../etc\n", "0::/gone\n"])
+def test_what_cannot_be_read_limits_nothing(groups: str, tmp_path: Path) -> None:
+    assert tree(tmp_path, groups, [V2, V1.format(place="/")], {"a/memory.max": "x"}) == []
+
+
+def test_the_least_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_of_groups", lambda: iter([5 * MIB, 3 * MIB]))
+    assert memory.available_memory() == 3 * MIB
+    monkeypatch.setattr(memory, "_of_groups", lambda: iter([-MIB]))
+    assert memory.available_memory() == 0
+
+
+def limited(what: int, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command of a process with a limit."""
+    return subprocess.run(
+        [sys.executable, "-m", "highwater", *arguments],
+        preexec_fn=lambda: resource.setrlimit(what, (size, size)),
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("what", [resource.RLIMIT_AS, resource.RLIMIT_DATA], ids=["address space", "data"])
+def test_a_search_fits_into_the_limits_of_its_process(what: int, tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    done = limited(what, 1 << 30, "check", "truncation/kip-320", "--workers", "2", "--json", str(result))
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(result.read_text())
+    assert found["distinct_states"] == 39_619
+
+
+def test_with_next_to_nothing_it_is_one_line() -> None:
+    done = limited(resource.RLIMIT_AS, 300 << 20, "check", "truncation/kip-320", "--workers", "2")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "highwater: " in done.stderr

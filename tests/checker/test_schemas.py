@@ -1,0 +1,93 @@
+"""The forms of results: each result names its form, with a number, and a form does not change without it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.model.versions import SCHEMAS, versions
+from tests.checker.conftest import ROOT, Run
+from tests.fuzzing import samples
+
+FILES = {
+    "result": "checker/result.schema.json",
+    "proof": "checker/proof.schema.json",
+    "gate": "checker/gate.schema.json",
+    "mutation": "checker/mutation.schema.json",
+    "report": "traces/report.schema.json",
+}
+DIGESTS = {
+    "result": "209b59648fce5c23",
+    "proof": "2cbe4a93f8c33b54",
+    "gate": "f287e709b5abb9fb",
+    "mutation": "c7f7b7d408c9a76a",
+    "report": "70ee51a4b71d3e06",
+}
+"""Form to the digest of its schema, what is only told left out. Where one differs the form was changed. If a program
+that reads it has to be changed, too, raise its number in ``highwater.model.versions``; then write the digest here."""
+
+
+def told_left_out(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {
+            k: told_left_out(v) for k, v in schema.items() if not (k == "description" and isinstance(v, str))
+        }
+    return [told_left_out(item) for item in schema] if isinstance(schema, list) else schema
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_a_form_is_not_changed_without_its_number(form: str) -> None:
+    schema = json.loads((ROOT / FILES[form]).read_text(encoding="utf-8"))
+    content = json.dumps([SCHEMAS[form], told_left_out(schema)], sort_keys=True)
+    assert hashlib.sha256(content.encode()).hexdigest()[:16] == DIGESTS[form]
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_a_schema_asks_for_its_own_number(form: str) -> None:
+    text = (ROOT / FILES[form]).read_text(encoding="utf-8")
+    assert text.count(f'"schema": {{"enum": ["{versions(form)["schema"]}"]}}') == 1
+    assert versions(form)["schema"] in (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def test_every_form_is_told() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert [form for form in SCHEMAS if f"`{versions(form)['schema']}`" not in page] == []
+
+
+COMMANDS = {
+    "result": ["check", "{}", "--engine", "interpreter"],
+    "proof": ["prove", "{}", "--depth", "2"],
+    "difference": ["diff", "{}", "--rule", "wraps=on"],
+    "coverage": ["coverage", "{}"],
+    "tables": ["states", "{}", "--engine", "interpreter", "--out", "tables"],
+    "gate": ["gate", "--update", "{}", "--baseline", "gate.toml", "--workers", "1"],
+    "mutation": ["mutate", "{}", "--only", "increase", "--workers", "1"],
+}
+
+
+@pytest.mark.parametrize("form", COMMANDS)
+def test_every_result_names_its_form(
+    highwater: Callable[..., Run], counter: Callable[..., Path], form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = counter("[parameters]\ntop = 3\n")
+    monkeypatch.chdir(path.parent)
+    run = highwater(*(part.format(path.name) for part in COMMANDS[form]), "--quiet", "--json", "found.json")
+    assert run.status in (0, 1, 3), run
+    found = json.loads((path.parent / "found.json").read_text(encoding="utf-8"))
+    for result in found if isinstance(found, list) else [found]:
+        assert (
+            result["versions"].items()
+            >= {**versions(form), "schema": f"highwater-{form}-{SCHEMAS[form]}"}.items()
+        )
+
+
+def test_so_does_a_report(highwater: Callable[..., Run], tmp_path: Path) -> None:
+    log = samples.write(tmp_path / "samples")["metadata segment"]
+    (report,) = highwater("replay", log, "--json", "-").results
+    assert report["versions"]["schema"] == f"highwater-report-{SCHEMAS['report']}"
+    assert report["versions"]["highwater"] == versions("report")["highwater"]

@@ -1,0 +1,301 @@
+"""Checkpoints' directories: one owner, nothing foreign touched, no link followed, manifests as they were written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
+
+from highwater.checker.durable.aside import aside
+from highwater.checker.durable.directory import LOCK, CheckpointDirectory
+from highwater.checker.native.disk.checkpoint import Checkpoint as Native
+from highwater.checker.problems import InputError
+from highwater.checker.spark.checkpoint import Checkpoint as OnSpark
+from highwater.checker.spark.checkpoint import Level, Totals
+
+KINDS: list[type[CheckpointDirectory]] = [Native, OnSpark]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.engine)
+def kind(request: pytest.FixtureRequest) -> type[CheckpointDirectory]:
+    return request.param  # type: ignore[no-any-return]
+
+
+def at(kind: type[CheckpointDirectory], directory: Path) -> CheckpointDirectory:
+    """A directory that nobody has taken."""
+    found = kind.__new__(kind)
+    CheckpointDirectory.__init__(found, directory)
+    return found
+
+
+@pytest.fixture
+def kept(kind: type[CheckpointDirectory], tmp_path: Path) -> CheckpointDirectory:
+    """One with a head and nothing else."""
+    found = at(kind, tmp_path / "kept")
+    found.take(resume=False)
+    found.write_manifest(found.head, {"a": 1})
+    found.close()
+    return found
+
+
+def refused(directory: CheckpointDirectory, *, resume: bool = True) -> str:
+    with pytest.raises(InputError) as wrong:
+        directory.take(resume=resume)
+    assert "\n" not in str(wrong.value)
+    return str(wrong.value)
+
+
+# --- whose it is ----------------------------------------------------------------------------------
+
+
+def test_a_second_owner_is_refused(kept: CheckpointDirectory) -> None:
+    kept.take(resume=True)
+    assert "another search is using it" in refused(at(type(kept), kept.directory))
+    kept.close()
+    second = at(type(kept), kept.directory)
+    second.take(resume=True)
+    second.close()
+
+
+def test_a_new_one_is_refused_while_another_begins(kind: type[CheckpointDirectory], tmp_path: Path) -> None:
+    first = at(kind, tmp_path)
+    first.take(resume=False)
+    assert "another search is using it" in refused(at(kind, tmp_path), resume=False)
+    first.close()
+
+
+def test_the_owner_is_one_process_and_ends_with_it(kept: CheckpointDirectory) -> None:
+    code = (
+        "import sys, time; from tests.durable.test_directory import KINDS, at;"
+        "found = at(KINDS[int(sys.argv[1])], sys.argv[2]); found.take(resume=True);"
+        "print('taken', flush=True); time.sleep(600)"
+    )
+    line = [sys.executable, "-c", code, str(KINDS.index(type(kept))), str(kept.directory)]
+    owner = subprocess.Popen(line, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"taken\n"
+    assert "another search" in refused(kept)
+    owner.kill()
+    owner.communicate()
+    kept.take(resume=True)
+    kept.close()
+
+
+def test_what_another_began_while_one_waited_is_not_taken_for_new(
+    kind: type[CheckpointDirectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole search of another process falls between the look and the lock."""
+    mine, other = at(kind, tmp_path), at(kind, tmp_path)
+    honest = kind._locked
+
+    def late(self: CheckpointDirectory) -> int:
+        monkeypatch.setattr(kind, "_locked", honest)
+        other.take(resume=False)
+        other.write_manifest(other.head, {})
+        other.close()
+        return honest(self)
+
+    monkeypatch.setattr(kind, "_locked", late)
+    assert "holds a checkpoint already" in refused(mine, resume=False)
+    mine.take(resume=True)
+    mine.close()
+
+
+# --- what is foreign ------------------------------------------------------------------------------
+
+
+FOREIGN = ["notes.txt", "level-abc", "level-1", "visited-1.data", "exchange-x", "tab\tnew\nline"]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_name_is_one_line(kept: CheckpointDirectory, name: str) -> None:
+    (kept.directory / name).mkdir()
+    assert "holds other files: " in refused(kept)
+    (kept.directory / name).rmdir()
+    (kept.directory / name).write_text("mine")
+    assert "holds other files: " in refused(kept)
+    assert (kept.directory / name).read_text() == "mine"
+
+
+def test_a_name_of_ours_on_something_else_is_foreign(kept: CheckpointDirectory, tmp_path: Path) -> None:
+    name = "states-000001.data" if kept.engine == "native" else "level-00001"
+    (tmp_path / "elsewhere").mkdir()
+    (kept.directory / name).symlink_to(tmp_path / "elsewhere")
+    assert f"holds other files: {name}" in refused(kept)
+    (kept.directory / name).unlink()
+    os.mkfifo(kept.directory / name)
+    assert f"holds other files: {name}" in refused(kept)
+
+
+def test_what_the_file_system_puts_there_is_none(kept: CheckpointDirectory) -> None:
+    (kept.directory / ".nfs000012").write_text("a file that somebody has open")
+    kept.take(resume=True)
+    kept.close()
+
+
+def test_a_checkpoint_of_the_other_engine(kept: CheckpointDirectory) -> None:
+    (other,) = [kind for kind in KINDS if kind is not type(kept)]
+    assert f"a checkpoint of --engine {kept.engine}" in refused(at(other, kept.directory))
+    assert f"a checkpoint of --engine {kept.engine}" in refused(at(other, kept.directory), resume=False)
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "folder"])
+def test_a_lock_that_is_none(kept: CheckpointDirectory, tmp_path: Path, what: str) -> None:
+    lock = kept.directory / LOCK
+    lock.unlink()
+    if what == "link":
+        lock.symlink_to(tmp_path / "made by following it")
+    elif what == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.mkdir()
+    assert "holds other files: lock" in refused(kept)
+    assert not (tmp_path / "made by following it").exists()
+
+
+# --- what is removed ------------------------------------------------------------------------------
+
+
+def test_only_what_it_made_is_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    part = "part-all-0123456789ab.parquet"
+    (elsewhere / part).write_text("mine")
+    found = OnSpark(tmp_path / "kept")
+    found.take(resume=False)
+    kept = found.directory
+    ours, mixed = kept / "level-00007", kept / "level-00008"
+    for folder in (ours, mixed):
+        folder.mkdir()
+        (folder / part).write_text("left")
+    (mixed / "notes.txt").write_text("mine")
+    (kept / "level-00009").symlink_to(elsewhere)
+    (kept / "exchange-00003").symlink_to(elsewhere)
+    (kept / "exchange-00004").mkdir()
+    (kept / "exchange-00004" / ".from-00001-0123456789ab.rows").write_text("left")
+    (kept / "level-abc").mkdir()
+    (mixed / "part-all-ffffffffffff.parquet").symlink_to(elsewhere / part)
+    found.tidy([])
+    found.close()
+    assert (elsewhere / part).read_text() == "mine"
+    assert (mixed / "notes.txt").read_text() == "mine"
+    assert {entry.name for entry in mixed.iterdir()} == {"notes.txt"}
+    left = {entry.name for entry in kept.iterdir()}
+    assert left == {LOCK, "level-00008", "level-00009", "exchange-00003", "level-abc"}
+
+
+def test_a_committed_level_keeps_its_files_and_no_others(tmp_path: Path) -> None:
+    from highwater.checker.spark.checkpoint import Part
+
+    found, files = OnSpark(tmp_path), [f"part-all-{n:012x}.parquet" for n in range(2)]
+    found.take(resume=False)
+    found.folder(0).mkdir()
+    for name in files:
+        (found.folder(0) / name).write_text(name)
+    found.tidy([Level(0, (Part(None, files[0], 1),), Totals(1))])
+    found.close()
+    assert [entry.name for entry in found.folder(0).iterdir()] == files[:1]
+
+
+def test_what_was_never_finished_goes(kept: CheckpointDirectory) -> None:
+    for name in (kept.head, "level-00001.json"):
+        (kept.directory / f".{name}.0123456789abcdef.new").write_text("half")
+    kept.remove_unfinished()
+    left = {entry.name for entry in kept.directory.iterdir()} - {LOCK, kept.head}
+    assert left == (set() if kept.engine == "spark" else {".level-00001.json.0123456789abcdef.new"})
+
+
+# --- manifests ------------------------------------------------------------------------------------
+
+
+def test_every_flipped_bit_of_a_manifest_is_found(kept: CheckpointDirectory) -> None:
+    path = kept.directory / kept.head
+    honest = path.read_bytes()
+    for bit in range(8 * len(honest)):
+        wrong = bytearray(honest)
+        wrong[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(wrong)
+        with pytest.raises(InputError, match="is damaged"):
+            kept.read_manifest(kept.head)
+    path.write_bytes(honest)
+    assert kept.read_manifest(kept.head) == {"a": 1}
+
+
+def test_a_manifest_that_is_a_link_is_not_read(kept: CheckpointDirectory, tmp_path: Path) -> None:
+    path = kept.directory / kept.head
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="symbolic link"):
+        kept.read_manifest(kept.head)
+
+
+# --- files that are there whole or not at all -----------------------------------------------------
+
+
+def written(target: Path, text: str) -> None:
+    with aside(target) as beside:
+        beside.write_text(text)
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    written(target, "one")
+    target.chmod(0o640)
+    written(target, "two")
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("two", 0o640)
+
+    def fails() -> None:
+        with aside(target) as beside:
+            beside.write_text("half")
+            assert target.read_text() == "two"
+            raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011
+        fails()
+    assert target.read_text() == "two"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link = tmp_path / "far" / "result.json", tmp_path / "link"
+    link.symlink_to(target)
+    for text in ("one", "two"):
+        written(link, text)
+        assert link.is_symlink()
+        assert target.read_text() == text
+    assert list((tmp_path / "far").iterdir()) == [target]
+
+
+def test_a_file_that_may_be_written_where_none_may_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "result.json"
+    target.write_text("one")
+
+    def refused(*arguments: object) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "open", refused)
+    written(target, "two")
+    assert target.read_text() == "two"
+    with pytest.raises(PermissionError):
+        written(tmp_path / "new.json", "text")
+
+
+def test_a_pipe_or_a_device_is_written_where_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    written(tmp_path / "pipe", "text")
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    written(Path("/dev/null"), "text")
+    with (tmp_path / "output").open("wb") as out:
+        written(Path(f"/proc/self/fd/{out.fileno()}"), "text")
+    assert (tmp_path / "output").read_text() == "text"
+    assert {entry.name for entry in tmp_path.iterdir()} == {"pipe", "output"}

@@ -1,0 +1,259 @@
+"""One bit is flipped in a file that is read back: it is found, or what is read means the same.
+
+The kinds of files are all that Highwater reads of what it wrote: checkpoints of both engines, candidates between two
+halves of a level, machine code, what `mutate` keeps, the gate's baseline, traces of runs, and what a search spilled
+(test_spill.py). The tables of `states` are not read back. Seeded; a few flips are fast, the rest slow.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
+
+from highwater.checker.code_cache import Cache
+from highwater.checker.gate import baseline as baselines
+from highwater.checker.gate.comparison import State, compare
+from highwater.checker.gate.entries import SCENARIO as SCENARIO_KIND
+from highwater.checker.gate.facts import Ran
+from highwater.checker.mutation import findings
+from highwater.checker.native import search
+from highwater.checker.native.program import Program
+from highwater.checker.problems import InputError
+from highwater.checker.search import EngineError, SearchOptions, SearchResult
+from highwater.checker.spark import exchange
+from highwater.checker.spark.options import SparkOptions
+from highwater.checker.spark.search import search as on_spark
+from highwater.model.language import Model
+from highwater.traces.errors import TraceError
+from highwater.traces.runs.replay import replay_run
+from highwater.traces.runs.writing import write_run
+from tests import models
+from tests.native.on_disk import PARTS, FromTheStart, small_batches
+from tests.slow import all_but
+
+SCENARIO = "truncation/kip-101"
+SMALL = {"max_records": 1}
+Read = Callable[[], Any]
+"""Reads everything back; what it gives means the same where it is equal. Raises FOUND where something is found."""
+FOUND = (InputError, EngineError, TraceError, OSError)
+
+
+def flips(directory: Path, read: Read, count: int, seed: int = 1) -> tuple[int, int]:
+    """Flip so many bits below a directory, one at a time; how many were found, and how many meant the same.
+
+    AssertionError where one was read back in silence and means something else.
+    """
+    rng, honest = random.Random(seed), {path: path.read_bytes() for path in files(directory)}
+    expected, found, same = read(), 0, 0
+    restore(directory, honest)
+    paths = [path for path, content in honest.items() if content]
+    for number in range(count):
+        path = paths[number % len(paths)]
+        bit = rng.randrange(8 * len(honest[path]))
+        content = bytearray(honest[path])
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        try:
+            assert read() == expected, f"bit {bit} of {path.name} was read back in silence"
+            same += 1
+        except FOUND as wrong:
+            found += "\n" not in str(wrong)
+        restore(directory, honest)
+    assert read() == expected
+    return found, same
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def restore(directory: Path, honest: dict[Path, bytes]) -> None:
+    for path in files(directory):
+        if path not in honest:
+            path.unlink()
+    for path, content in honest.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def told(result: SearchResult) -> tuple[Any, ...]:
+    return *(getattr(result, part) for part in PARTS), tuple(result.violations)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return models.scenario_model(SCENARIO, **SMALL)
+
+
+# --- the kinds ------------------------------------------------------------------------------------
+
+
+def native_in_memory(model: Model, place: Path) -> Read:
+    kept = {"workers": 1, "checkpoint": str(place)}
+    search(model, SearchOptions(**kept, limit_states=3000))
+    return lambda: told(search(model, SearchOptions(**kept, resume=True)))
+
+
+def native_on_disk(model: Model, place: Path) -> Read:
+    def part(**more: Any) -> SearchResult:
+        run = FromTheStart(Program(model), SearchOptions(workers=1, checkpoint=str(place), **more), None)
+        run.slots = 1 << 12
+        try:
+            return run.explore()
+        finally:
+            run.close()
+
+    part(limit_states=3000)
+    return lambda: told(part(resume=True))
+
+
+def spark_checkpoint(model: Model, place: Path) -> Read:
+    """All its levels are the driver's, so that no Spark is needed."""
+    options, spark = SearchOptions(workers=1, deadlock=True), SparkOptions("local[2]", str(place))
+    on_spark(model, SearchOptions(workers=1, deadlock=True, limit_states=3000), None, spark)
+    resumed = SparkOptions("local[2]", str(place), resume=True)
+    return lambda: told(on_spark(model, options, None, resumed))
+
+
+def candidates(model: Model, place: Path) -> Read:
+    shift, width = 2, 3
+    with exchange.Sender(place, 0, shift) as sender:
+        for seed in range(3):
+            sender.send(np.random.default_rng(seed).integers(0, 1 << 64, (40, width), dtype=np.uint64))
+    return lambda: [
+        exchange.receive(place, [sender.file], bucket, shift, width).tolist() for bucket in range(1 << shift)
+    ]
+
+
+def machine_code(model: Model, place: Path) -> Read:
+    cache, keys = Cache(place), [bytes([n]) * 32 for n in range(4)]
+    for key in keys:
+        cache.put(key, random.Random(key).randbytes(5000))
+
+    def read() -> list[bytes | None]:
+        contents = [cache.get(key) for key in keys]
+        if None in contents:
+            raise OSError("compiled anew")
+        return contents
+
+    return read
+
+
+def kept_mutants(model: Model, place: Path) -> Read:
+    place.mkdir()
+    results = {n: findings.Result(findings.KILLED, findings.VIOLATED, "strong_isr", n) for n in range(9)}
+    kept = findings.Kept(
+        {SCENARIO: findings.Size("0123abcd", 39_619, None)},
+        {(SCENARIO, name): findings.Part("4567", results) for name in ("append", "fetch")},
+    )
+    findings.write(place / "kept.json", kept)
+    return lambda: findings.read(place / "kept.json")
+
+
+BASELINE = Path(__file__).parents[2] / ".highwater" / "gate.toml"
+
+
+def gate_baseline(model: Model, place: Path) -> Read:
+    """What is not what was found is a difference to the gate; so is an entry that nobody selected, or that is gone."""
+    place.mkdir()
+    honest = baselines.read(BASELINE)
+    facts = {key: honest.facts[key] for key in sorted(honest.facts) if key[0] == SCENARIO_KIND}
+    facts = dict([*facts.items()][:8])
+    small = baselines.Baseline(
+        place / "gate.toml", baselines.Selection([name for _, name in facts]), "e", facts
+    )
+    small.path.write_text(small.text())
+
+    def read() -> Any:
+        found = baselines.read(small.path)
+        chosen = {entry.key for entry in found.select.entries(BASELINE.parent.parent)}
+        if chosen != facts.keys() or found.facts.keys() != facts.keys():
+            raise InputError("an entry is not listed, or not there")
+        for entry in found.entries():
+            verdict = compare(entry, found.facts[entry.key], Ran(facts[entry.key]))
+            if verdict.state is not State.SAME or verdict.graph_changed:
+                raise InputError("it differs from what is found")
+        return found.facts
+
+    return read
+
+
+def trace_of_a_run(model: Model, place: Path) -> Read:
+    place.mkdir()
+    (violation,) = search(model, SearchOptions(workers=1)).violations
+    write_run(
+        place / "run.jsonl",
+        model,
+        violation.initial,
+        violation.path,
+        protocol="truncation",
+        about={"is": "a run"},
+    )
+
+    def read() -> Any:
+        report = replay_run(place / "run.jsonl")
+        if report.unexplained:
+            raise InputError("not explained")
+        return report.profile, report.rules, [(f.property, f.position) for f in report.findings]
+
+    return read
+
+
+KINDS: dict[str, tuple[Callable[[Model, Path], Read], int]] = {
+    "native checkpoint, in memory": (native_in_memory, 90),
+    "native checkpoint, on disk": (native_on_disk, 90),
+    "Spark checkpoint": (spark_checkpoint, 120),
+    "candidates on their way": (candidates, 60),
+    "machine code": (machine_code, 60),
+    "what mutate keeps": (kept_mutants, 60),
+    "gate's baseline": (gate_baseline, 60),
+    "trace of a run": (trace_of_a_run, 60),
+}
+"""By kind of file what writes one and reads it, and how many flips: with those of test_spill.py more than 500."""
+
+STRICT = [*KINDS][:4]
+"""Those of which every bit counts."""
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is none: small levels need no cluster."""
+    module = sys.modules[on_spark.__module__]
+    monkeypatch.setattr(module, "session", lambda master: SimpleNamespace(cores=2, master=master))
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_batches(monkeypatch)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.mark.usefixtures("without_spark", "_quick")
+@pytest.mark.parametrize("kind", all_but((), KINDS, "each flip is a search; a few are fast tests below"))
+def test_a_flipped_bit_is_found(kind: str, model: Model, tmp_path: Path) -> None:
+    make, count = KINDS[kind]
+    place = tmp_path / "place"
+    found, same = flips(place, make(model, place), count)
+    print(f"{kind}: {found} found, {same} mean the same")
+    assert found + same == count
+    if kind in STRICT:
+        assert same == 0
+
+
+@pytest.mark.usefixtures("without_spark", "_quick")
+@pytest.mark.parametrize(
+    "kind", ["Spark checkpoint", "candidates on their way", "what mutate keeps", "gate's baseline"]
+)
+def test_a_few_flipped_bits_are_found(kind: str, model: Model, tmp_path: Path) -> None:
+    found, _ = flips(tmp_path / "place", KINDS[kind][0](model, tmp_path / "place"), 3, seed=2)
+    assert found == 3

@@ -1,0 +1,215 @@
+"""A disk that is full at ten moments of check, states, replay and gate: no result is lost, and one line says what is.
+
+Once as a limit on the size of files, which needs no rights; once as a small file system of its own, on which everything
+lies that a command writes: results, checkpoints, tables, machine code and temporary files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
+
+from highwater.checker.gate import baseline as baselines
+from highwater.checker.native import search
+from highwater.checker.search import SearchOptions
+from highwater.traces.runs.writing import write_run
+from tests import models
+from tests.slow import slow
+
+pytestmark = slow("140 commands take some minutes")
+
+ROOT = Path(__file__).parents[2]
+SCENARIO = "truncation/kip-101"
+BEFORE = "what was there before\n"
+ROOM = [0, 1 << 12, 1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 22]
+"""Bytes that there are room for: ten moments at which the disk is full."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line, the files that it writes, and what it says on standard output with its result."""
+
+    line: tuple[str, ...]
+    files: tuple[str, ...]
+    said: str
+    statuses: tuple[int, ...]
+    """Its result's own, and 2."""
+
+
+COMMANDS = {
+    "check": Command(
+        ("check", SCENARIO, "--json", "a.json", "--html", "a.html", "--trace-out", "a.jsonl"),
+        ("a.json", "a.html", "a.jsonl"),
+        "59,788",
+        (0, 2),
+    ),
+    "check with a checkpoint": Command(
+        # A search that cannot be kept ends with what it has found: 3 is its own status then.
+        ("check", SCENARIO, "--checkpoint", "kept", "--json", "a.json"),
+        ("a.json",),
+        SCENARIO,
+        (0, 2, 3),
+    ),
+    "check beyond memory": Command(
+        (
+            "check",
+            "truncation/kip-320",
+            "--set",
+            "replicas=4",
+            "--set",
+            "max_records=1",
+            "--set",
+            "max_leader_epoch=2",
+            "--limit-states",
+            "1500000",
+            "--memory",
+            "0.034",
+            "--workers",
+            "1",
+            "--spill",
+            ".",
+            "--json",
+            "a.json",
+        ),
+        ("a.json",),
+        "truncation/kip-320",
+        (3, 2),
+    ),
+    "states": Command(
+        ("states", SCENARIO, "--set", "max_records=1", "--out", "tables", "--force", "--json", "a.json"),
+        ("a.json",),
+        "",
+        (0, 2),
+    ),
+    "replay": Command(
+        ("replay", "run.jsonl", "--json", "a.json", "--html", "a.html"),
+        ("a.json", "a.html"),
+        "1 input",
+        (0, 1, 2),
+    ),
+    "gate": Command(
+        ("gate", "--baseline", "gate.toml", "--json", "a.json", "--junit", "a.xml", "--markdown", "a.md"),
+        ("a.json", "a.xml", "a.md"),
+        "same",
+        (0, 2),
+    ),
+    "gate --update": Command(("gate", "--baseline", "gate.toml", "--update"), ("gate.toml",), "", (0, 2)),
+}
+
+
+def prepare(place: Path) -> None:
+    """What the commands read, and the files and tables that they are to replace."""
+    model = models.scenario_model(SCENARIO)
+    (violation,) = search(model, SearchOptions(workers=1)).violations
+    write_run(place / "run.jsonl", model, violation.initial, violation.path, protocol="truncation")
+    all_facts = baselines.read(ROOT / ".highwater" / "gate.toml").facts
+    facts = {("scenario", name): all_facts["scenario", name] for name in ("truncation/kip-279", SCENARIO)}
+    kept = baselines.Baseline(
+        place / "gate.toml", baselines.Selection([name for _, name in facts]), None, facts
+    )
+    kept.path.write_text(kept.text())
+    for name in ("a.json", "a.html", "a.jsonl", "a.xml", "a.md"):
+        (place / name).write_text(BEFORE)
+    (place / "tables" / "states").mkdir(parents=True)
+    (place / "tables" / "states" / "part-00000.parquet").write_text(BEFORE)
+    (place / "tables" / "run.json").write_text(BEFORE)
+
+
+def is_whole(file: Path, before: str) -> bool:
+    """Whether a file is what it was, or has all that it is to have."""
+    text = file.read_text()
+    if text == before:
+        return True
+    ends = {".json": "]", ".html": "</html>", ".jsonl": "}", ".xml": "</testsuites>", ".md": "", ".toml": ""}
+    if file.suffix == ".json":
+        json.loads(text)
+    elif file.suffix == ".toml":
+        baselines.read(file)
+    return text.rstrip().endswith((ends[file.suffix], "}"))
+
+
+def holds(
+    command: Command, place: Path, environment: dict[str, str], limit: Callable[[], None] | None
+) -> None:
+    """Run a command where there is little room, and look at what it says and leaves."""
+    before = {name: (place / name).read_text() for name in command.files}
+    done = subprocess.run(
+        [sys.executable, "-m", "highwater", *command.line],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    said = f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode in command.statuses, said
+    assert "Traceback" not in done.stderr, said
+    complaints = [line for line in done.stderr.splitlines() if line.startswith("highwater: ")]
+    assert len(complaints) == (done.returncode == 2), said
+    assert command.said in done.stdout, said
+    for name in command.files:
+        assert is_whole(place / name, before[name]), (name, said)
+        if done.returncode != 2:
+            assert (place / name).read_text() != BEFORE
+    if command.line[0] == "states":
+        table = place / "tables" / "states" / "part-00000.parquet"
+        assert (table.read_bytes() == BEFORE.encode()) == (done.returncode == 2), said
+        assert ((place / "tables" / "run.json").read_text() == BEFORE) == (done.returncode == 2), said
+    left = [path.name for path in place.rglob("*.new")]
+    assert left == [], left
+
+
+@pytest.mark.parametrize("room", ROOM)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_files_may_not_be_larger(name: str, room: int, tmp_path: Path) -> None:
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+    prepare(tmp_path)
+    (tmp_path / "temporary").mkdir()
+    holds(COMMANDS[name], tmp_path, {"TMPDIR": str(tmp_path / "temporary")}, limit)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() or shutil.which("mount") is None:
+        pytest.skip("only root may mount a file system")
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(place)], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("room", ROOM)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_small_disk(name: str, room: int, small_disk: Path) -> None:
+    """Machine code, temporary files and results have so much room together."""
+    prepare(small_disk)
+    (small_disk / "temporary").mkdir()
+    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+    (small_disk / "filler").write_bytes(bytes(free - room))
+    environment = {"TMPDIR": str(small_disk / "temporary"), "HIGHWATER_CACHE": str(small_disk / "code")}
+    holds(COMMANDS[name], small_disk, environment, None)

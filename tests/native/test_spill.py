@@ -1,0 +1,363 @@
+"""What waits on disk comes back as it was: the store against a dictionary, and searches that spill at every level."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from highwater.checker.native import search
+from highwater.checker.native.disk import runs, visited
+from highwater.checker.native.disk.code import code
+from highwater.checker.native.disk.files import DataFile, Scratch
+from highwater.checker.native.disk.visited import Visited, in_order
+from highwater.checker.native.frontier import Kept, Store
+from highwater.checker.native.layout import Words
+from highwater.checker.native.program import Program
+from highwater.checker.native.runtime import SLACK
+from highwater.checker.native.search import Run
+from highwater.checker.native.table import Table
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language import Model
+from tests import models, zoo
+from tests.native.on_disk import assert_same, small_batches
+
+# --- the store ------------------------------------------------------------------------------------
+
+Step = tuple[str, int]
+"""What is done to a store: put so many words, drop or read one of what is kept, have the disk full, clear."""
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.integers(0, 40)),
+        st.tuples(st.just("drop"), st.integers(0, 1 << 16)),
+        st.tuples(st.just("read"), st.integers(0, 1 << 16)),
+        st.tuples(st.just("clear"), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+def held_against_a_dictionary(store: Store, steps: list[Step]) -> None:
+    """Do it to a store, and beside it to a dictionary; AssertionError or OSError where they differ."""
+    beside: dict[int, tuple[Kept, list[int]]] = {}
+    numbers, values = itertools.count(), itertools.count(1)
+    try:
+        for what, number in steps:
+            if what == "put":
+                plain = [next(values) for _ in range(number)]
+                beside[next(numbers)] = store.put(np.array(plain, dtype=np.uint64)), plain
+            elif what == "clear":
+                # What lies in the file is forgotten; what is in memory is not.
+                beside = {key: pair for key, pair in beside.items() if pair[0].array is not None}
+                store.clear()
+            elif beside:
+                key = [*beside][number % len(beside)]
+                kept, plain = beside[key]
+                if what == "drop":
+                    store.drop(kept)
+                    del beside[key]
+                else:
+                    assert store.get(kept).tolist() == plain
+            for kept, plain in beside.values():
+                assert store.get(kept).tolist() == plain
+                if plain:
+                    assert store.item(kept, len(plain) // 2) == plain[len(plain) // 2]
+            assert store.memory_bytes == sum(
+                8 * len(plain) for kept, plain in beside.values() if kept.array is not None
+            )
+    finally:
+        store.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(limit=st.sampled_from([0, 200, 1000]), steps=STEPS)
+def test_a_store_is_a_dictionary(limit: int, steps: list[Step]) -> None:
+    held_against_a_dictionary(Store(limit, None), steps)
+
+
+@settings(max_examples=30, deadline=None)
+@given(after=st.integers(0, 12), limit=st.sampled_from([0, 200]), steps=STEPS)
+def test_a_store_is_a_dictionary_on_a_disk_that_gets_full(after: int, limit: int, steps: list[Step]) -> None:
+    store, left = Store(limit, None), [after]
+    honest = store._source.write
+
+    def write(array: Words, offset: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        honest(array, offset)
+
+    store._source.write = write  # type: ignore[method-assign]
+    held_against_a_dictionary(store, steps)
+
+
+class OverLive(Store):
+    """A part of a free place that is taken is free still."""
+
+    def _place(self, size: int) -> int:
+        offset = super()._place(size)
+        for i, (start, free) in enumerate(self._free):
+            if start == offset + size:
+                self._free[i] = (offset, free)
+        return offset
+
+
+class TooLarge(Store):
+    """What is dropped frees a word more than it had."""
+
+    def drop(self, kept: Kept) -> None:
+        spilled = kept.array is None
+        super().drop(kept)
+        if spilled and self._free:
+            offset, size = self._free[-1]
+            self._free[-1] = (offset, size + 8)
+
+
+class NeverTaken(Store):
+    """A free place that is taken stays in the list."""
+
+    def _place(self, size: int) -> int:
+        before = list(self._free)
+        offset = super()._place(size)
+        if len(self._free) < len(before):
+            self._free = before
+        return offset
+
+
+class Overlapping(Store):
+    """The end of the file is moved by a word less."""
+
+    def _place(self, size: int) -> int:
+        end = self._end
+        offset = super()._place(size)
+        self._end -= 8 * (self._end > end)
+        return offset
+
+
+class StillFree(Store):
+    """A file that was emptied has places that are free, and an end that is not the first byte."""
+
+    def clear(self) -> None:
+        free = self._free
+        super().clear()
+        self._free = free
+
+
+class Unchecked(Store):
+    """What is read is another one's."""
+
+    def get(self, kept: Kept) -> Words:
+        if kept.array is None and kept.offset >= 80:
+            kept = Kept(kept.shape, None, kept.offset - 80, kept.source)
+        return super().get(kept)
+
+
+@pytest.mark.parametrize("wrong", [OverLive, TooLarge, NeverTaken, Overlapping, StillFree, Unchecked])
+def test_a_store_that_is_wrong_is_found_out(wrong: type[Store]) -> None:
+    def steps(rng: Random) -> list[Step]:
+        kinds = rng.choices(["put", "drop", "read", "clear"], [10, 8, 1, 0.3], k=60)
+        return [(kind, rng.randint(0, 40 if kind == "put" else 1 << 16)) for kind in kinds]
+
+    found = 0
+    for seed in range(20):
+        try:
+            held_against_a_dictionary(wrong(0, None), steps(Random(seed)))
+        except (AssertionError, OSError):
+            found += 1
+    assert found
+
+
+def test_a_bit_that_flips_in_the_file_is_found() -> None:
+    store = Store(0, None)
+    kept = store.put(np.arange(1000, dtype=np.uint64))
+    assert store._source._file is not None
+    descriptor = store._source._file.fileno()
+    for bit in Random(1).sample(range(8 * 8000), 40):
+        (honest,) = os.pread(descriptor, 1, bit // 8)
+        os.pwrite(descriptor, bytes([honest ^ 1 << bit % 8]), bit // 8)
+        for ask in (lambda: store.get(kept), lambda: store.item(kept, 3)):
+            with pytest.raises(OSError, match="not as it was written"):
+                ask()
+        os.pwrite(descriptor, bytes([honest]), bit // 8)
+    assert store.get(kept).tolist() == [*range(1000)]
+    store.close()
+
+
+# --- visited states on disk -----------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    batches=st.lists(st.sets(st.integers(1, 600), max_size=120), max_size=14),
+    spread=st.sampled_from([1, 1 << 40]),
+)
+def test_visited_states_are_a_set(batches: list[set[int]], spread: int) -> None:
+    """Blocks of 16 fingerprints, so that a few hundred are many blocks; runs are merged again and again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "BLOCK", 16)
+        patch.setattr(visited, "BLOCK", 16)
+        known, plain = Visited(lambda kind: DataFile.unnamed(None), 1), set[int]()
+        try:
+            for batch in batches:
+                values = np.array(sorted(value * spread for value in batch), dtype=np.uint64)
+                capacity = max(64, 2 * len(values))
+                table = Table(None, 8 * (capacity + SLACK))
+                table.capacity, table.taken = capacity, len(values)
+                assert code().fill(table.address, capacity, values.ctypes.data, len(values)) == 0
+                marks = np.zeros(table.most_slots // 64 + 1, dtype=np.uint64)
+                new = {value * spread for value in batch} - plain
+                assert known.mark(table, marks) == len(batch) - len(new)
+                assert {n for part in in_order(table, marks) for n in part.tolist()} == new
+                assert known.add(table, marks).count == len(new)
+                known.merge()
+                plain |= new
+                assert known.count == len(plain)
+                table.close()
+        finally:
+            known.close()
+
+
+def test_a_bit_that_flips_in_a_run_is_found() -> None:
+    values = np.unique(np.random.default_rng(1).integers(1, 1 << 63, 5000, dtype=np.uint64))
+    file = DataFile.unnamed(None)
+    run = runs.written_run(file, [values])
+    blocks = 8 * (file.size - run.index.nbytes)
+    descriptor = file._file.fileno()
+    for bit in Random(2).sample(range(blocks), 40):
+        (honest,) = os.pread(descriptor, 1, bit // 8)
+        os.pwrite(descriptor, bytes([honest ^ 1 << bit % 8]), bit // 8)
+        with pytest.raises(OSError, match="not as it was written"):
+            list(run.unpacked(0, run.blocks, runs.Room()))
+        os.pwrite(descriptor, bytes([honest]), bit // 8)
+    assert np.concatenate(list(run.unpacked(0, run.blocks, runs.Room()))).tolist() == values.tolist()
+    run.close()
+
+
+# --- searches -------------------------------------------------------------------------------------
+
+
+def spilling(model: Model, change: Callable[[Run], None] = lambda run: None, **options: Any) -> SearchResult:
+    """A search all of whose levels go to the disk: it has no memory for any of them."""
+    asked = SearchOptions(**options)
+    run = Run(Program(model, asked.symmetry), asked, None)
+    for store in (run.states, run.predecessors):
+        store._limit = 0
+    change(run)
+    try:
+        result = run.explore()
+        assert run.states.memory_bytes == 0 or run.states.failure
+        return result
+    finally:
+        run.close()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("name", ["truncation/kip-101", "truncation/kip-320"])
+def test_a_search_that_spills_at_every_level(
+    name: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    model = models.scenario_model(name)
+    expected = search(model, SearchOptions(workers=workers))
+    found = spilling(model, workers=workers)
+    assert_same(found, expected)
+    assert found.spilled_bytes > 8 * found.distinct_states
+    if workers == 1:
+        assert found.violations == expected.violations
+
+
+def test_what_it_takes_on_disk_is_what_two_levels_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """States that are not needed any more make room for others."""
+    small_batches(monkeypatch)
+    model = Model(zoo.Counters({"counters": 4, "top": 12}), ())
+    taken: list[Run] = []
+    spilling(model, taken.append, workers=1)
+    (run,) = taken
+    largest = max(a.size + b.size for a, b in itertools.pairwise(run.levels))
+    assert run.states.spilled_bytes <= 3 * 8 * run.program.layout.words * largest
+
+
+@pytest.mark.parametrize("after", [0, 1, 30])
+def test_a_disk_that_does_not_take_it_costs_memory_and_nothing_else(
+    after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    model = models.scenario_model("truncation/kip-101")
+    expected = search(model, SearchOptions(workers=2))
+    honest, calls = Scratch.write, itertools.count()
+
+    def full(self: Scratch, array: Words, offset: int) -> None:
+        if next(calls) >= after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        honest(self, array, offset)
+
+    monkeypatch.setattr(Scratch, "write", full)
+    found = spilling(model, workers=2)
+    assert found.complete
+    assert found.unspilled is not None
+    assert "No space left on device" in found.unspilled
+    assert_same(found, expected)
+
+
+def test_a_disk_without_any_room_has_no_place_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor can it be asked where they would go: Python tries to write one."""
+    import tempfile
+
+    def nowhere(*arguments: Any, **named: Any) -> Any:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", nowhere)
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    model = models.scenario_model("truncation/kip-101")
+    assert_same(spilling(model, workers=1), search(model, SearchOptions(workers=1)))
+
+
+def test_a_file_that_cannot_be_closed_costs_no_result(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Unclosable:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+        def close(self) -> None:
+            self.file.close()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    import tempfile
+
+    honest = tempfile.TemporaryFile
+    monkeypatch.setattr(
+        tempfile, "TemporaryFile", lambda *given, **named: Unclosable(honest(*given, **named))
+    )
+    model = models.scenario_model("truncation/kip-101")
+    found = spilling(model, workers=1, spill_directory=str(tmp_path))
+    assert_same(found, search(model, SearchOptions(workers=1)))
+
+
+def test_memory_that_is_not_there_ends_a_search_with_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = models.scenario_model("truncation/kip-101")
+    honest, calls = Store._hold, itertools.count()
+
+    def short(self: Store, array: Words) -> Kept:
+        if next(calls) >= 20:
+            raise MemoryError
+        return honest(self, array)
+
+    monkeypatch.setattr(Store, "_hold", short)
+    small_batches(monkeypatch)
+    found = search(model, SearchOptions(workers=2))
+    assert found.stopped_by == "memory"
+    assert 0 < found.distinct_states < 59_788

@@ -1,0 +1,161 @@
+"""The bill of materials: every package that `.constraints.txt` pins, as CycloneDX JSON.
+
+    python -m tests.packaging.bom --out dist/highwater.cdx.json
+
+What is needed to run is `required`, what an extra for users brings `optional`, and what only builds, tests or lints
+`excluded`. Which package needs which, and under which licence each is, the installed packages say of themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import highwater
+from tests.packaging.release import ROOT, source_date
+
+NAME = "highwater-checker"
+CONSTRAINTS = ROOT / ".constraints.txt"
+USERS_EXTRAS = ("spark", "tables")
+_PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.+!_-]+)")
+_SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
+
+
+def pins(text: str) -> dict[str, tuple[str, str]]:
+    """Canonical name to name and version, of every line that is no comment. ValueError where one is no pin."""
+    found = {}
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            pin = _PIN.fullmatch(line.strip())
+            if pin is None:
+                raise ValueError(f"not a pin: {line}")
+            found[canonicalize_name(pin[1])] = (pin[1], pin[2])
+    return found
+
+
+def needed_by(name: str, extras: Iterable[str] = ("",)) -> list[str]:
+    """The canonical names of what an installed package needs, with these extras; none where it is not installed."""
+    known = _installed(name)
+    requirements = [Requirement(text) for text in (known.requires or ())] if known else []
+    return sorted(
+        {
+            canonicalize_name(r.name)
+            for r in requirements
+            if r.marker is None or any(r.marker.evaluate({"extra": extra}) for extra in extras)
+        }
+    )
+
+
+def closure(names: Iterable[str]) -> set[str]:
+    """These packages and all that they need."""
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += needed_by(name)
+    return found
+
+
+def bill(text: str, date: int) -> dict[str, Any]:
+    """The bill of these constraints, as of a time."""
+    pinned = pins(text)
+    required = closure(needed_by(NAME))
+    optional = closure(needed_by(NAME, ("", *USERS_EXTRAS)))
+    components = [_component(key, pinned[key], required, optional) for key in sorted(pinned)]
+    own = f"pkg:pypi/{NAME}@{highwater.__version__}"
+    edges = {
+        own: [_address(key, pinned[key][1]) for key in needed_by(NAME, ("", *USERS_EXTRAS)) if key in pinned]
+    }
+    for key in sorted(pinned):
+        edges[_address(key, pinned[key][1])] = [
+            _address(k, pinned[k][1]) for k in needed_by(key) if k in pinned
+        ]
+    content = json.dumps([components, edges], sort_keys=True)
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(_SPACE, content)}",
+        "version": 1,
+        "metadata": {
+            "timestamp": datetime.fromtimestamp(date, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "component": {
+                "type": "application",
+                "bom-ref": own,
+                "name": NAME,
+                "version": highwater.__version__,
+                "purl": own,
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            },
+        },
+        "components": components,
+        "dependencies": [{"ref": ref, "dependsOn": sorted(on)} for ref, on in edges.items()],
+    }
+
+
+def _component(key: str, pin: tuple[str, str], required: set[str], optional: set[str]) -> dict[str, Any]:
+    name, version = pin
+    address = _address(key, version)
+    said = _licence(key)
+    return {
+        "type": "library",
+        "bom-ref": address,
+        "name": name,
+        "version": version,
+        "purl": address,
+        "scope": "required" if key in required else "optional" if key in optional else "excluded",
+        **({"licenses": said} if said else {}),
+    }
+
+
+def _licence(key: str) -> list[dict[str, Any]]:
+    """As CycloneDX has it: an expression where the package states one, else the name that it gives."""
+    known = _installed(key)
+    if known is None:
+        return []
+    if expression := known.metadata.get("License-Expression"):
+        return [{"expression": expression}]
+    named = [
+        c.rpartition(" :: ")[2]
+        for c in known.metadata.get_all("Classifier", [])
+        if c.startswith("License ::")
+    ]
+    named = named or [text for text in (known.metadata.get("License"),) if text and "\n" not in text]
+    return [{"license": {"name": name}} for name in named]
+
+
+def _installed(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _address(key: str, version: str) -> str:
+    return f"pkg:pypi/{key}@{version}"
+
+
+def main() -> None:
+    """Read the options, and write the bill."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "dist" / "highwater.cdx.json")
+    given = parser.parse_args()
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    found = bill(CONSTRAINTS.read_text(encoding="utf-8"), source_date())
+    given.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    print(f"{given.out}: {len(found['components'])} packages")
+
+
+if __name__ == "__main__":
+    main()

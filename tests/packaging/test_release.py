@@ -1,0 +1,130 @@
+"""A release: the same bytes from another place, at another time, by somebody else; and what it is made of."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.packaging import bom, release
+from tests.packaging.conftest import ROOT
+from tests.slow import slow
+
+DATE = 1_790_000_000
+
+
+@slow("builds both distributions twice, from two copies of the tree")
+def test_two_builds_have_the_same_bytes(tmp_path: Path) -> None:
+    """The second tree was checked out later, elsewhere, in another order, with another umask."""
+    other = tmp_path / "elsewhere" / "a tree"
+    before = os.umask(0o77)
+    try:
+        for name in reversed(release.FOLDERS):
+            shutil.copytree(
+                ROOT / name, other / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        for name in release.FILES:
+            shutil.copyfile(ROOT / name, other / name)
+        for path in other.rglob("*.py"):
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+        found = []
+        for number, tree in enumerate((ROOT, other)):
+            out = tmp_path / str(number)
+            out.mkdir()
+            found.append({path.name: path.read_bytes() for path in release.build(tree, out, DATE)})
+            os.umask(0o22)
+    finally:
+        os.umask(before)
+    assert [name.rpartition("-")[2].split(".", 1)[1] for name in found[0]] != []
+    assert found[0] == found[1]
+    (sdist,) = (tmp_path / "0").glob("*.tar.gz")
+    (wheel,) = (tmp_path / "0").glob("*.whl")
+    with tarfile.open(sdist) as archive:
+        assert {(m.mtime, m.uid, m.gid, m.uname) for m in archive.getmembers()} == {(DATE, 0, 0, "")}
+    with zipfile.ZipFile(wheel) as packed:
+        assert len({info.date_time for info in packed.infolist()}) == 1
+        assert "highwater/checker/cli.py" in packed.namelist()
+
+
+def packed(names: list[str], when: int, who: str) -> bytes:
+    path = Path("made.tar.gz")
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.mtime, member.uname, member.uid, member.mode = when, who, when % 1000, 0o600
+            archive.addfile(member)
+    return path.read_bytes()
+
+
+def test_a_source_distribution_is_packed_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, two = packed(["b", "a"], 1_700_000_001, "x"), packed(["a", "b"], 1_700_000_777, "y")
+    assert one != two
+    found = release.normalised(one, DATE)
+    assert found == release.normalised(two, DATE) != release.normalised(two, DATE + 1)
+    assert int.from_bytes(found[4:8], "little") == DATE
+    (tmp_path / "found.tar").write_bytes(gzip.decompress(found))
+    with tarfile.open(tmp_path / "found.tar") as archive:
+        assert [(m.name, m.mtime, m.uid, m.uname, m.mode) for m in archive.getmembers()] == [
+            ("a", DATE, 0, "", 0o644),
+            ("b", DATE, 0, "", 0o644),
+        ]
+
+
+def test_the_time_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(release.VARIABLE, str(DATE))
+    assert release.source_date() == DATE
+    for wrong in ("", "-1", "0", "now"):
+        monkeypatch.setenv(release.VARIABLE, wrong)
+        with pytest.raises(ValueError, match="is no number of seconds"):
+            release.source_date()
+
+
+# --- what it is made of -----------------------------------------------------------------------------------
+
+TEXT = bom.CONSTRAINTS.read_text(encoding="utf-8")
+
+
+def test_every_pin_is_a_component_and_nothing_else() -> None:
+    found = bom.bill(TEXT, DATE)
+    assert (found["bomFormat"], found["specVersion"], found["version"]) == ("CycloneDX", "1.6", 1)
+    assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", found["serialNumber"])
+    assert found["metadata"]["timestamp"] == "2026-09-21T14:13:20Z"
+    said = {f"{c['name']}=={c['version']}" for c in found["components"]}
+    assert said == {line for line in TEXT.splitlines() if line and not line.startswith("#")}
+    references = [c["bom-ref"] for c in found["components"]]
+    assert len(set(references)) == len(references) == len(said)
+    known = {*references, found["metadata"]["component"]["bom-ref"]}
+    assert {d["ref"] for d in found["dependencies"]} == known
+    assert {on for d in found["dependencies"] for on in d["dependsOn"]} <= known
+    for component in found["components"]:
+        assert (
+            component["purl"] == f"pkg:pypi/{bom.canonicalize_name(component['name'])}@{component['version']}"
+        )
+        assert component["licenses"], component
+    assert "://" not in json.dumps(found), "no registry's address, and no other one"
+
+
+def test_what_each_is_for() -> None:
+    scopes = {c["name"].lower(): c["scope"] for c in bom.bill(TEXT, DATE)["components"]}
+    for name, scope in {
+        "click": "required", "llvmlite": "required", "markupsafe": "required", "pygments": "required",
+        "pyspark": "optional", "py4j": "optional", "networkx": "optional", "python-dateutil": "optional",
+        "pytest": "excluded", "mypy": "excluded", "setuptools": "excluded",
+    }.items():  # fmt: skip
+        assert (name, scopes[name]) == (name, scope)
+
+
+def test_the_same_pins_give_the_same_bill_and_others_another() -> None:
+    one, other = bom.bill(TEXT, DATE), bom.bill(TEXT.replace("click==", "click==9"), DATE)
+    assert one == bom.bill(TEXT, DATE)
+    assert one["serialNumber"] != other["serialNumber"]
+    with pytest.raises(ValueError, match="not a pin: click>=8"):
+        bom.bill("click>=8\n", DATE)

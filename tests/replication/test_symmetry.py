@@ -1,0 +1,153 @@
+"""Brokers are interchangeable where any candidate can be elected: counts, verdicts, and a second opinion on both."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from highwater.checker import native
+from highwater.checker.search import EngineError, SearchOptions, SearchResult
+from highwater.invariants.replication import INVARIANTS, STEP_PROPERTIES
+from highwater.model.language import Model
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.replication import Replication
+
+ANY = frozenset({"clean_election_picks_any", "unclean_election_picks_any"})
+SMALL = {
+    "initial_records": 1, "crashes": 1, "max_broker_epoch": 0, "max_leader_epoch": 1, "max_partition_epoch": 2,
+}  # fmt: skip
+WHOLE = SearchOptions(workers=1, all_states=True)
+REDUCED = replace(WHOLE, symmetry=True)
+
+
+def model(
+    parameters: Mapping[str, int], *, without: frozenset[str] = frozenset(), first: bool = False
+) -> Model:
+    """The proposal with any candidate elected (or the ``first`` one), and all that is asked of every state and step."""
+    rules = (Replication.profiles["kip_966"].rules | (frozenset() if first else ANY)) - without
+    steps = [p for p in STEP_PROPERTIES if p.name != "keeps_the_promise"]
+    invariants = [i for i in INVARIANTS if i.rule is None or i.rule in rules]
+    return Model(Replication(dict(parameters), rules), invariants, (), steps)
+
+
+def verdicts(result: SearchResult) -> dict[str, int]:
+    """What is violated, and how deep."""
+    return {v.property: v.depth for v in result.violations}
+
+
+def renamed(plain: Any, order: tuple[int, ...]) -> tuple[Any, ...]:
+    """A state as it is told, with other names for the brokers: written by hand, by what each field means."""
+
+    def of(broker: Any) -> Any:
+        return broker if broker is None or broker < 0 else order[broker]
+
+    def some(brokers: Any) -> Any:
+        return None if brokers is None else tuple(sorted(order[b] for b in brokers))
+
+    def by_broker(row: Any, each: Any = lambda x: x) -> tuple[Any, ...]:
+        found = [None] * len(order)
+        for broker, value in enumerate(row):
+            found[order[broker]] = each(value)
+        return tuple(found)
+
+    def fields(struct: Any, **known: Any) -> Any:
+        if struct is None:
+            return None
+        return tuple(
+            (name, known[name](v) if name in known else frozen(v)) for name, v in sorted(struct.items())
+        )
+
+    def view(v: Any) -> Any:
+        return fields(
+            v, leader=of, isr=some, replicas=some, active=some, epochs=lambda row: by_broker(row, frozen)
+        )
+
+    def broker(b: Any) -> Any:
+        return fields(b, view=view, proposed=some, followers=lambda row: by_broker(row, frozen))
+
+    def request(r: Any) -> Any:
+        return fields(r, leader=of, isr=some, epochs=lambda row: by_broker(row, frozen))
+
+    brokers_and_messages = {
+        "registrations": frozen, "brokers": broker, "fetch_requests": request, "fetch_responses": frozen,
+        "alter_requests": request, "alter_responses": lambda r: fields(r, isr=some),
+    }  # fmt: skip
+    sets = ("replicas", "adding", "removing", "isr", "elr", "last_known_elr")
+    known = {name: lambda row, each=each: by_broker(row, each) for name, each in brokers_and_messages.items()}
+    known["partition"] = lambda p: fields(p, leader=of, last_known_leader=of, **dict.fromkeys(sets, some))
+    result: tuple[Any, ...] = fields(plain, **known)
+    return result
+
+
+def frozen(plain: Any) -> Any:
+    """A plain value that can be compared and hashed."""
+    if isinstance(plain, dict):
+        return tuple((name, frozen(value)) for name, value in sorted(plain.items()))
+    if isinstance(plain, (list, tuple)):
+        return tuple(frozen(value) for value in plain)
+    return plain
+
+
+def orbits(asked: Model) -> tuple[int, int]:
+    """How many states the interpreter reaches, and how many of them differ by more than names."""
+    interpreter, brokers = Interpreter(asked), asked.protocol.p.brokers
+    names = list(itertools.permutations(range(brokers)))
+    seen, waiting = set(asked.initial), deque(asked.initial)
+    while waiting:
+        for step in interpreter.steps(waiting.popleft()):
+            if step.state is not None and step.state not in seen:
+                seen.add(step.state)
+                waiting.append(step.state)
+    plain = (asked.protocol.state.decode(state) for state in seen)
+    return len(seen), len({min((renamed(p, order) for order in names), key=repr) for p in plain})
+
+
+def test_the_quotient_is_the_one_that_the_interpreter_and_a_hand_make() -> None:
+    asked = model({**SMALL, "any_first_leader": 1, "fencings": 0, "crashes": 1})
+    whole, reduced = orbits(asked)
+    assert whole > 5 * reduced
+    assert native.search(asked, WHOLE).distinct_states == whole
+    assert native.search(asked, REDUCED).distinct_states == reduced
+
+
+@pytest.mark.parametrize(
+    ("parameters", "without"),
+    [
+        ({}, ""),
+        ({"brokers": 2, "initial_records": 0, "crashes": 0, "fencings": 2}, "hwm_needs_min_isr"),
+    ],
+    ids=["holds", "violated"],
+)
+def test_verdicts_are_the_same(parameters: dict[str, int], without: str) -> None:
+    asked = model({**SMALL, **parameters}, without=frozenset(without.split()))
+    whole, reduced = native.search(asked, WHOLE), native.search(asked, REDUCED)
+    assert verdicts(whole) == verdicts(reduced)
+    assert bool(verdicts(whole)) == bool(without)
+    if not without:
+        assert reduced.distinct_states < whole.distinct_states / 1.9
+
+
+def test_the_order_of_the_replicas_tells_brokers_apart() -> None:
+    """Where the first in that order is elected it goes with the names: no two states differ by names alone."""
+    asked = model(SMALL, first=True)
+    whole, reduced = native.search(asked, WHOLE), native.search(asked, REDUCED)
+    assert reduced.distinct_states == whole.distinct_states
+
+
+def test_a_name_that_decides_is_found_out() -> None:
+    """Without an order of the replicas the broker with the least number is elected."""
+    asked = model(SMALL, first=True, without=frozenset({"replica_order"}))
+    with pytest.raises(EngineError, match="symmetry cannot be used on replication"):
+        native.search(asked, REDUCED)
+
+
+def test_a_name_in_a_number_and_an_order_are_renamed() -> None:
+    """A last known leader is a number, the replicas are a sequence: what is left as it is keeps states apart."""
+    asked = model({**SMALL, "brokers": 2, "crashes": 2, "max_broker_epoch": 1, "any_first_leader": 1})
+    whole, reduced = native.search(asked, WHOLE), native.search(asked, REDUCED)
+    assert orbits(asked) == (whole.distinct_states, reduced.distinct_states)

@@ -1,0 +1,119 @@
+"""Features that end and begin, one older broker, and electable members that are missing: got wrong, and seen."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from highwater.checker import native, scenarios
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions, SearchResult
+from highwater.model.language import ArrayValue, Model, Number, StructValue, Truth, as_bool
+from highwater.model.replication import Replication, levels
+from highwater.model.replication.controller import brokers
+from highwater.model.replication.controller.types import Terms
+
+PLACE = "replication/"
+
+
+def found(name: str, **changes: Any) -> SearchResult:
+    """All that is violated in a scenario, with these parameters, rules or properties changed."""
+    scenario = scenarios.find(PLACE + name)
+    model = Request.of(scenario, Overrides(**changes)).model()
+    return native.search(model, SearchOptions(workers=1))
+
+
+def violated(name: str, **changes: Any) -> set[str]:
+    return {v.property for v in found(name, **changes).violations}
+
+
+@pytest.mark.parametrize(
+    ("name", "older"),
+    [
+        ("mixed-gate", "ungated_broker"),
+        ("mixed-old-fetcher", "old_fetcher"),
+        ("mixed-old-proposer", "old_proposer"),
+    ],
+)
+def test_with_brokers_of_one_version_the_same_budgets_lose_nothing(name: str, older: str) -> None:
+    assert violated(name) == scenarios.find(PLACE + name).promise.violated
+    result = found(name, parameters={older: 0}, properties=("invariants",))
+    assert result.complete
+    assert not result.violations
+
+
+@pytest.mark.parametrize("older", ["ungated_broker", "old_fetcher", "old_proposer"])
+def test_a_broker_that_is_not_there_is_older_in_nothing(older: str) -> None:
+    """The parameter names a broker: one beyond those of the cluster changes no step."""
+    plain = found("mixed-gate", parameters={"ungated_broker": 0})
+    beyond = found("mixed-gate", parameters={"ungated_broker": 0, older: 3})
+    assert (plain.distinct_states, plain.generated_states) == (
+        beyond.distinct_states,
+        beyond.generated_states,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ended", "off"),
+    [
+        (set(), frozenset()),
+        ({"elr_flag"}, levels.ELR_RULES),
+        ({"elr_level"}, levels.ELR_RULES | {"clean_registration"}),
+        ({"recovery_flag"}, {"unclean_recovery"}),
+        (
+            {"elr_level", "elr_flag", "recovery_flag"},
+            levels.ELR_RULES | {"clean_registration", "unclean_recovery"},
+        ),
+    ],
+)
+def test_each_feature_ends_by_itself(ended: set[str], off: frozenset[str]) -> None:
+    """966.18. With the flag end the rules of the ELR, with the version clean registrations, too."""
+    parameters = {"brokers": 2, "recovery": 1, "downgrades": 1, "flag_changes": 1}
+    m = Model(Replication(parameters, Replication.profiles["kip_966"].rules), []).protocol
+    names = ("elr_level", "elr_flag", "recovery_flag")
+    s: Any = SimpleNamespace(**{name: as_bool(name not in ended) for name in names})
+    assert [without for holds, without in levels.combinations(m, s) if holds._plain()][-1] == off
+
+
+def test_an_elr_that_is_off_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """966.18. What is left of it lacks records soon, and that is no harm."""
+    everything = ("electable_completeness", "elr_only_under_min_isr")
+    assert not violated("upgrade-aborted", properties=everything)
+    monkeypatch.setattr(levels, "partition_as_read", lambda m, s: s.partition)
+    assert violated("upgrade-aborted", properties=everything) == set(everything)
+
+
+def test_after_a_crash_too_few_electable_members_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """966.6. One registration after an unclean shutdown excuses one member, not all of them."""
+    bounds = {
+        "initial_isr": 3, "min_isr": 3, "initial_records": 1, "crashes": 1, "fencings": 1, "max_broker_epoch": 1,
+        "max_partition_epoch": 3, "controlled_shutdowns": 0, "max_leader_epoch": 1, "recovery": 0, "downgrades": 0,
+        "upgrades": 0,
+    }  # fmt: skip
+
+    def empties_the_elr(
+        t: Terms,
+        partition: StructValue,
+        registrations: ArrayValue,
+        broker: Number,
+        min_isr: Number,
+        unclean_election: Truth,
+    ) -> StructValue:
+        concerned, everyone = (partition.isr | partition.elr).has(broker), t.brokers.of(lambda b: True)
+        return brokers._leaves(
+            t, concerned, partition, registrations, broker, min_isr, unclean_election, everyone
+        )
+
+    asked = {"parameters": bounds, "properties": ("enough_are_electable",)}
+    assert not violated("recovery-downgrade", **asked)
+    monkeypatch.setattr(brokers, "on_unclean_registration", empties_the_elr)
+    assert violated("recovery-downgrade", **asked) == {"enough_are_electable"}
+
+
+def test_a_stopped_member_that_never_comes_back_is_looked_at() -> None:
+    """966.6. It stopped without the end of its log, and no step of it follows."""
+    result = found("defect-file-before-flush")
+    assert result.violations[0].property == "electable_completeness"
+    assert scenarios.find(PLACE + "defect-file-before-flush").parameters["max_broker_epoch"] == 0

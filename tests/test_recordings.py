@@ -1,0 +1,63 @@
+"""Where recordings are asked for, a run of the tests does not pass without them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import conftest, recordings
+
+ROOT = Path(__file__).parents[1]
+ASKED = {recordings.REQUIRED: "1"}
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    recordings.refuse_without({}, tmp_path)
+    for name in recordings.FOLDERS[1:]:
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "a recording").touch()
+    (tmp_path / recordings.FOLDERS[0]).mkdir(parents=True)  # which holds nothing
+    with pytest.raises(pytest.UsageError, match=r"REC.* missing in .*: traces/kafka/clusters$"):
+        recordings.refuse_without(ASKED, tmp_path)
+    recordings.refuse_without({}, tmp_path)
+    (tmp_path / recordings.FOLDERS[0] / "a recording").touch()
+    recordings.refuse_without(ASKED, tmp_path)
+
+
+def test_a_run_without_them_fails(tmp_path: Path) -> None:
+    """In a tree that has no recordings beside it: skipped with the reason, or, where they are asked for, refused."""
+    tree = tmp_path / "tree" / "tests"
+    tree.mkdir(parents=True)
+    for name in ("__init__.py", "recordings.py"):
+        (tree / name).write_bytes((ROOT / "tests" / name).read_bytes())
+    (tree / "conftest.py").write_text(
+        "from tests import recordings\ndef pytest_configure(config):\n    recordings.refuse_without()\n"
+    )
+    (tree / "test_one.py").write_text(
+        "from tests import recordings\npytestmark = recordings.needs('peers')\ndef test(): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", str(tree)]
+    for environment, status, said in (
+        ({}, 0, "shared/peers is not beside the repository"),
+        (ASKED, 4, f"{recordings.REQUIRED} is set, and these recordings are missing"),
+    ):
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, said in done.stdout + done.stderr) == (status, True), done
+
+
+def test_this_run_asked(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(recordings, "refuse_without", lambda: asked.append(True))
+    conftest.pytest_configure(pytestconfig)
+    assert asked == [True]
+
+
+def test_continuous_integration_asks_for_those_beside_the_clone() -> None:
+    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert f"if [ -d ../shared ]; then\n  export {recordings.REQUIRED}=1" in text
+    assert text.index(recordings.REQUIRED) < text.index("make test")
+    with pytest.raises(ValueError, match="is none of"):
+        recordings.folder("traces")

@@ -1,0 +1,127 @@
+"""How many changes of single fields of a recording are noticed. As a program it prints each that is not.
+
+A broker's log is judged with the controller's and without the others', as they do not depend on each other.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.report import Report
+from highwater.traces.requests.context import Context
+from highwater.traces.requests.lines import READ, Counted, RequestLine, read_request_log
+from highwater.traces.requests.replay import Requests
+from highwater.traces.requests.spine import Spine
+from highwater.traces.requests.verdicts import Verdicts
+from tests.traces.kafka.made import CLUSTERS_4_2
+from tests.traces.requests.changes import Changed, Log, logs_below
+
+FINDING, UNEXPLAINED, ERROR, TOLD, UNSEEN = "finding", "not explained", "error", "told as guessed", "not seen"
+SEEN = (FINDING, UNEXPLAINED, ERROR, TOLD)
+TELLING = (
+    "fetch sessions that go on after lines that are missing", "an AlterPartition whose line is missing",
+    "that a producer sent again what was acknowledged",
+)  # fmt: skip
+"""What is guessed only where a line is missing, or says what an earlier one said."""
+
+
+@dataclass
+class Recording:
+    """A recorded cluster: its metadata log is followed once, its request logs as often as they are changed."""
+
+    name: str
+    spine: Spine = field(default_factory=Spine)
+    report: Report = field(default_factory=lambda: Report("", "", ""))
+
+    def __post_init__(self) -> None:
+        self.directory = CLUSTERS_4_2 / self.name
+        metadata = self.directory / "__cluster_metadata-0"
+        change, setting = self.spine.change, self.spine.setting
+        log = open_metadata_log(metadata)
+        replay_metadata(log, self.report, None, None, lambda name: True, change, on_setting_in_force=setting)
+        self.spine.read(open_metadata_log(metadata))
+        self.paths = list(logs_below(self.directory))
+        self.log = Log(self.paths)
+        self.texts = {path: list(texts) for path, texts in self.log.texts.items()}
+        self._parsed: dict[str, RequestLine | None] = {}
+        self._alone = Path(tempfile.mkdtemp())
+        self._as_recorded: dict[tuple[Path, ...], Verdicts] = {}
+
+    def judged(self, paths: tuple[Path, ...]) -> Verdicts:
+        """What comes of these logs. Raises TraceError."""
+        context = Context(self.spine, self.report.profile, frozenset(self.report.rules))
+        requests = Requests(context, paths, self._read)
+        requests.replay()
+        assert requests.offset_ms == 0
+        return context.verdicts
+
+    def _read(
+        self, path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: int = 0
+    ) -> Iterator[RequestLine]:
+        """The lines of a log, each parsed once for all logs that have it."""
+        for number, text in enumerate(self.texts[path], start=1):
+            if text not in self._parsed:
+                self._parsed[text] = self._parse(path, number, text)
+            line = self._parsed[text]
+            if line is not None and line.api in wanted:
+                yield line._replace(path=path, line=number) if line.line != number else line
+
+    def _parse(self, path: Path, number: int, text: str) -> RequestLine | None:
+        alone = self._alone / "one.log"
+        alone.write_text(text + "\n")
+        return next(iter(read_request_log(alone, Counted())), None)
+
+    def seen(self, changed: Changed, directory: Path) -> str:
+        """How a change is noticed."""
+        controller = next(p for p in self.paths if p.parent.name == "node100")
+        paths = tuple(self.paths) if changed.path == controller else (changed.path, controller)
+        if paths not in self._as_recorded:
+            self._as_recorded[paths] = self.judged(paths)
+        written = directory / changed.path.parent.name / "kafka-request.log"
+        written.parent.mkdir(exist_ok=True)
+        written.write_text(changed.lines[0] + "\n")
+        self.texts[written] = changed.lines
+        try:
+            found = self.judged(tuple(written if p == changed.path else p for p in paths))
+        except TraceError:
+            return ERROR
+        before = self._as_recorded[paths]
+        if found.findings:
+            return FINDING
+        if found.unexplained_count:
+            return UNEXPLAINED
+        return TOLD if any(found.guessed[g] > before.guessed[g] for g in TELLING) else UNSEEN
+
+
+def noticed(name: str, seeds: range) -> Iterator[tuple[int, Changed, str]]:
+    """Each change of a recording, by its seed, with how it is noticed."""
+    recording = Recording(name)
+    with tempfile.TemporaryDirectory() as directory:
+        for seed in seeds:
+            changed = recording.log.change(seed)
+            yield seed, changed, recording.seen(changed, Path(directory))
+
+
+def main(name: str, first: int, count: int) -> None:
+    """Print what is not seen, and how many are by what was changed."""
+    table: dict[str, Counter[str]] = defaultdict(Counter)
+    for seed, changed, how in noticed(name, range(first, first + count)):
+        table[changed.what][how] += 1
+        if how == UNSEEN:
+            place = f"{changed.path.parent.name}:{changed.line}"
+            print(seed, changed.what, place, changed.before, "->", changed.after, flush=True)
+    for what, counts in sorted(table.items()):
+        print(what, dict(counts))
+    print(name, dict(sum(table.values(), Counter())))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

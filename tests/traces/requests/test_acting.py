@@ -1,0 +1,64 @@
+"""The model's actions in states whose offsets are ranks."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from highwater.traces.requests.acting import UNHEARD, Leading, acting
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_hwm_of_an_answer_is_the_one_that_the_leader_settles_at(seed: int) -> None:
+    """B4: what ``answer_fetch`` leaves is ``advanced_hwm`` of the leader once it has noted the fetch."""
+    chosen, model = random.Random(seed), acting(4, "kafka_4_2")
+    isr = 1 | chosen.randrange(8) << 1
+    leos = (UNHEARD, *(chosen.randrange(-1, 6) for _ in range(3)))
+    leading = Leading(
+        isr, chosen.choice((-1, isr | 8)), 15, chosen.randrange(1, 4), leos, chosen.randrange(3), 6
+    )
+    f, offset = chosen.randrange(1, 4), chosen.randrange(6)
+    noted = tuple(offset if slot == f else leo for slot, leo in enumerate(leos))
+    assert model.answered(leading, f, offset, offset > 0).hwm == model.settled(leading._replace(leos=noted))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_only_the_order_of_offsets_counts(seed: int) -> None:
+    """Offsets that are moved apart, in the same order, lead to the one at the same place: ranks are enough."""
+    chosen, model = random.Random(seed), acting(4, "kafka_4_2")
+    ranks = [chosen.randrange(4) for _ in range(4)]
+    apart = sorted(chosen.sample(range(11), 5))
+    leading = Leading(chosen.choice((3, 7, 15)), -1, 15, 2, (UNHEARD, *ranks[:3]), 0, 4)
+    moved = leading._replace(leos=(UNHEARD, *(apart[r] for r in ranks[:3])), hwm=apart[0], end=apart[4])
+    assert model.settled(moved) == apart[model.settled(leading)]
+
+
+def test_the_greatest_grows_with_followers_and_falls_with_who_is_waited_for() -> None:
+    """What the bounds of an HWM rest on."""
+    model, patient = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
+    chosen = random.Random(1)
+    for _ in range(200):
+        isr = 1 | chosen.randrange(8) << 1
+        leos = (UNHEARD, *(chosen.randrange(-1, 6) for _ in range(3)))
+        leading = Leading(isr, -1, 15, 1, leos, 0, 6)
+        further = leading._replace(leos=tuple(min(6, leo + chosen.randrange(2)) for leo in leos))
+        assert model.settled(further) >= model.settled(leading)
+        assert model.settled(leading._replace(proposed=15)) <= model.settled(leading)
+        assert patient.settled(leading) <= model.settled(leading)
+
+
+def test_refusals_are_the_models() -> None:
+    model = acting(4, "kafka_4_2")
+    leading = Leading(3, -1, 3, 1, (UNHEARD,) * 4, 0, 2)
+    assert model.answered(leading, 1, 1, True).refused_by == ()
+    assert model.answered(leading, 2, 1, True).refused_by == ("the sender is a replica",)
+    assert model.answered(leading, 1, 1, True, fetch_epoch=0).refused_by == (
+        "the fetch is in the leader's epoch",
+    )
+    assert model.answered(leading, 1, 1, True, stale=True).refused_by == (
+        "no newer incarnation of the sender is known",
+    )
+    assert [model.refuses(True, epoch) for epoch in (0, 1, 2)] == [True, False, True]
+    assert model.write_refused(leading._replace(isr=1, min_isr=2)) == ("the ISR has min ISR members",)
+    assert (model.may_send_another(True), model.may_send_another(False)) == (False, True)

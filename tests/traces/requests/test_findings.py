@@ -1,0 +1,239 @@
+"""Each promise about messages is found broken in the log of a run in which it is, and in no run of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.generation.requests import RequestLogs
+from highwater.traces.replay import replay
+from highwater.traces.report import Report
+from tests.slow import slow
+from tests.traces.requests.model_runs import Step, Written, model, scripted, walked
+
+
+def found(report: Report) -> set[tuple[str, str]]:
+    """What request logs show: rule and property of each finding."""
+    return {(f.rule, f.property) for f in report.findings if "line" in f.position}
+
+
+def run(directory: Path, rules_off: Sequence[str], steps: Sequence[Step], **parameters: int) -> Report:
+    Written(directory, scripted(model(rules_off, **parameters), steps))
+    return replay(directory)
+
+
+def fetched(leader: int, f: int) -> list[Step]:
+    """A follower fetches, is answered, and takes the answer."""
+    return [
+        ("send_fetch", {"f": f}),
+        ("answer_fetch", {"leader": leader, "f": f}),
+        ("take_fetch_answer", {"f": f}),
+    ]
+
+
+def proposed(leader: int, kind: str, f: int) -> list[Step]:
+    """A leader proposes, and the controller takes it."""
+    return [(kind, {"leader": leader, "f": f}), ("handle_alter_partition", {"b": leader})]
+
+
+WRITE: list[Step] = [("write_acks_all", {"leader": 0})]
+
+
+def test_the_hwm_waits_for_a_proposed_member(tmp_path: Path) -> None:
+    """B7: 2 is proposed and does not fetch on; the HWM goes by the committed ISR alone."""
+    steps = [
+        *fetched(0, 1), *fetched(0, 2),
+        *proposed(0, "propose_expand", 2),
+        *WRITE, *fetched(0, 1), *fetched(0, 1),
+        ("acknowledge", {"leader": 0, "value": 0}),
+        *fetched(0, 1),
+    ]  # fmt: skip
+    report = run(tmp_path, ["hwm_over_maximal_isr"], steps, initial_isr=2, initial_records=0)
+    assert ("B4, B7", "hwm_waits_for_isr") in found(report)
+
+
+def test_the_hwm_stands_under_min_isr(tmp_path: Path) -> None:
+    """966.1: an ISR of one moves the HWM."""
+    steps = [*fetched(0, 1), *WRITE, *fetched(0, 1), *fetched(0, 1)]
+    report = run(tmp_path, ["hwm_needs_min_isr", "acks_all_needs_min_isr"], steps, initial_isr=1)
+    assert ("966.1", "hwm_stands_under_min_isr") in found(report)
+
+
+def test_an_acknowledgement_needs_min_isr_copies(tmp_path: Path) -> None:
+    """B6: the leader is alone in the ISR, and acknowledges what nobody else has."""
+    steps: list[Step] = [*fetched(0, 1), *WRITE, ("acknowledge", {"leader": 0, "value": 0})]
+    report = run(tmp_path, ["hwm_needs_min_isr", "acks_all_needs_min_isr"], steps, initial_isr=1)
+    assert ("B6", "acknowledged_has_copies") in found(report)
+
+
+def test_a_follower_joins_at_the_hwm(tmp_path: Path) -> None:
+    """B5: 2 is proposed at offset 0, when the HWM is 1."""
+    steps = [
+        *fetched(0, 1), *WRITE, *fetched(0, 1), *fetched(0, 1), *fetched(0, 1), *fetched(0, 2),
+        *proposed(0, "propose_expand", 2),
+    ]  # fmt: skip
+    report = run(tmp_path, ["join_at_hwm"], steps, initial_isr=2)
+    assert found(report) == {("B5", "isr_joined_caught_up")}
+
+
+def test_a_follower_joins_at_the_start_of_the_epoch(tmp_path: Path) -> None:
+    """B5: 1 leads from offset 1 on with an HWM of 0, and proposes 2, which is at 0."""
+    steps: list[Step] = [
+        *fetched(0, 1), *WRITE, *fetched(0, 1),
+        ("fence_broker", {"b": 0}), ("replay_metadata", {"b": 1}), ("replay_metadata", {"b": 2}),
+        ("replay_metadata", {"b": 0}), ("unfence_broker", {"b": 0}), ("replay_metadata", {"b": 0}),
+        *fetched(1, 0),
+        ("send_fetch", {"f": 2}), ("answer_fetch", {"leader": 1, "f": 2}),
+        ("replay_metadata", {"b": 1}), *proposed(1, "propose_expand", 2),
+    ]  # fmt: skip
+    report = run(tmp_path, ["join_at_epoch_start"], steps, initial_isr=2, fencings=1)
+    assert found(report) == {("B5", "isr_joined_caught_up")}
+
+
+def test_a_leader_answers_in_its_own_epoch_only(tmp_path: Path) -> None:
+    """B2: a fetch of leader epoch 0 is answered by who leads in a later one."""
+    steps: list[Step] = [
+        *fetched(0, 1), ("send_fetch", {"f": 2}),
+        ("fence_broker", {"b": 0}), ("unfence_broker", {"b": 0}), ("replay_metadata", {"b": 0}),
+        ("replay_metadata", {"b": 1}), *fetched(0, 1),
+        ("answer_fetch", {"leader": 0, "f": 2}),
+    ]  # fmt: skip
+    off = ["fetch_epoch_check"]
+    report = run(tmp_path, off, steps, initial_isr=1, fencings=1)
+    assert found(report) == {("B2", "leader_answers_in_its_epoch")}
+
+
+def test_a_fetch_of_a_former_incarnation_is_not_used(tmp_path: Path) -> None:
+    """903.2: 2 registers anew, the leader knows, and answers the fetch of before."""
+    steps: list[Step] = [
+        *fetched(0, 2), ("send_fetch", {"f": 2}), ("crash_broker", {"b": 2}), ("fence_broker", {"b": 2}),
+        ("start_broker", {"b": 2}), ("replay_metadata", {"b": 0}),
+        ("answer_fetch", {"leader": 0, "f": 2}),
+    ]  # fmt: skip
+    states = scripted(model(["stale_fetch_check"], initial_isr=2, crashes=1), steps)
+    heard = _HeartbeatBefore(tmp_path, states, "answer_fetch", 0)
+    assert heard.done == 2
+    assert found(replay(tmp_path)) == {("903.2", "stale_epochs_are_refused")}
+
+
+class _HeartbeatBefore(Written):
+    """The same run with a heartbeat of a leader before each step of a kind: it has replayed the metadata log."""
+
+    def __init__(self, directory: Path, states: list, name: str, leader: int) -> None:  # type: ignore[type-arg]
+        self._name, self._leader, self.done = name, leader, 0
+        super().__init__(directory, states)
+
+    def _step(self, step: Step, before: dict, after: dict) -> None:  # type: ignore[type-arg]
+        if step[0] == self._name:
+            epoch = self.epochs[(self._leader, before["brokers"][self._leader]["epoch"])]
+            self.made.heartbeat(self._leader, epoch, self.made.metadata.offset - 1)
+            self.made.now += 1000
+            self.done += 1
+        super()._step(step, before, after)
+
+
+def test_a_member_joins_under_its_registered_epoch(tmp_path: Path) -> None:
+    """903.4: the controller takes in 2 under the epoch of its former life."""
+    steps: list[Step] = [
+        *fetched(0, 2), ("propose_expand", {"leader": 0, "f": 2}),
+        ("crash_broker", {"b": 2}), ("fence_broker", {"b": 2}), ("start_broker", {"b": 2}),
+        ("unfence_broker", {"b": 2}),
+        ("handle_alter_partition", {"b": 0}),
+    ]  # fmt: skip
+    report = run(tmp_path, ["member_epoch_check"], steps, initial_isr=2, crashes=1)
+    assert ("903.4", "stale_epochs_are_refused") in found(report)
+
+
+def test_a_proposal_that_is_sent_again_keeps_its_epochs(tmp_path: Path) -> None:
+    """903.3: the proposal of 2 is lost on its way back; sent again, it names the life of 2 that has fetched since."""
+    with RequestLogs(tmp_path) as made:
+        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1], 2)
+        made.fetch(0, 2, epochs[2], 0, 0, -1, 0)
+        made.now += 1000
+        made.alter(0, epochs[0], 0, 0, [(0, epochs[0]), (1, epochs[1]), (2, epochs[2])], 95)
+        made.now += 1000
+        again = made.register(2)
+        made.now += 1000
+        made.fetch(0, 2, again, 0, 0, -1, 0)
+        made.now += 1000
+        made.alter(0, epochs[0], 0, 0, [(0, epochs[0]), (1, epochs[1]), (2, again)], 95)
+        _go_on(made, 0)
+    assert ("903.3", "proposals_name_fetched_epochs") in found(replay(tmp_path))
+
+
+def test_a_proposal_names_the_epochs_of_fetches(tmp_path: Path) -> None:
+    """903.3: 1 has fetched under one epoch, and is named with another one."""
+    with RequestLogs(tmp_path) as made:
+        made.produce(0, -1, error=45)
+        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1], 2)
+        for _ in range(10):
+            made.now += 1000
+            made.fetch(0, 2, epochs[2], 0, 0, -1, 0)
+            made.fetch(0, 1, epochs[1], 0, 0, -1, 0)
+        made.alter(0, epochs[0], 0, 0, [(0, epochs[0]), (1, epochs[1] + 1), (2, epochs[2])], 107)
+        _go_on(made, 0)
+    report = replay(tmp_path)
+    assert found(report) == {("903.3", "proposals_name_fetched_epochs")}
+
+
+def test_one_proposal_is_under_way(tmp_path: Path) -> None:
+    """B7, B8: the second AlterPartition comes before the first one is answered; no rule of the model allows it."""
+    with RequestLogs(tmp_path) as made:
+        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1], 2)
+        for f in (1, 2):
+            made.fetch(0, f, epochs[f], 0, 0, -1, 0)
+            made.now += 1000
+        members = [(b, epochs[b]) for b in range(3)]
+        made.now += 2000
+        made.alter(0, epochs[0], 0, 0, members, 95, took=1800)
+        made.now += 100
+        made.alter(0, epochs[0], 0, 0, members, 95, took=1000)
+        _go_on(made, 0)
+    assert ("B7, B8", "one_proposal_is_under_way") in found(replay(tmp_path))
+
+
+def test_an_hwm_that_falls_is_found(tmp_path: Path) -> None:
+    """B4: a follower is told a lower HWM than before."""
+    with RequestLogs(tmp_path) as made:
+        epochs = made.begin([0, 1], [0, 1], [0, 1], 2)
+        for offset, hwm in enumerate((0, 1, 2, 1)):
+            made.now += 1000
+            made.fetch(0, 1, epochs[1], 0, offset, -1 if not offset else 0, hwm, 70)
+        _go_on(made, 0)
+    assert ("B4", "hwm_never_moves_back") in found(replay(tmp_path))
+
+
+def _go_on(made: RequestLogs, node: int) -> None:
+    for _ in range(25):
+        made.now += 300
+        made.produce(node, -1, error=45)
+
+
+LIFE = {"fencings": 1, "crashes": 1, "losses": 1, "shrinks": 2, "elections": 1, "controlled_shutdowns": 1}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_of_the_rules_is_explained(seed: int, tmp_path: Path) -> None:
+    """What the model does under Kafka's rules is explained to the last message, and breaks no promise."""
+    _explained(seed, tmp_path)
+
+
+@slow("a hundred random runs of the model, each written and replayed")
+@pytest.mark.parametrize("seed", range(6, 106))
+def test_many_runs_of_the_rules_are_explained(seed: int, tmp_path: Path) -> None:
+    _explained(seed, tmp_path)
+
+
+INTERPRETER = []
+
+
+def _explained(seed: int, directory: Path) -> None:
+    if not INTERPRETER:
+        INTERPRETER.append(model(records=3, **LIFE))
+    Written(directory, walked(INTERPRETER[0], seed, 80))
+    report = replay(directory)
+    assert report.unexplained_count == 0, report.unexplained
+    assert not found(report)
+    assert report.figures["messages explained: send_fetch"] > 0

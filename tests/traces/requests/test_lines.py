@@ -1,0 +1,207 @@
+"""Request logs are read line by line: what is cut off is counted, what is wrong is told with file, line and field."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.traces.errors import TraceError
+from highwater.traces.generation.requests import NODES, RequestLogs, write_fetches
+from highwater.traces.inputs import BROKER_LOG, REQUEST_LOG, inputs, kind_of
+from highwater.traces.replay import replay
+from highwater.traces.requests.lines import ALTER_PARTITION, FETCH, Counted, is_request_log, read_request_log
+from highwater.traces.requests.messages import read_alter, read_fetch
+from highwater.traces.requests.sessions import Sessions
+from tests.traces.requests.changes import END, START
+
+
+def log_of(directory: Path, fetches: int = 6) -> Path:
+    write_fetches(directory, fetches)
+    return directory / "logs" / "node1" / "kafka-request.log"
+
+
+def lines_of(path: Path, **kept: Any) -> list[Any]:
+    return list(read_request_log(path, Counted(), **kept))
+
+
+def test_a_line_says_when_each_part_of_a_request_was(tmp_path: Path) -> None:
+    path = log_of(tmp_path)
+    first = lines_of(path)[0]
+    assert (first.api, first.line, first.listener) == (FETCH, 1, f"127.0.0.1:{NODES + 1}")
+    assert first.ended - first.arrived == 2.0
+    assert first.arrived <= first.taken <= first.answered <= first.ended
+    later = lines_of(path, utc_offset_ms=3_600_000)[0]
+    assert later.ended == first.ended - 3_600_000
+
+
+def test_plain_and_compressed_logs_say_the_same(tmp_path: Path) -> None:
+    path = log_of(tmp_path)
+    packed = tmp_path / "kafka-request.log.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert [line._replace(path=path) for line in lines_of(packed)] == lines_of(path)
+    assert kind_of(path) == kind_of(packed) == REQUEST_LOG
+
+
+def test_a_request_log_is_no_broker_log_and_the_other_way_round() -> None:
+    other = b"[2026-11-21 23:37:36,867] DEBUG [Partition t1-0 broker=0] High watermark (kafka.cluster.Partition)\n"
+    assert not is_request_log(other)
+
+
+def test_below_a_directory_request_logs_go_with_the_metadata_log(tmp_path: Path) -> None:
+    path = log_of(tmp_path)
+    found = inputs([tmp_path]).found
+    assert [i.request_logs for i in found] == [(path,)]
+    with pytest.raises(TraceError, match="a request log says something beside a metadata log only"):
+        inputs([path])
+
+
+def test_lines_that_are_cut_off_are_counted(tmp_path: Path) -> None:
+    """A process that dies leaves a part of a line; the next one goes on in the same line."""
+    path = log_of(tmp_path)
+    first, second, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([first[:400] + second, *rest[:-1], rest[-1][:300]]))
+    counted = Counted()
+    found = list(read_request_log(path, counted))
+    assert len(found) == len(rest)
+    assert (counted.cut, counted.first_cut) == (2, (path, 1))
+    report = replay(tmp_path)
+    assert any("2 lines of request logs are cut off" in note for note in report.notes)
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], None], number: int = 0) -> Path:
+    texts = path.read_text().splitlines()
+    head, body = texts[number].split(START)
+    content = json.loads(body[: -len(END)])
+    change(content)
+    texts[number] = head + START + json.dumps(content, separators=(",", ":")) + END
+    path.write_text("\n".join(texts) + "\n")
+    return path
+
+
+def asked(body: dict[str, Any]) -> dict[str, Any]:
+    part: dict[str, Any] = body["request"]["topics"][0]["partitions"][0]
+    return part
+
+
+def answered(body: dict[str, Any]) -> dict[str, Any]:
+    part: dict[str, Any] = body["response"]["responses"][0]["partitions"][0]
+    return part
+
+
+WRONG: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
+    (lambda b: b.pop("request"), "request: missing"),
+    (lambda b: b.update(response=[]), "response: expected an object"),
+    (lambda b: b.update(totalTimeMs="1"), "totalTimeMs: expected a number of ms"),
+    (lambda b: b.update(totalTimeMs=1e12), "totalTimeMs: expected a number of ms"),
+    (lambda b: b.update(connection=None), "connection: expected a string"),
+    (lambda b: b["requestHeader"].update(requestApiKey="1"), "requestHeader.requestApiKey: expected a whole number"),
+    (lambda b: asked(b).update(fetchOffset="7"), r"request.topics\[0\].partitions\[0\].fetchOffset: expected a whole"),
+    (lambda b: asked(b).update(fetchOffset=2**63), r"partitions\[0\].fetchOffset: 9223372036854775808 is outside"),
+    (lambda b: asked(b).pop("currentLeaderEpoch"), r"partitions\[0\].currentLeaderEpoch: missing"),
+    (lambda b: answered(b).update(highWatermark=None), r"partitions\[0\].highWatermark: expected a whole number"),
+    (lambda b: answered(b).update(errorCode=True), r"partitions\[0\].errorCode: expected a whole number, not True"),
+    (lambda b: b["request"].update(topics={}), "request.topics: expected a list"),
+    (lambda b: b["request"]["replicaState"].pop("replicaEpoch"), "request.replicaState.replicaEpoch: missing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[message[:60] for _, message in WRONG])
+def test_an_error_says_file_line_and_field(
+    change: Callable[[dict[str, Any]], Any], message: str, tmp_path: Path
+) -> None:
+    path = changed(log_of(tmp_path), change, 1)
+    with pytest.raises(TraceError, match=message) as wrong:
+        replay(tmp_path)
+    assert (wrong.value.path, wrong.value.line) == (str(path), 2)
+
+
+def test_what_is_no_json_is_told(tmp_path: Path) -> None:
+    path = log_of(tmp_path)
+    path.write_text(path.read_text().replace('{"isForwarded":false', '{"isForwarded":', 1))
+    with pytest.raises(TraceError, match=r"kafka-request\.log:1: not JSON"):
+        lines_of(path)
+
+
+def test_fields_that_nobody_knows_are_passed_over(tmp_path: Path) -> None:
+    def grow(body: dict[str, Any]) -> None:
+        body["request"]["new"] = {"a": [1]}
+        asked(body)["more"] = answered(body)["more"] = "x"
+
+    path = log_of(tmp_path)
+    before = [read_fetch(line)[1:] for line in lines_of(path, wanted=frozenset({FETCH}))]
+    changed(path, grow)
+    assert [read_fetch(line)[1:] for line in lines_of(path, wanted=frozenset({FETCH}))] == before
+
+
+def test_older_versions_name_topics_and_the_sender_otherwise(tmp_path: Path) -> None:
+    def older(body: dict[str, Any]) -> None:
+        request = body["request"]
+        request["replicaId"] = request.pop("replicaState")["replicaId"]
+        for topic in (*request["topics"], *body["response"]["responses"]):
+            topic["topic"] = "t1"
+            del topic["topicId"]
+
+    path = changed(log_of(tmp_path), older)
+    found = read_fetch(lines_of(path)[0])
+    assert (found.replica, found.epoch) == (2, -1)
+    assert list(found.asked) == list(found.answers) == [("t1", 0)]
+
+
+def test_a_write_without_an_answer_is_read(tmp_path: Path) -> None:
+    """acks 0: Kafka writes an empty text in the place of the response."""
+    path = log_of(tmp_path)
+    number = next(i for i, text in enumerate(path.read_text().splitlines()) if '"PRODUCE"' in text)
+
+    def unanswered(body: dict[str, Any]) -> None:
+        body["request"]["acks"], body["response"] = 0, ""
+
+    changed(path, unanswered, number)
+    report = replay(tmp_path)
+    assert report.unexplained_count == 0
+
+
+def test_an_alter_partition_is_read(tmp_path: Path) -> None:
+    with RequestLogs(tmp_path) as made:
+        epochs = made.begin([0, 1], [0, 1], [0, 1], 1)
+        made.alter(0, epochs[0], 0, 0, [(0, epochs[0])], (0, 0, [0], 1))
+    line = lines_of(tmp_path / "logs" / "node100" / "kafka-request.log")[0]
+    assert line.api == ALTER_PARTITION
+    [found] = read_alter(line)
+    assert (found.members, found.answer_isr) == (((0, epochs[0]),), (0,))
+    assert (found.leader_epoch, found.partition_epoch, found.answer_partition_epoch) == (0, 0, 1)
+
+
+def test_a_session_keeps_what_it_is_not_told(tmp_path: Path) -> None:
+    """KIP-227: a partition that a fetch does not name is asked for as before."""
+    fetches = [
+        f for line in lines_of(log_of(tmp_path, 8), wanted=frozenset({FETCH}))
+        if (f := read_fetch(line)).replica == 2
+    ]  # fmt: skip
+    sessions = Sessions()
+    key = next(iter(fetches[0].asked))
+    assert sessions.take(fetches[0])[1] is False
+    silent = fetches[1]._replace(asked={}, answers={})
+    was = fetches[0].asked[key]
+    assert sessions.take(silent) == ({key: was}, True)
+    asked_then, goes_on = sessions.take(fetches[3])  # one is missing
+    assert (goes_on, sessions.gaps) == (False, 1)
+    assert asked_then == fetches[3].asked
+    gone = fetches[3]._replace(session_epoch=4, asked={}, forgotten=(key,))
+    assert sessions.take(gone) == ({}, True)
+
+
+def test_a_broker_log_beside_it_is_read_as_before(tmp_path: Path) -> None:
+    log_of(tmp_path)
+    server = tmp_path / "logs" / "node1" / "server.log"
+    server.write_text(
+        "[2026-11-21 23:37:36,867] DEBUG [Partition t1-0 broker=1] High watermark updated from "
+        "(offset=0, segment=[0:0]) to (offset=1, segment=[0:70]) (kafka.cluster.Partition)\n"
+    )
+    assert kind_of(server) == BROKER_LOG
+    [found] = inputs([tmp_path]).found
+    assert (found.broker_logs, len(found.request_logs)) == ((server,), 1)

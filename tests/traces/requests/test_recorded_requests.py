@@ -1,0 +1,131 @@
+"""The request logs of the recorded clusters: every message is explained, and none breaks a promise."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.replay import replay
+from highwater.traces.report import Report
+from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
+
+pytestmark = needs_clusters_4_2
+
+EXPLAINED = {
+    "send_fetch": (1735, 2814, 3010, 562),
+    "answer_fetch": (1883, 2736, 3395, 527),
+    "answer_fetch where logs diverge": (1, 1, 3, 4),
+    "refuse_fetch": (10, 7, 12, 0),
+    "take_fetch_answer": (1865, 2709, 3356, 525),
+    "write_acks_all": (1436, 1290, 1916, 341),
+    "acknowledge": (1437, 1286, 1916, 339),
+    "write refused": (24, 284, 99, 38),
+    "propose_expand or propose_shrink": (23, 36, 34, 8),
+    "handle_alter_partition": (27, 37, 36, 8),
+    "start_broker": (10, 6, 12, 7),
+}
+"""How many messages of each recording an action of the model explains."""
+NAMES = ("requests-elr", "mixed-requests-elr-4", "mixed-requests-elr-6", "unclean-requests-elr")
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, Report]:
+    return {}
+
+
+def report_of(name: str, reports: dict[str, Report]) -> Report:
+    if name not in reports:
+        below = CLUSTERS_4_2 / name
+        logs = sorted(below.glob("logs/*/kafka-request.log.gz"))
+        reports[name] = replay(below / "__cluster_metadata-0", broker_logs=logs)
+    return reports[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_message_is_explained(name: str, reports: dict[str, Report]) -> None:
+    """Nothing is left over, and no promise about messages is broken: these clusters lost records by elections alone."""
+    report = report_of(name, reports)
+    assert report.unexplained_count == 0, report.unexplained[:3]
+    assert [f for f in report.findings if "line" in f.position] == []
+    column = NAMES.index(name)
+    assert {
+        action: report.figures[f"messages explained: {action}"]
+        for action in EXPLAINED
+        if EXPLAINED[action][column]
+    } == {action: counts[column] for action, counts in EXPLAINED.items() if counts[column]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_little_is_guessed(name: str, reports: dict[str, Report]) -> None:
+    """What is not logged and has to be supposed is under a hundredth of what is explained."""
+    figures = report_of(name, reports).figures
+    assert 0 < figures["messages guessed"] < figures["messages explained"] / 100
+
+
+def test_logs_of_some_nodes_are_enough(reports: dict[str, Report]) -> None:
+    """A broker's log alone, without the controller's: what it does not say is guessed, and nothing is wrong."""
+    below = CLUSTERS_4_2 / "mixed-requests-elr-4"
+    logs = [below / "logs" / "node0" / "kafka-request.log.gz"]
+    report = replay(below / "__cluster_metadata-0", broker_logs=logs)
+    assert report.unexplained_count == 0, report.unexplained[:3]
+    assert report.figures["messages explained: answer_fetch"] > 1000
+    assert report.figures.get("messages explained: handle_alter_partition", 0) == 0
+
+
+@pytest.mark.parametrize("skipped", [500, 2000])
+def test_a_window_of_a_log_is_explained(skipped: int, tmp_path: Path) -> None:
+    """A log that begins in the middle of sessions and leader epochs."""
+    below = CLUSTERS_4_2 / "mixed-requests-elr-4"
+    text = gzip.decompress((below / "logs" / "node0" / "kafka-request.log.gz").read_bytes()).splitlines(
+        keepends=True
+    )
+    window = tmp_path / "node0" / "kafka-request.log"
+    window.parent.mkdir()
+    window.write_bytes(b"".join(text[skipped:]))
+    controller = below / "logs" / "node100" / "kafka-request.log.gz"
+    report = replay(below / "__cluster_metadata-0", broker_logs=[window, controller])
+    assert report.unexplained_count == 0, report.unexplained[:3]
+    assert [f for f in report.findings if "line" in f.position] == []
+
+
+def test_files_that_were_rolled_are_read_in_their_order(tmp_path: Path) -> None:
+    """Kafka renames the file of each hour; by name the newest comes first."""
+    below = CLUSTERS_4_2 / "requests-elr"
+    text = gzip.decompress((below / "logs" / "node1" / "kafka-request.log.gz").read_bytes()).splitlines(
+        keepends=True
+    )
+    newest, older = (
+        tmp_path / "node1" / "kafka-request.log",
+        tmp_path / "node1" / "kafka-request.log.2026-11-21-23",
+    )
+    newest.parent.mkdir()
+    newest.write_bytes(b"".join(text[700:]))
+    older.write_bytes(b"".join(text[:700]))
+    controller = below / "logs" / "node100" / "kafka-request.log.gz"
+    figures = []
+    for logs in (
+        [newest, older, controller],
+        [below / "logs" / "node1" / "kafka-request.log.gz", controller],
+    ):
+        report = replay(below / "__cluster_metadata-0", broker_logs=logs)
+        assert report.unexplained_count == 0, report.unexplained[:3]
+        figures.append(
+            {name: n for name, n in report.figures.items() if name.startswith("messages explained")}
+        )
+    assert figures[0] == figures[1]
+
+
+def test_nodes_can_be_in_one_file(tmp_path: Path) -> None:
+    """The lines of all nodes in one file, in the order of their times: the address says whose a line is."""
+    below = CLUSTERS_4_2 / "requests-elr"
+    lines = []
+    for log in sorted(below.glob("logs/*/kafka-request.log.gz")):
+        lines += gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+    together = tmp_path / "kafka-request.log"
+    together.write_bytes(b"".join(sorted(lines, key=lambda line: line[:24])))
+    report = replay(below / "__cluster_metadata-0", broker_logs=[together])
+    assert report.unexplained_count == 0, report.unexplained[:3]
+    assert [f for f in report.findings if "line" in f.position] == []
+    assert report.figures["messages explained: answer_fetch"] == EXPLAINED["answer_fetch"][0]

@@ -1,0 +1,58 @@
+"""Request logs beside the replay of a metadata log: what the replay tells, and what comes of it in the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from highwater.traces.kafka.metadata_log import MetadataLog
+from highwater.traces.metadata.replay import rarely_collected
+from highwater.traces.observed import PartitionChange
+from highwater.traces.report import Report
+from highwater.traces.requests.context import Context
+from highwater.traces.requests.replay import Requests
+from highwater.traces.requests.spine import Spine
+from highwater.traces.settings import SettingInForce
+
+
+class RequestsBeside:
+    """The request logs of a cluster: told what the metadata log says (``change``, ``setting``), then judged."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths, self._spine = paths, Spine()
+
+    def change(self, change: PartitionChange) -> None:
+        """A change of a partition, in the order of the metadata log."""
+        self._spine.change(change)
+
+    def setting(self, name: str, setting: SettingInForce) -> None:
+        """What a setting is for a partition from here on."""
+        self._spine.setting(name, setting)
+
+    def judge(self, log: MetadataLog, report: Report) -> None:
+        """Read the request logs, and add what came of them to the report of the metadata log.
+
+        KeyboardInterrupt ends it with what was found so far. Raises TraceError where a log cannot be read.
+        """
+        started = time.perf_counter()
+        self._spine.read(log)
+        context = Context(self._spine, report.profile, frozenset(report.rules))
+        requests = Requests(context, self._paths)
+        try:
+            with rarely_collected():
+                requests.replay()
+        except KeyboardInterrupt:
+            report.interrupted = True
+        verdicts = context.verdicts
+        doubted = report.is_doubted
+        verdicts.unexplained = [replace(u, reliable=not doubted(u.partition)) for u in verdicts.unexplained]
+        verdicts.findings = [replace(f, reliable=not doubted(f.partition)) for f in verdicts.findings]
+        verdicts.tell(report)
+        report.notes += requests.notes
+        report.figures["request log lines"] = requests.counted.lines
+        report.seconds += time.perf_counter() - started
+
+
+__all__ = ["RequestsBeside"]

@@ -1,0 +1,297 @@
+"""Fetches of followers and their answers (B2, B3, B4, 903.1, 903.2), held against the model's actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from highwater.invariants import statements
+from highwater.traces import log_rules
+from highwater.traces.requests.acting import acting
+from highwater.traces.requests.claims import claim, heard, recheck
+from highwater.traces.requests.context import Context
+from highwater.traces.requests.leading import Heard, Leadership
+from highwater.traces.requests.messages import Answer, Asked, Fetch
+from highwater.traces.requests.spine import History
+from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
+from highwater.traces.requests.verdicts import ANSWERED, DIVERGED, REFUSED, SENT, TAKEN
+
+NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 6, 74, 75
+NOT_THERE = frozenset({3, 100, 103})
+"""The broker does not know the partition, or knows another one by this name."""
+
+
+@dataclass(slots=True)
+class Before:
+    """What a follower asked before, and what it was told: ``record``, ``empty`` or ``diverging``, or an error."""
+
+    leader_epoch: int
+    epoch: int
+    offset: int
+    kind: str
+    end: int
+    hwm: int
+    answered: float
+
+
+def refused(
+    context: Context,
+    node: int,
+    known: Leadership | None,
+    history: History,
+    fetch: Fetch,
+    asked: Asked,
+    error: int,
+) -> None:
+    """An answer with an error: there must be something that the broker can have known by which it refuses (B2)."""
+    verdicts, line = context.verdicts, fetch.line
+    if error in NOT_THERE:
+        verdicts.guessed["a broker had not replayed the creation of the partition"] += 1
+        verdicts.explained[REFUSED] += 1
+        return
+    if error not in (NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH):
+        verdicts.outside[f"fetch answered with error {error}"] += 1
+        return
+    if not _can_refuse(context, node, known, history, fetch, asked, error):
+        guards = ("nobody there can use it",)
+        verdicts.not_explained(line, history.name, REFUSED, guards, None, f=fetch.replica, error=error)
+        return
+    verdicts.explained[REFUSED] += 1
+    if known is not None and known.epoch == asked.leader_epoch and known.slot_of(fetch.replica) is not None:
+        # It can have been noted when it came, and been refused when its time to wait was over.
+        _heard(known, fetch, asked)
+        recheck(context, known)
+
+
+def _can_refuse(
+    context: Context,
+    node: int,
+    known: Leadership | None,
+    history: History,
+    fetch: Fetch,
+    asked: Asked,
+    error: int,
+) -> bool:
+    """Whether the model refuses the fetch by something that the broker can have known; of epochs 1 is the fetch's."""
+    model, line, epoch = acting(3, context.profile), fetch.line, asked.leader_epoch
+    led_then = known is not None and 0 < known.last_answered <= line.taken - OWN_MS
+    at_least = known.epoch if known is not None and led_then else -1
+    if error == FENCED_EPOCH:
+        began = (history.versions[first].time for e, (first, _) in history.epochs.items() if e > epoch)
+        return model.refuses(True, 2) and any(time <= line.answered + CLOCKS_MS for time in began)
+    if error == UNKNOWN_EPOCH:
+        return model.refuses(True, 0) and at_least < epoch
+    if at_least == epoch:
+        return model.refuses(True, 1, stale=_is_known_stale(context, node, fetch, possible=True))
+    return model.refuses(False, 1)
+
+
+def sender_is_known(context: Context, led: Leadership, fetch: Fetch) -> bool:
+    """Whether the sender has, or can have had, the broker epoch that it names (903.1)."""
+    if fetch.epoch < 0:
+        return True
+    line = fetch.line
+    for epoch, time in context.spine.epochs_of(fetch.replica):
+        if epoch == fetch.epoch:
+            if time > line.answered + CLOCKS_MS:
+                break
+            return True
+    if not context.spine.brokers.get(fetch.replica):
+        context.verdicts.guessed["a broker whose registration is not in the metadata log"] += 1
+        return True
+    context.verdicts.not_explained(
+        line, led.name, SENT, (), {"replicaEpoch": (_registered(context, fetch), fetch.epoch)}, f=fetch.replica
+    )  # fmt: skip
+    return False
+
+
+def _registered(context: Context, fetch: Fetch) -> list[int]:
+    return [epoch for epoch, _ in context.spine.epochs_of(fetch.replica)]
+
+
+def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
+    """Whether the leader surely knew a later broker epoch of the sender; or, if asked so, whether it can have."""
+    for registration in context.spine.brokers.get(fetch.replica, []):
+        if registration.registered and registration.epoch > fetch.epoch >= 0:
+            if possible:
+                return registration.time <= fetch.line.answered + CLOCKS_MS
+            if context.had_replayed(node, registration.position, fetch.line.taken - CLOCKS_MS):
+                return True
+    return False
+
+
+def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
+    """K2, 903.2. Whether the fetch is of a former incarnation of which the leader knows; then it is told."""
+    if not _is_known_stale(context, led.broker, fetch):
+        return False
+    latest = max(r.epoch for r in context.spine.brokers[fetch.replica] if r.registered)
+    if not log_rules.stale_epochs_are_refused(sent=fetch.epoch, known=latest):
+        text = (
+            f"leader {led.broker} answered a fetch of broker {fetch.replica} under broker epoch {fetch.epoch}, and had "
+            f"replayed the registration under a later one"
+        )
+        context.finding(
+            statements.stale_epochs_are_refused, "903.2", fetch.line, led.name, text,
+            "what this life of the broker had may be gone",
+        )  # fmt: skip
+    return True
+
+
+def continued(context: Context, led: Leadership, fetch: Fetch, asked: Asked, before: Before | None) -> None:
+    """B3, B4. The follower goes on from where the answer before took it."""
+    if before is None or before.leader_epoch != asked.leader_epoch or before.epoch != fetch.epoch:
+        return
+    reached = led.acting.goes_on_from(1, before.kind)
+    offset = asked.offset
+    goes_on = (offset > before.offset) if reached > 1 else (offset == before.offset)
+    if before.kind == "diverging":
+        goes_on = offset <= min(before.offset, before.end)
+    if goes_on:
+        context.verdicts.explained[TAKEN] += 1
+    else:
+        context.verdicts.not_explained(
+            fetch.line, led.name, TAKEN, (), {"fetchOffset": (before.end if before.kind == "diverging" else
+            before.offset + (reached > 1), offset)}, f=fetch.replica, answer=before.kind,
+        )  # fmt: skip
+
+
+def answered(
+    context: Context, led: Leadership, fetch: Fetch, asked: Asked, answer: Answer, before: Before | None
+) -> None:
+    """An answer without an error: the leader notes the follower, and tells its HWM."""
+    line, f = fetch.line, fetch.replica
+    led.go_on(line.answered)
+    led.settle_until(line.taken - OWN_MS)
+    refused_by = led.answer_refused(f)
+    if refused_by:
+        context.verdicts.not_explained(line, led.name, ANSWERED, refused_by, None, leader=led.broker, f=f)
+        return
+    if fetch.epoch >= 0:
+        led.broker_epoch(f, fetch.epoch, line.taken)
+    if answer.diverging is not None:
+        _diverging(context, led, fetch, asked, answer.diverging)
+    else:
+        context.verdicts.explained[ANSWERED] += 1
+        _note(led, fetch, asked)
+        _cut(context, led)
+    if led.denied is not None and line.taken > led.denied + OWN_MS:
+        context.verdicts.not_explained(
+            line, led.name, ANSWERED, ("the broker takes itself for the leader",), None
+        )
+        led.denied = None
+    _hwm(context, led, fetch, answer.hwm, before, answer.diverging is None)
+    led.last_answered = max(led.last_answered, line.answered)
+
+
+def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
+    """A fetch that can have been noted; whether it is the follower's last one."""
+    known = led.heard.get(fetch.replica)
+    is_last = known is None or known.taken <= fetch.line.taken
+    if is_last:
+        led.heard[fetch.replica] = Heard(asked.offset, fetch.epoch, fetch.line.taken)
+    if led.claims:
+        heard(led, fetch.replica, asked.offset, fetch.line.taken)
+    led.mark(asked.offset)
+    return is_last
+
+
+def _note(led: Leadership, fetch: Fetch, asked: Asked) -> None:
+    offset, f, line = asked.offset, fetch.replica, fetch.line
+    if _heard(led, fetch, asked):
+        led.aging.append((line.answered, f, offset))
+    if asked.last_epoch == led.epoch:
+        led.cuts.append((led.active, offset, line))
+    if offset > led.least_end:
+        led.least_end = offset
+    if asked.last_epoch < led.epoch and offset > led.leso:
+        led.leso = offset
+
+
+def _cut(context: Context, led: Leadership) -> None:
+    """B3. Followers copy whole batches: each is where one of the leader's begins, or at the end of its log."""
+    while (found := led.inside()) is not None:
+        offset, line = found
+        wrong = {"fetchOffset": ("where a write was appended", offset)}
+        context.verdicts.not_explained(line, led.name, TAKEN, (), wrong)
+
+
+def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
+    """Whether less is told than the HWM must have been when the fetch was taken up.
+
+    Or, of an answer that waited, and so was made after the fetch was noted, less than by then.
+    """
+    if led.hwm is not None and hwm >= led.hwm:
+        return False
+    if hwm < led.least():
+        return True
+    known = led.heard.get(fetch.replica)
+    if led.hwm is None or known is None or not (fetch.line.waited and is_noted):
+        return False
+    return hwm < led.least_after(fetch.replica, known.offset, fetch.line.taken)
+
+
+def _hwm(
+    context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Before | None, is_noted: bool
+) -> None:
+    """B4. The HWM that is told is one that the leader had between taking up the fetch and answering it."""
+    line = fetch.line
+    told = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
+    if hwm < told and not log_rules.hwm_never_moves_back(before=told, after=hwm):
+        context.finding(
+            statements.hwm_never_moves_back, "B4", line, led.name,
+            f"leader {led.broker} told broker {fetch.replica} the HWM {told} and then {hwm}",
+            f"{told - hwm} offsets, [{hwm}, {told}), that consumers could read already",
+        )  # fmt: skip
+    elif _is_too_low(led, fetch, hwm, is_noted):
+        context.verdicts.not_explained(
+            line, led.name, ANSWERED, (), {"high watermark": (led.low, hwm)}, leader=led.broker, f=fetch.replica
+        )  # fmt: skip
+    if led.hwm is None:
+        context.verdicts.guessed["the HWM that a leader began with, or had while it was alone"] += 1
+        led.told(hwm)
+    claim(context, led, hwm, line, fetch.replica)
+    led.aging.append((line.answered, None, hwm))
+
+
+def _diverging(
+    context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: tuple[int, int]
+) -> None:
+    """B3. The answer names the last epoch that both logs can have and its end; the rest of the log is guessed by it."""
+    epoch, end = parted
+    ranks = {e: i for i, e in enumerate(sorted({epoch, asked.last_epoch} - {-1}))}
+    known = led.epochs_ended.get(epoch)
+    offsets = sorted({end, asked.offset})
+    place, at = offsets.index(end) + (end > 0), offsets.index(asked.offset) + (asked.offset > 0)
+    shared = [ranks.get(epoch, 0)] * place if epoch >= 0 else []
+    rest = [3] * (2 - len(shared)) if asked.last_epoch < led.epoch else []
+    found = led.acting.diverges(at, ranks.get(asked.last_epoch, -1), (*shared, *rest))
+    # Where nothing is shared Kafka names the epoch that was asked for, and the model none: both say offset 0.
+    same_epoch = not found.end or found.epoch == ranks.get(epoch)
+    agrees = found.diverging and same_epoch and found.end == len(shared) and epoch <= asked.last_epoch
+    if agrees and (known is None or known == end) and epoch < led.epoch:
+        context.verdicts.explained[DIVERGED] += 1
+        context.verdicts.guessed["where an epoch of the leader's log ends"] += known is None
+        led.epochs_ended[epoch] = end
+        led.leso = max(led.leso, end)
+        led.mark(end)
+        return
+    model = (
+        (epoch, known)
+        if known is not None
+        else ("no divergence" if not found.diverging else (found.epoch, found.end))
+    )
+    context.verdicts.not_explained(
+        fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, parted)}, f=fetch.replica
+    )  # fmt: skip
+
+
+__all__ = [
+    "FENCED_EPOCH",
+    "NOT_LEADER",
+    "UNKNOWN_EPOCH",
+    "Before",
+    "answered",
+    "continued",
+    "is_stale",
+    "refused",
+    "sender_is_known",
+]

@@ -1,0 +1,268 @@
+"""One node's requests in the order of its log: which partition and which leadership each is about."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from highwater.invariants import statements
+from highwater.traces import log_rules
+from highwater.traces.requests import expansions, fetches, writes
+from highwater.traces.requests.acting import acting
+from highwater.traces.requests.claims import recheck
+from highwater.traces.requests.context import Context
+from highwater.traces.requests.fetches import Before
+from highwater.traces.requests.leading import IDLE_MS, Leadership, slots_for
+from highwater.traces.requests.lines import RequestLine
+from highwater.traces.requests.messages import CONSUMER, Answer, Asked, Fetch, Key, Produced
+from highwater.traces.requests.sessions import Sessions
+from highwater.traces.requests.spine import History
+from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, stages
+from highwater.traces.requests.verdicts import ANSWERED, SENT
+
+MAX_BEFORE = 500_000
+"""Of so many pairs of a follower and a partition it is kept what was asked last."""
+
+
+class Node:
+    """A broker, by its request log. ``take_fetch`` and ``take_produce`` are fed in the order of the log."""
+
+    def __init__(self, context: Context, broker: int) -> None:
+        self.context, self.broker = context, broker
+        self.sessions = Sessions()
+        self.led: dict[int, Leadership | None] = {}
+        self._before: OrderedDict[tuple[int, Key], Before] = OrderedDict()
+        self._pending: dict[int, list[expansions.Waiting]] = {}
+        self._lives: dict[tuple[int, int], tuple[float, float]] = {}
+        self._histories: dict[Key, History | None] = {}
+        self.first: float | None = None
+        self.now = self.active = 0.0
+
+    # --- fetches --------------------------------------------------------------------------------------
+
+    def take_fetch(self, fetch: Fetch) -> None:
+        """A fetch and its answer."""
+        verdicts = self.context.verdicts
+        self._time(fetch.line)
+        if fetch.replica == CONSUMER:
+            verdicts.outside["fetch of a consumer"] += 1
+            return
+        asked, goes_on = self.sessions.take(fetch)
+        if fetch.error:
+            verdicts.outside[f"fetch without a session, error {fetch.error}"] += 1
+            return
+        verdicts.explained[SENT] += 1
+        named, answers = fetch.asked, fetch.answers
+        if not answers and not named:
+            verdicts.explained["answer_fetch, nothing new in any partition"] += 1
+        for key in answers:
+            wanted = asked.get(key)
+            if wanted is None:
+                verdicts.guessed["a partition of a session that began before the log"] += 1
+            else:
+                self._fetched(fetch, key, wanted, goes_on)
+        for key in named:
+            if key not in answers:
+                self._fetched(fetch, key, named[key], goes_on)
+
+    def _fetched(self, fetch: Fetch, key: Key, asked: Asked, goes_on: bool) -> None:
+        context = self.context
+        history = self._history(key)
+        if history is None:
+            context.verdicts.outside["partition that the metadata log does not have"] += 1
+            return
+        answer = fetch.answers.get(key)
+        before = self._before.get((fetch.replica, key)) if goes_on else None
+        if answer is not None and answer.error:
+            fetches.refused(
+                context, self.broker, self.led.get(id(history)), history, fetch, asked, answer.error
+            )
+            self._before.pop((fetch.replica, key), None)
+            return
+        is_later = before is not None and before.leader_epoch > asked.leader_epoch
+        led = self._leads(history, asked.leader_epoch, fetch.line, is_later)
+        if led is None:
+            return
+        if not self._is_current(led, fetch):
+            return
+        fetches.continued(context, led, fetch, asked, before)
+        hwm = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
+        kind, end = "empty", -1
+        if answer is not None:
+            fetches.answered(context, led, fetch, asked, answer, before)
+            hwm = answer.hwm
+            if answer.diverging is not None:
+                kind, end = "diverging", answer.diverging[1]
+            elif answer.size:
+                kind = "record"
+        elif hwm >= 0:
+            same = Answer(0, hwm, 0, None)
+            fetches.answered(context, led, fetch, asked, same, before)
+        self._keep(
+            (fetch.replica, key),
+            Before(asked.leader_epoch, fetch.epoch, asked.offset, kind, end, hwm, fetch.line.answered),
+        )
+        pending = self._pending.get(id(led))
+        if pending:
+            if fetch.replica in led.heard and kind != "diverging":
+                expansions.noted(context, led, pending, fetch.replica, fetch.line.taken)
+            self._judge(led)
+
+    def _is_current(self, led: Leadership, fetch: Fetch) -> bool:
+        """Whether the sender is in the only life that it had around then; else the judges say what they make of it."""
+        sender = (fetch.replica, fetch.epoch)
+        if sender not in self._lives:
+            self._lives[sender] = _life(self.context, fetch)
+        begins, ends = self._lives[sender]
+        if begins <= fetch.line.answered and fetch.line.answered < ends:
+            return True
+        known = fetches.sender_is_known(self.context, led, fetch)
+        return known and not fetches.is_stale(self.context, led, fetch)
+
+    def _keep(self, key: tuple[int, Key], before: Before) -> None:
+        self._before[key] = before
+        self._before.move_to_end(key)
+        if len(self._before) > MAX_BEFORE:
+            self._before.popitem(last=False)
+
+    # --- writes ---------------------------------------------------------------------------------------
+
+    def take_produce(self, line: RequestLine, written: list[Produced]) -> None:
+        """A write and its answer, partition by partition."""
+        self._time(line)
+        for found in written:
+            history = self._history(found.key)
+            if history is None:
+                self.context.verdicts.outside["partition that the metadata log does not have"] += 1
+                continue
+            led = self.led.get(id(history))
+            epochs = self._epochs_led(history, line)
+            if epochs and (led is None or led.epoch != epochs[-1]) and found.error != fetches.NOT_LEADER:
+                led = self._leads(history, epochs[-1], line)
+            if led is None:
+                if epochs:
+                    self.context.verdicts.outside["partition with too many brokers"] += 1
+                else:
+                    writes.not_led(self.context, self.broker, history, line, found)
+            else:
+                led.active = self.active
+                writes.produced(self.context, led, line, found, history)
+                self._judge(led)
+
+    def _judge(self, led: Leadership) -> None:
+        pending = self._pending.get(id(led))
+        if pending:
+            self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now)
+
+    def _epochs_led(self, history: History, line: RequestLine) -> list[int]:
+        """The leader epochs that this broker can have led in while a request was under way."""
+        found = []
+        for epoch, (first, _) in history.epochs.items():
+            version = history.versions[first]
+            if version.state.leader == self.broker and version.time <= line.answered + CLOCKS_MS:
+                found.append(epoch)
+        known = self.led.get(id(history))
+        return [e for e in found if known is None or e >= known.epoch]
+
+    # --- leaderships ------------------------------------------------------------------------------------
+
+    def _leads(
+        self, history: History, epoch: int, line: RequestLine, is_later: bool = False
+    ) -> Leadership | None:
+        """The leadership that a message is of; None where there is none, which is told.
+
+        ``is_later``: what it is about surely came behind an answer in a later leader epoch.
+        """
+        led = self.led.get(id(history))
+        if led is not None and led.epoch == epoch:
+            led.active = self.active
+            return led
+        verdicts, versions = self.context.verdicts, history.of_epoch(epoch)
+        if not versions or versions[0].time > line.answered + CLOCKS_MS:
+            there = [e for e, (first, _) in history.epochs.items()
+                     if history.versions[first].time <= line.answered + CLOCKS_MS]  # fmt: skip
+            verdicts.not_explained(
+                line, history.name, ANSWERED, (), {"currentLeaderEpoch": (there[-4:], epoch)}
+            )
+            return None
+        if versions[0].state.leader != self.broker:
+            own = [
+                e for e, (at, _) in history.epochs.items() if history.versions[at].state.leader == self.broker
+            ]
+            self._former(history, epoch, own[-1] if own else -1, line)
+            return None
+        if led is not None and epoch < led.epoch:
+            if 0 < led.last_answered <= line.taken - OWN_MS or is_later:
+                self._former(history, epoch, led.epoch, line)
+            else:
+                verdicts.guessed["a request that was under way when the leader epoch began"] += 1
+            return None
+        if id(history) in self.led and led is None:
+            verdicts.outside["partition with too many brokers"] += 1
+            return None
+        if led is not None:
+            self._close(led)
+        return self._begin(history, epoch)
+
+    def _former(self, history: History, asked: int, leads: int, line: RequestLine) -> None:
+        assert not log_rules.leader_answers_in_its_epoch(asked=asked, leads=leads)
+        self.context.finding(
+            statements.leader_answers_in_its_epoch, "B2", line, history.name,
+            f"broker {self.broker} answered a fetch of leader epoch {asked}, which is not the one that it leads in",
+            "what the follower has may not be the leader's log",
+        )  # fmt: skip
+
+    def _begin(self, history: History, epoch: int) -> Leadership | None:
+        context = self.context
+        proposals = context.proposed(self.broker, history, epoch)
+        of_epoch = stages(history, epoch, proposals, context.replayed.get(self.broker, ()))
+        slots = slots_for(self.broker, of_epoch)
+        if slots is None:
+            self.led[id(history)] = None
+            context.verdicts.outside["partition with too many brokers"] += 1
+            return None
+        count = 4 if len(slots) <= 4 else 8
+        models = acting(count, context.profile), acting(count, context.profile, patient=True)
+        whole = self.first is not None and of_epoch[0].version.time > self.first
+        led = Leadership(self.broker, history.name, epoch, of_epoch, *models, slots, whole)
+        led.proposed = list(proposals)
+        self.led[id(history)] = led
+        self._pending[id(led)] = expansions.waiting(led, proposals)
+        return led
+
+    def _close(self, led: Leadership) -> None:
+        led.active = self.active
+        recheck(self.context, led, ends=True)
+        pending = self._pending.pop(id(led), [])
+        expansions.judge(self.context, led, pending, self.now, ends=True)
+
+    def finish(self) -> None:
+        """The log is read."""
+        for led in self.led.values():
+            if led is not None:
+                self._close(led)
+        self.led.clear()
+
+    def _history(self, key: Key) -> History | None:
+        if key not in self._histories:
+            self._histories[key] = self.context.spine.history(*key)
+        return self._histories[key]
+
+    def _time(self, line: RequestLine) -> None:
+        if self.first is None:
+            self.first = line.arrived
+        if self.now:
+            self.active += min(max(0.0, line.ended - self.now), IDLE_MS)
+        self.now = max(self.now, line.ended)
+
+
+def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
+    """From when to when a broker was registered with the epoch that it fetches with; never, where it was not."""
+    epochs = context.spine.epochs_of(fetch.replica)
+    for number, (epoch, time) in enumerate(epochs):
+        if epoch == fetch.epoch:
+            ends = epochs[number + 1][1] if number + 1 < len(epochs) else float("inf")
+            return time + CLOCKS_MS, ends - CLOCKS_MS
+    return float("inf"), 0.0
+
+
+__all__ = ["Node"]

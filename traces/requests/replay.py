@@ -1,0 +1,232 @@
+"""Request logs beside a metadata log: read, put into order, and held against the model.
+
+The controller's requests are read first, as they are few: proposals, registrations, heartbeats. Then the logs of all
+nodes are read, one after the other: what a broker says is held against what it said before, and against the metadata
+log by epochs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from highwater.traces.errors import TraceError
+from highwater.traces.kafka.broker_log import UtcOffset
+from highwater.traces.kafka.data_dump import broker_of
+from highwater.traces.requests import proposals
+from highwater.traces.requests.context import Context
+from highwater.traces.requests.lines import (
+    ALTER_PARTITION,
+    FETCH,
+    HEARTBEAT,
+    PRODUCE,
+    REGISTRATION,
+    Counted,
+    RequestLine,
+    begins,
+    read_request_log,
+)
+from highwater.traces.requests.messages import (
+    Heartbeat,
+    Proposal,
+    Registered,
+    read_alter,
+    read_fetch,
+    read_heartbeat,
+    read_produce,
+    read_registered,
+)
+from highwater.traces.requests.nodes import Node
+from highwater.traces.requests.spine import History
+from highwater.traces.requests.stages import CLOCKS_MS
+from highwater.traces.requests.verdicts import REGISTERED
+
+MAX_PROPOSALS = 1_000_000
+"""So many proposals are kept, and as many steps of a broker through the metadata log."""
+QUORUM = frozenset({"AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"})
+"""The topic of the metadata log, whose fetches are the quorum's."""
+_OF_CONTROLLER = frozenset({ALTER_PARTITION, REGISTRATION, HEARTBEAT})
+_OF_BROKERS = frozenset({FETCH, PRODUCE})
+
+
+class Requests:
+    """The request logs of a cluster. ``replay`` reads them; what came of it is in the context's verdicts."""
+
+    def __init__(
+        self,
+        context: Context,
+        paths: Sequence[Path],
+        read: Callable[..., Iterator[RequestLine]] = read_request_log,
+    ) -> None:
+        self.context, self.paths, self._read = context, sorted(paths, key=begins), read
+        self.counted = Counted()
+        self.notes: list[str] = []
+        self.offset_ms = 0
+        self._nodes: dict[int, Node] = {}
+        self._of_listener: dict[tuple[str, Path], int | None] = {}
+
+    def replay(self) -> None:
+        """Read all logs. Raises TraceError where one cannot be read."""
+        self._controllers()
+        for path in self.paths:
+            for line in self._read(path, self.counted, _OF_BROKERS, self.offset_ms):
+                self._of_broker(line)
+        for node in self._nodes.values():
+            node.finish()
+        verdicts = self.context.verdicts
+        for name, count in self.counted.others.items():
+            if name not in _SKIPPED_NAMES:
+                verdicts.outside[f"request {name}"] += count
+        gaps = sum(node.sessions.gaps for node in self._nodes.values())
+        if gaps:
+            verdicts.guessed["fetch sessions that go on after lines that are missing"] += gaps
+        if self.counted.first_cut is not None:
+            path, number = self.counted.first_cut
+            self.notes.append(
+                f"{self.counted.cut} lines of request logs are cut off, the first is {path}:{number}"
+            )
+
+    # --- the controller -------------------------------------------------------------------------------
+
+    def _controllers(self) -> None:
+        """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
+        found: list[Proposal] = []
+        heartbeats: list[Heartbeat] = []
+        registered: list[Registered] = []
+        ignored = Counted()
+        for path in self.paths:
+            for line in self._read(path, ignored, _OF_CONTROLLER):
+                if line.api == ALTER_PARTITION:
+                    found += read_alter(line)
+                elif line.api == REGISTRATION:
+                    registered.append(read_registered(line))
+                else:
+                    self._heartbeat(heartbeats, read_heartbeat(line))
+                if len(found) > MAX_PROPOSALS or len(heartbeats) > MAX_PROPOSALS:
+                    raise TraceError(path, line.line, None, f"more than {MAX_PROPOSALS} requests of one kind")
+        self.offset_ms = self._utc_offset(found)
+        found = sorted((p._replace(line=self._shifted(p.line)) for p in found), key=lambda p: p.line.arrived)
+        histories = self._assign(found)
+        for heartbeat in sorted(heartbeats, key=lambda h: h.line.arrived):
+            known = self.context.replayed[heartbeat.broker]
+            arrived = heartbeat.line.arrived - self.offset_ms
+            if not known or heartbeat.metadata_offset > known[-1][1]:
+                known.append((arrived, heartbeat.metadata_offset))
+        for registration in registered:
+            self._registered(registration)
+        for proposal in found:
+            if id(proposal) in histories:
+                proposals.decided(self.context, histories[id(proposal)], proposal)
+        proposals.in_flight(self.context, histories, found)
+        if found:
+            proposals.missing(self.context, found)
+
+    def _heartbeat(self, kept: list[Heartbeat], found: Heartbeat) -> None:
+        self.context.verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
+        if not found.error:
+            kept.append(found)
+
+    def _shifted(self, line: RequestLine) -> RequestLine:
+        by = self.offset_ms
+        return line._replace(
+            arrived=line.arrived - by,
+            taken=line.taken - by,
+            answered=line.answered - by,
+            ended=line.ended - by,
+        )
+
+    def _utc_offset(self, found: Iterable[Proposal]) -> int:
+        offset = UtcOffset()
+        for proposal in found:
+            history = self.context.spine.history(*proposal.key)
+            for version in (
+                [] if history is None or proposal.error else history.of_epoch(proposal.leader_epoch)
+            ):
+                if version.state.partition_epoch == proposal.answer_partition_epoch:
+                    offset.add(round(proposal.line.answered), version.time)
+        return offset.offset_ms or 0
+
+    def _assign(self, found: Iterable[Proposal]) -> dict[int, History]:
+        """Which history each proposal is about; leaders get theirs by leader epoch."""
+        histories: dict[int, History] = {}
+        for proposal in found:
+            history = self.context.spine.history(*proposal.key)
+            if history is None:
+                self.context.verdicts.outside[
+                    "AlterPartition of a partition that the metadata log does not have"
+                ] += 1
+                continue
+            histories[id(proposal)] = history
+            led = (proposal.broker, id(history), proposal.leader_epoch)
+            self.context.proposals[led].append(proposal)
+        return histories
+
+    def _registered(self, found: Registered) -> None:
+        """A registration that was accepted is in the metadata log."""
+        verdicts = self.context.verdicts
+        if found.error:
+            verdicts.outside[f"registration answered with error {found.error}"] += 1
+            return
+        epochs = dict(self.context.spine.epochs_of(found.broker))
+        time = epochs.get(found.broker_epoch)
+        if time is not None and time <= found.line.answered - self.offset_ms + CLOCKS_MS:
+            verdicts.explained[REGISTERED] += 1
+        else:
+            verdicts.not_explained(
+                self._shifted(found.line), None, REGISTERED, (),
+                {"brokerEpoch": (list(epochs), found.broker_epoch)}, b=found.broker,
+            )  # fmt: skip
+
+    # --- brokers --------------------------------------------------------------------------------------
+
+    def _of_broker(self, line: RequestLine) -> None:
+        if line.api == FETCH:
+            fetch = read_fetch(line)
+            first = next(iter(fetch.asked or fetch.answers), None)
+            is_silent = first is None and self._broker_of(line) is None
+            if is_silent or (first is not None and first[0] in QUORUM):
+                self.context.verdicts.outside["fetch of the metadata log (the quorum's)"] += 1
+                return
+            node = self._node(line)
+            if node is not None:
+                node.take_fetch(fetch)
+        else:
+            node = self._node(line)
+            if node is not None:
+                node.take_produce(line, read_produce(line))
+
+    def _node(self, line: RequestLine) -> Node | None:
+        broker = self._broker_of(line)
+        if broker is None:
+            self.context.verdicts.outside["request to a node that is not known"] += 1
+            return None
+        if broker not in self._nodes:
+            self._nodes[broker] = Node(self.context, broker)
+        return self._nodes[broker]
+
+    def _broker_of(self, line: RequestLine) -> int | None:
+        """The broker that a request came to: by the address, by the port, or by the name of the file."""
+        key = (line.listener, line.path)
+        if key not in self._of_listener:
+            self._of_listener[key] = self._found_broker(*key)
+        return self._of_listener[key]
+
+    def _found_broker(self, listener: str, path: Path) -> int | None:
+        listeners = self.context.spine.listeners
+        if listener in listeners:
+            return listeners[listener]
+        by_port: dict[str, set[int]] = defaultdict(set)
+        for address, broker in listeners.items():
+            by_port[address.rpartition(":")[2]].add(broker)
+        same = by_port.get(listener.rpartition(":")[2], set())
+        if len(same) == 1:
+            return next(iter(same))
+        named = broker_of(path)
+        return named if named in self.context.spine.brokers else None
+
+
+_SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
+"""Read before the brokers' requests, and counted there."""
+
+__all__ = ["QUORUM", "Requests"]

@@ -1,0 +1,80 @@
+"""What came of the messages: how many each action explains, what was guessed, what was outside, what is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from highwater.traces.report import Candidate, Finding, Report, Unexplained
+from highwater.traces.requests.lines import RequestLine
+
+ANSWERED, REFUSED, DIVERGED = "answer_fetch", "refuse_fetch", "answer_fetch where logs diverge"
+TAKEN, SENT = "take_fetch_answer", "send_fetch"
+WRITTEN, ACKNOWLEDGED, NOT_WRITTEN = "write_acks_all", "acknowledge", "write refused"
+PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
+REGISTERED = "start_broker"
+
+
+@dataclass
+class Verdicts:
+    """Counts by name, and the lines that are told. ``dropped`` are those over a limit."""
+
+    explained: Counter[str] = field(default_factory=Counter)
+    guessed: Counter[str] = field(default_factory=Counter)
+    outside: Counter[str] = field(default_factory=Counter)
+    unexplained: list[Unexplained] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    unexplained_count: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    limit: int = 1000
+
+    def not_explained(
+        self,
+        line: RequestLine,
+        partition: str | None,
+        action: str,
+        refused_by: tuple[str, ...] = (),
+        differences: Mapping[str, tuple[Any, Any]] | None = None,
+        **parameters: Any,
+    ) -> None:
+        """A message that nothing explains: the action that should have, and why it does not."""
+        self.unexplained_count += 1
+        if len(self.unexplained) < self.limit:
+            candidate = Candidate(action, parameters, refused_by, (), differences or {})
+            position = {"file": str(line.path), "line": line.line}
+            self.unexplained.append(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
+
+    def found(self, finding: Finding) -> None:
+        """A promise that is broken."""
+        if len(self.findings) < self.limit:
+            self.findings.append(finding)
+        else:
+            self.dropped[finding.property] += 1
+
+    def figures(self) -> dict[str, int]:
+        """The counts by name, for a report."""
+        kinds = (("explained", self.explained), ("guessed", self.guessed), ("outside", self.outside))
+        totals = {f"messages {kind}": counted.total() for kind, counted in kinds}
+        single = {
+            f"messages {kind}: {n}": c for kind, counted in kinds for n, c in sorted(counted.items()) if c
+        }
+        return totals | single
+
+    def tell(self, report: Report) -> None:
+        """Add all of it to a report."""
+        for line in self.unexplained:
+            report.add(line)
+        report.unexplained_count += self.unexplained_count - len(self.unexplained)
+        for finding in self.findings:
+            report.find(finding)
+        for name, count in self.dropped.items():
+            report.findings_count[name] = report.findings_count.get(name, 0) + count
+        report.figures |= self.figures()
+
+
+__all__ = [
+    "ACKNOWLEDGED", "ANSWERED", "DECIDED", "DIVERGED", "NOT_WRITTEN", "PROPOSED", "REFUSED", "REGISTERED", "SENT",
+    "TAKEN", "WRITTEN", "Verdicts",
+]  # fmt: skip
