@@ -13,12 +13,14 @@ from highwater.traces.kafka.data_dump import is_data_dump
 from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
 from highwater.traces.kafka.same import same_logs
 from highwater.traces.lines import Source
+from highwater.traces.raft.reader import is_raft_log
 from highwater.traces.requests.lines import is_request_log
 from highwater.traces.runs.format import is_run_trace
 
 METADATA_LOG, METADATA_DUMP = "metadata log", "metadata log dump"
 OPERATIONS, RUN, BROKER_LOG = "controller operations", "run of the model", "broker log"
 DATA_DUMP, REQUEST_LOG = "dump of data segments", "request log"
+RAFT_LOG = "raft logs"
 _BESIDE = {BROKER_LOG: "a broker's log", DATA_DUMP: "a dump of data segments", REQUEST_LOG: "a request log"}
 """What says something beside a metadata log only."""
 MAX_FILES = 100_000
@@ -37,7 +39,8 @@ class Input:
     """Something to replay: a file, or the directory of a metadata log; and the brokers' logs that go with it.
 
     ``data_dumps`` are the dumps of the brokers' data segments that go with it, ``request_logs`` the request logs of its
-    nodes. ``dumps`` are those of the log itself: they say nothing more, and are left out.
+    nodes. ``dumps`` are those of the log itself: they say nothing more, and are left out. ``raft_logs`` are
+    those of a cluster's nodes, an input of their own.
     """
 
     path: Path
@@ -45,6 +48,7 @@ class Input:
     broker_logs: tuple[Path, ...] = ()
     dumps: tuple[Path, ...] = ()
     data_dumps: tuple[Path, ...] = ()
+    raft_logs: tuple[Path, ...] = ()
     request_logs: tuple[Path, ...] = ()
 
     @property
@@ -72,6 +76,8 @@ def kind_of(file: Path) -> str | None:
         except TraceError:
             # Damaged from the start: as a recording it gives the clear error, and it is nothing else.
             return OPERATIONS if source.compressed else None
+    if is_raft_log(head):
+        return RAFT_LOG
     if is_request_log(head):
         return REQUEST_LOG
     if is_broker_log(head):
@@ -112,7 +118,7 @@ def inputs(paths: Iterable[Path]) -> Inputs:
             logs[kind].append(path) if kind in _BESIDE else result.found.append(Input(path, kind))
         if len(result.found) + sum(map(len, logs.values())) == before:
             raise TraceError(path, None, None, "nothing that can be replayed is in this directory")
-    result.found = _without_dumps(_distinct(result.found))
+    result.found = _raft_together(_without_dumps(_distinct(result.found)))
     for kind in _BESIDE:
         result.found = list(_with_logs(result.found, logs[kind], kind))
     return result
@@ -159,6 +165,18 @@ def _files(directory: Path) -> list[Path]:
     return sorted(files)
 
 
+def _raft_together(found: Sequence[Input]) -> list[Input]:
+    """Raft logs of one cluster are one input: those in one directory, or in directories of their own side by side."""
+    files = [i.path for i in found if i.kind == RAFT_LOG]
+    beside = [file.parent for file in files]
+    clusters: dict[Path, list[Path]] = {}
+    for file in files:
+        alone = beside.count(file.parent) == 1 and file.parent.parent != file.parent
+        clusters.setdefault(file.parent.parent if alone else file.parent, []).append(file)
+    logs = [Input(place, RAFT_LOG, raft_logs=tuple(sorted(of))) for place, of in sorted(clusters.items())]
+    return [*(i for i in found if i.kind != RAFT_LOG), *logs]
+
+
 def _distinct(found: Sequence[Input]) -> list[Input]:
     return list(dict.fromkeys(found))
 
@@ -203,6 +221,6 @@ def _shared(a: Path, b: Path) -> int:
 
 
 __all__ = [
-    "BROKER_LOG", "DATA_DUMP", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "REQUEST_LOG", "RUN", "Input",
-    "Inputs", "inputs", "kind_of",
+    "BROKER_LOG", "DATA_DUMP", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "RAFT_LOG", "REQUEST_LOG", "RUN",
+    "Input", "Inputs", "inputs", "kind_of",
 ]  # fmt: skip

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from highwater.traces.cluster import replay_cluster
 from highwater.traces.errors import TraceError
-from highwater.traces.inputs import OPERATIONS, RUN, Input, inputs
+from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
 from highwater.traces.operations.recording import replay_recording
+from highwater.traces.raft.replay import replay_raft
 from highwater.traces.report import Report
 from highwater.traces.runs.history import History
 from highwater.traces.runs.replay import replay_run
@@ -57,6 +58,8 @@ def replay_input(
         return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:
         return replay_run(found.path, rules, profile, progress, history=history)
+    if found.kind == RAFT_LOG:
+        return replay_raft(found.raft_logs, profile, rules, progress)
     report = replay_cluster(
         found.path,
         found.broker_logs,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from highwater.checker import scenarios
+from highwater.checker.docs.defects import find
 from highwater.checker.docs.quorum_latency import latency_table
 from highwater.checker.docs.quorum_notes import GALLERY
 from highwater.checker.liveness import search_with_liveness
@@ -123,6 +124,29 @@ Here cells say which property of runs fails. That sends, arrivals and answers of
 """
 
 
+VOTES = (
+    "standard-votes", "votes-restarts", "votes-losses", "votes-one-returns", "defect-no-pre-vote",
+    "defect-pre-vote-for-all", "defect-two-votes", "defect-vote-forgotten", "gap-restarted-follower", "gap-empty-drain",
+)  # fmt: skip
+"""The scenarios whose votes are messages, and that of what Kafka 4.2 does besides."""
+
+_VOTES_HEAD = """
+## Votes as messages, and pre-votes
+
+Above, a majority votes in one step. In the profile `kip_996` votes are asked for and given one by one, a voter keeps
+its vote over a restart, and who wants to lead asks for pre-votes first. `kafka_4_2` is Kafka 4.2.1 as it is: the rules
+that its [raft logs](replay.md#raft-logs) are held against.
+
+A voter that was cut off comes back and asks (`votes-one-returns`): nobody grants it a pre-vote, and the leader leads
+on. Without pre-votes, or where those who hear from the leader grant them, one request of a greater epoch ends its lead.
+Pre-votes do not do all: a follower that has just started, and has not fetched yet, grants one, and with its own that
+is a majority of three (`gap-restarted-follower`). `gap-empty-drain` is K25: it costs messages, and breaks nothing else.
+
+The rules that are only in these profiles:
+
+"""
+
+
 def quorum_page() -> str:
     """The page: latencies, then rules against invariants, then against what must happen."""
     lines = [_HEAD.rstrip(), "", *latency_table()]
@@ -134,9 +158,10 @@ def quorum_page() -> str:
         f"| rule off | budgets of | {' | '.join(columns)} | states |",
         f"| --- | --- |{' ---: |' * (len(columns) + 1)}",
     ]
-    lines += [rule_row(rule) for rule in Quorum.rules]
+    rules = {name: rule for name, rule in Quorum.rules.items() if name in Quorum.profiles[PROFILE].rules}
+    lines += [rule_row(rule) for rule in rules]
     lines += ["", "The rules:", ""]
-    lines += [f"- `{name}` ({rule.source}): {rule.sentence}" for name, rule in Quorum.rules.items()]
+    lines += [f"- `{name}` ({rule.source}): {rule.sentence}" for name, rule in rules.items()]
     lines += [_LIVE_HEAD.rstrip(), ""]
     lines += [f"- `{p.name}` ({p.source}): {p.meaning}" for p in LIVENESS]
     lines += [
@@ -145,7 +170,23 @@ def quorum_page() -> str:
         f"| --- | --- |{' --- |' * len(LIVENESS)}",
     ]
     lines += [live_row(off, parameters) for off, parameters in LIVE]
+    lines += [_VOTES_HEAD.rstrip(), ""]
+    others = [(name, rule) for name, rule in Quorum.rules.items() if name not in rules]
+    lines += [f"- `{name}` ({rule.source}): {rule.sentence}" for name, rule in others]
+    lines += ["", "| scenario | rules off | what fails, and at which depth | states | depth |"]
+    lines += ["| --- | --- | --- | ---: | ---: |", *(vote_row(name) for name in VOTES)]
     return "\n".join(lines) + "\n"
+
+
+def vote_row(name: str) -> str:
+    """A scenario whose votes are messages."""
+    found = find(name, "quorum/")
+    fails = ", ".join(f"`{v.property}` {v.depth}" for v in found.result.violations) or "nothing"
+    off = ", ".join(f"`{rule}`" for rule in found.off)
+    text = (
+        f"[{name}](quorum-gallery.md#{name.removeprefix('defect-')})" if name.startswith("defect-") else name
+    )
+    return f"| {text} | {off} | {fails} | {found.result.distinct_states:,} | {found.result.depth} |"
 
 
 def scenario_of(rule: str) -> str:

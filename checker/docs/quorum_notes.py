@@ -37,6 +37,10 @@ _GROUPS = (
         ),
     ),
     ("Logs and elections", ("late-answer", "no-divergence-check", "minority-elects", "outdated-candidate")),
+    (
+        "Votes under way",
+        ("no-pre-vote", "pre-vote-for-all", "two-votes", "vote-forgotten"),
+    ),
 )
 """The order of the gallery: titles, and the defects below them."""
 
@@ -86,6 +90,10 @@ _NOTES = {
     "leader's.",
     "minority-elects": "Two members give themselves their votes in the same epoch.",
     "outdated-candidate": "The vote of the member that has the record would have been the one to refuse.",
+    "no-pre-vote": "Nobody else misses anything. One request of a greater epoch is enough, whether it can win or not.",
+    "pre-vote-for-all": "It asks first, but those who could say that there is a leader do not.",
+    "two-votes": "Both majorities are majorities; the voter that they share is in both.",
+    "vote-forgotten": "The same by way of a restart: what was promised has to be on disk before it is said.",
 }
 """What is to be seen in each."""
 

@@ -1,6 +1,6 @@
 """What must hold of the metadata quorum, and what must happen."""
 
 from highwater.invariants.quorum.liveness import LIVENESS
-from highwater.invariants.quorum.safety import INVARIANTS
+from highwater.invariants.quorum.safety import INVARIANTS, STEP_PROPERTIES
 
-__all__ = ["INVARIANTS", "LIVENESS"]
+__all__ = ["INVARIANTS", "LIVENESS", "STEP_PROPERTIES"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.model.language import State, all_of, any_of, implies, invariant, total
+from highwater.model.language import State, all_of, any_of, implies, invariant, step_property, total
 from highwater.model.language.values import Number, SeqValue, Truth
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import UNKNOWN
@@ -209,6 +209,31 @@ def answers_bring_news(m: Quorum, s: State) -> Truth:
     )
 
 
+@step_property("996.1, 996.2", rule="votes_travel")
+def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Truth:
+    """A leader that a majority of the voters follows, itself among them, goes on leading unless it restarts.
+
+    It is not promised always: who has not fetched from the leader yet grants a pre-vote, and so does who has just
+    started. It is what a voter that is cut off, and comes back, must not end.
+    """
+    return all_of(
+        implies(
+            m.leads(v, before.members[v])
+            & (after.budgets.restarts == before.budgets.restarts)
+            & (total(_is_with(m, before, v, w) for w in m.voter) >= m.majority),
+            m.leads(v, after.members[v]),
+        )
+        for v in m.voter
+    )
+
+
+def _is_with(m: Quorum, s: State, leader: Number, v: Number) -> Truth:
+    """Whether a voter is in a leader's epoch, and is it or follows it."""
+    follower, other = s.members[v], s.members[leader]
+    follows = m.follows(v, follower) & follower.leader.is_(leader)
+    return (follower.epoch == other.epoch) & (m.leads(v, follower) if int(v) == int(leader) else follows)
+
+
 INVARIANTS = (
     leader_completeness,
     committed_records_are_on_a_majority,
@@ -223,3 +248,5 @@ INVARIANTS = (
     no_fetch_waits_while_its_log_diverges,
     answers_bring_news,
 )
+
+STEP_PROPERTIES = (leaders_with_a_majority_lead_on,)

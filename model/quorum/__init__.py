@@ -1,6 +1,6 @@
 """The KRaft metadata quorum, as far as KIP-1166 needs it: how the high watermark reaches every replica."""
 
-from highwater.model.quorum import elections, fetching, leadership
+from highwater.model.quorum import ballots, elections, fetching, leadership
 from highwater.model.quorum.cluster import Cluster
 from highwater.model.quorum.drawing import DRAWING
 
@@ -9,7 +9,7 @@ class Quorum(Cluster):
     """Voters and observers of the metadata log: appends, fetches that park, commits, elections."""
 
     name = "quorum"
-    modules = (leadership, fetching, elections)
+    modules = (leadership, fetching, elections, ballots)
     drawing = DRAWING
 
 

@@ -1,12 +1,15 @@
 """What the quorum is made of: members with their logs, fetches under way and parked, what is committed.
 
 What is left out. Who is a member is fixed; a version of Fetch can be finalised, and is not taken back; there are no
-snapshots; logs are on disk at once. The messages of an election (Vote, BeginQuorumEpoch) are not in flight: a majority
-votes in one step, which stands for the moment of the last vote that it took, as neither a voter nor a candidate moves
-between its vote and the end of the election. Elections that fail, and pre-votes, are not told: they show as members
-that are slow. A member learns of a leader at any time after its election, or never. An answer has one record at most.
-A member has one fetch under way in an epoch: a new one is sent when the last is answered or lost. An error tells
-nothing, so the fetch just ends; a fetch that is parked ends when its leader leads no more.
+snapshots; logs are on disk at once. A member learns of a leader at any time after its election, or never:
+BeginQuorumEpoch is not a message. Votes are messages where the rule ``votes_travel`` is on (``ballots.py``). Else a
+majority votes in one step, which stands for the moment of the last vote that it took, as neither a voter nor a
+candidate moves between its vote and the end of the election; elections that fail, and pre-votes, are not told: they
+show as members that are slow.
+
+An answer has one record at most. A member has one fetch under way in an epoch: a new one is sent when the last is
+answered or lost. An error tells nothing, so the fetch just ends; a fetch that is parked ends when its leader leads no
+more.
 
 The steps are functions of (q, s, …) in the modules beside this one: ``q`` is the quorum, with the types, the parameters
 and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
@@ -21,6 +24,7 @@ from highwater.model.language import (
     Array,
     Bool,
     Budgets,
+    Enum,
     Index,
     Int,
     Number,
@@ -74,6 +78,9 @@ class Cluster(Protocol):
         "settled": Parameter(
             0, 0, 1, "whether all have the first leader's first record, and know it is committed"
         ),
+        "impatient": Parameter(
+            31, 0, 31, "voters whose timers can run out, as bits; of elections whose votes are messages"
+        ),
         **BUDGETS.parameters,
         "appends": BUDGETS.parameter("appends", default=1, low=1),
     }
@@ -95,6 +102,8 @@ class Cluster(Protocol):
         self.record = Struct("Record", epoch=self.epoch)
         self.some_record = Option(self.record)
         self.hwm_field = Option(hwm)
+        self.ballot = Enum("Ballot", "none pre_vote vote")
+        votes_travel = self.on("votes_travel")
         self.member_type = Struct(
             "Member",
             # What the quorum-state file has: the epoch, and its leader where it is known.
@@ -106,6 +115,13 @@ class Cluster(Protocol):
             peak=hwm,
             # Of a leader only: where voters have fetched from in its epoch.
             fetched=Array(self.counted, Int(-1, self.size)),
+            # What it asks votes for, and who has given it one; itself among them.
+            ballot=Only(self.ballot, votes_travel),
+            granted=Only(Set(self.voter), votes_travel),
+            # Whom it voted for in its epoch: on disk, with the epoch.
+            voted=Only(Option(self.voter), votes_travel),
+            # Of a follower: whether an answer to a fetch has come since it follows this leader.
+            heard=Only(Bool, votes_travel),
         )
         self.request = Struct(
             "Fetch",
@@ -138,16 +154,27 @@ class Cluster(Protocol):
             timed_out=Bool,
         )
         self.some_response = Option(self.response)
-        votes = self.majority if self.on("majority_elects") else 1
+        self.votes_needed = self.majority if self.on("majority_elects") else 1
         self.electorates = [
-            Set(self.voter).lift(list(chosen)) for chosen in itertools.combinations(range(p.voters), votes)
+            Set(self.voter).lift(list(chosen))
+            for chosen in itertools.combinations(range(p.voters), self.votes_needed)
         ]
+        self.vote_request = Struct(
+            "Vote", epoch=self.epoch, pre=Bool, last_epoch=self.some_epoch, offset=offset
+        )
+        self.some_vote_request = Option(self.vote_request)
+        # The epoch and the kind of what was asked, and the epoch of who answers.
+        self.vote_response = Struct("VoteAnswer", asked=self.epoch, pre=Bool, epoch=self.epoch, granted=Bool)
+        self.some_vote_response = Option(self.vote_response)
         return Struct(
             "State",
             members=Array(self.member, self.member_type),
             requests=Array(self.member, self.some_request),
             parked=Array(self.member, self.some_parked),
             responses=Array(self.member, self.some_response),
+            # By who asks, and who is asked.
+            vote_requests=Only(Array(self.voter, Array(self.voter, self.some_vote_request)), votes_travel),
+            vote_responses=Only(Array(self.voter, Array(self.voter, self.some_vote_response)), votes_travel),
             # Who was elected in each epoch: what BeginQuorumEpoch and answers to fetches tell.
             elected=Array(self.epoch, Option(self.member)),
             # Who knows that version 18 is finalised.
@@ -175,21 +202,30 @@ class Cluster(Protocol):
                     "hwm": hwm,
                     "peak": hwm,
                     "fetched": fetched,
+                    **(self.no_ballot(0 if m == 0 else None) if self.on("votes_travel") else {}),
                 }
             )
         nothing = [None] * (p.voters + p.observers)
+        no_votes = [[None] * p.voters for _ in range(p.voters)]
+        votes = {"vote_requests": no_votes, "vote_responses": no_votes} if self.on("votes_travel") else {}
         return [
             {
                 "members": members,
                 "requests": nothing,
                 "parked": nothing,
                 "responses": nothing,
+                **votes,
                 "elected": [0] + [None] * p.elections,
                 "finalised": [False] * (p.voters + p.observers),
                 "committed": first if p.settled or p.voters == 1 else [],
                 "budgets": BUDGETS.granted(p),
             }
         ]
+
+    def no_ballot(self, voted: int | None) -> dict[str, Any]:
+        """Of a member that asks for no votes; all that are settled have heard from their leader."""
+        heard = bool(self.p.settled) and voted is None
+        return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}
 
     # --- words ------------------------------------------------------------------------------------
 
@@ -207,8 +243,12 @@ class Cluster(Protocol):
         return member.leader.is_(m)
 
     def follows(self, m: Number, member: StructValue) -> Truth:
-        """Whether a member knows a leader to fetch from."""
-        return member.leader.is_some & ~member.leader.is_(m)
+        """Whether a member knows a leader to fetch from, and does not ask for votes against it."""
+        return member.leader.is_some & ~member.leader.is_(m) & (member.ballot == self.ballot.none)
+
+    def is_impatient(self, v: Number) -> bool:
+        """Whether the timers of a voter can run out."""
+        return bool(self.p.impatient >> int(v) & 1)
 
 
 __all__ = ["BUDGETS", "UNKNOWN", "Cluster"]

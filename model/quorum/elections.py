@@ -37,6 +37,8 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
     """
     voters = [v for v in q.voter if electorate.has(v)]
     require("the candidate votes for itself", electorate.has(candidate))
+    if q.on("votes_travel"):
+        require("votes are no messages", False)
     me = s.members[candidate]
     require("the candidate does not lead", ~q.leads(candidate, me))
     spend(s, "elections")
@@ -47,20 +49,32 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
     for v in voters:
         if int(v) != int(candidate):
             s.next.members[v] = stepped_down(q, s.members[v], epoch=epoch, leader=None)
+    take_over(q, s, candidate, epoch)
+    drop_parked(q, s, *voters)
+
+
+def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
+    """Whoever is elected forgets its HWM, and appends a record of its epoch."""
+    me = s.members[leader]
     hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
     log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log
-    settle(q, s, candidate, stepped_down(q, me, epoch=epoch, leader=candidate, log=log, hwm=hwm))
+    settle(q, s, leader, stepped_down(q, me, epoch=epoch, leader=leader, log=log, hwm=hwm))
     for e in q.epoch:
-        s.next.elected[e] = where(epoch == e, candidate, s.elected[e])
-    drop_parked(q, s, *voters)
+        s.next.elected[e] = where(epoch == e, leader, s.elected[e])
 
 
 def is_up_to_date(candidate: StructValue, voter: StructValue) -> Truth:
     """Whether a voter can vote for a candidate: a later last epoch, or the same and a LEO not behind."""
-    ours, theirs = candidate.log, voter.log
-    later = ours.last.epoch > theirs.last.epoch
-    same = (ours.last.epoch == theirs.last.epoch) & (ours.length >= theirs.length)
-    return theirs.is_empty | (~ours.is_empty & (later | same))
+    ours = candidate.log
+    return is_not_behind(~ours.is_empty, ours.last.epoch, ours.length, voter)
+
+
+def is_not_behind(has_records: Truth, last_epoch: Number, end: Number, voter: StructValue) -> Truth:
+    """The same of a log that is told by its last epoch, where it has records, and its LEO."""
+    theirs = voter.log
+    later = last_epoch > theirs.last.epoch
+    same = (last_epoch == theirs.last.epoch) & (end >= theirs.length)
+    return theirs.is_empty | (has_records & (later | same))
 
 
 @action("595.7", says="member {m} learns who leads in epoch {epoch}", m="member", epoch="epoch")
@@ -85,7 +99,14 @@ def restart(q: Cluster, s: State, m: Number) -> None:
     """
     me = s.members[m]
     spend(s, "restarts")
-    s.next.members[m] = stepped_down(q, me, leader=None, hwm=UNKNOWN, peak=UNKNOWN)
+    if q.on("votes_travel"):
+        s.next.members[m] = started(q, m, me)
+        if int(m) < q.p.voters:
+            for v in q.voter:
+                s.next.vote_requests[m][v] = None
+                s.next.vote_responses[m][v] = None
+    else:
+        s.next.members[m] = stepped_down(q, me, leader=None, hwm=UNKNOWN, peak=UNKNOWN)
     s.next.requests[m] = None
     s.next.responses[m] = None
     for f in q.member:
@@ -95,8 +116,27 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """A member that has heard of no voter in its epoch. The HWM that it knows it keeps."""
-    return member.replace(fetched=[-1] * q.counted.size, **changes)
+    """A member that has heard of no voter in its epoch, and asks for no votes. The HWM that it knows it keeps.
+
+    Its own vote it forgets with the epoch that it was for.
+    """
+    voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
+    ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes
+    return member.replace(fetched=[-1] * q.counted.size, **ballot)
+
+
+def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
+    """595.8. A member as its quorum-state file has it: the epoch, the leader, the vote.
+
+    A former leader has resigned: it leads no more in this epoch, and has voted in it. A candidate still is one.
+    """
+    voted = member.voted if q.on("vote_is_kept") else None
+    leader = where(q.leads(m, member), None, member.leader)
+    kept = stepped_down(q, member, leader=leader, hwm=UNKNOWN, peak=UNKNOWN, voted=voted)
+    if int(m) >= q.p.voters or not q.on("vote_is_kept"):
+        return kept
+    stands = member.ballot == "vote"
+    return where(stands, kept.replace(ballot="vote", granted=[int(m)]), kept)
 
 
 def drop_parked(q: Cluster, s: State, *members: Number) -> None:

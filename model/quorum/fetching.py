@@ -216,7 +216,7 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
     log = where(got.diverging, me.log.truncate(end), appended)
     told = least(got.hwm, log.length) if q.on("hwm_within_log") else got.hwm
     hwm = where(got.diverging | (got.hwm == UNKNOWN), me.hwm, told)
-    after = me.replace(log=log, hwm=hwm, peak=greatest(me.peak, hwm))
+    after = me.replace(log=log, hwm=hwm, peak=greatest(me.peak, hwm), heard=True)
     s.next.members[f] = where(current, after, me)
     s.next.responses[f] = None
 

@@ -15,6 +15,7 @@ from highwater.model.language import (
     StructValue,
     Truth,
     action,
+    any_of,
     greatest,
     require,
     spend,
@@ -36,6 +37,21 @@ def append(q: Cluster, s: State, leader: Number) -> None:
     after = settle(q, s, leader, me.replace(log=me.log.append(q.record(epoch=me.epoch))))
     if q.on("records_complete"):
         complete_parked(q, s, leader, after, q.leads(leader, me), q.member)
+
+
+@action(
+    "K25",
+    rule="empty_drain_completes",
+    says="leader {leader} finds nothing to append, and answers what is parked",
+    leader="voter",
+)
+def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
+    """Its timer for appends runs out, and the queue is empty: fetches that wait at the log end are answered."""
+    me = s.members[leader]
+    require("the member takes itself for the leader", q.leads(leader, me))
+    waits = (s.parked[f].is_some & (s.parked[f].value.leader == leader) for f in q.member)
+    require("a fetch is parked with it", any_of(waits))
+    complete_parked(q, s, leader, me, q.leads(leader, me), q.member)
 
 
 # --- the high watermark -------------------------------------------------------------------------------------
@@ -122,4 +138,14 @@ def complete_parked(
         s.next.parked[f] = where(ends, None, parked)
 
 
-__all__ = ["answer", "append", "commit", "complete_parked", "reachable_hwm", "readable", "respond", "settle"]
+__all__ = [
+    "answer",
+    "append",
+    "commit",
+    "complete_parked",
+    "drain_nothing",
+    "reachable_hwm",
+    "readable",
+    "respond",
+    "settle",
+]

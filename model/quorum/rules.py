@@ -81,7 +81,31 @@ _KRAFT = {
     "leader_change_record": Rule("595.5", "A new leader appends a record of its epoch at once."),
 }
 
-RULES = {**_KIP_1166, **_KRAFT}
+_VOTES = {
+    "votes_travel": Rule(
+        "595.7", "Votes are messages, asked for and given one by one. Off: a majority votes in one step."
+    ),
+    "one_vote_per_epoch": Rule("595.8", "A voter votes for one candidate in an epoch."),
+    "vote_is_kept": Rule(
+        "595.8", "A vote is on disk before it is given. Off: a voter that restarts forgets it."
+    ),
+    "pre_vote": Rule(
+        "996.1",
+        "Who wants to lead asks first whether it could be elected, and raises the epoch when a majority says so.",
+    ),
+    "contact_denies_pre_vote": Rule(
+        "996.2", "A follower that has fetched from its leader, and a leader, deny pre-votes."
+    ),
+}
+
+_KAFKA = {
+    "empty_drain_completes": Rule(
+        "K25",
+        "A leader that finds nothing to append answers what is parked. Off: only what is news ends a wait.",
+    ),
+}
+
+RULES = {**_KIP_1166, **_KRAFT, **_VOTES, **_KAFKA}
 
 _BEFORE = (
     "fetch_epoch_check", "fetch_response_check", "divergence_check", "records_complete", "timer_answers_as_parked",
@@ -89,12 +113,15 @@ _BEFORE = (
     "majority_elects", "up_to_date_vote", "leader_change_record", "diverging_is_answered", "consumers_read_committed",
 )  # fmt: skip
 
+_1166 = (
+    *_BEFORE, "fetch_carries_hwm", "unknown_hwm_is_told", "behind_is_answered", "equal_hwm_parks",
+    "hwm_growth_completes", "growth_completes_all", "missing_hwm_is_greatest", "consumers_leave_it_out",
+)  # fmt: skip
+
 PROFILES = {
-    "kip_1166": Profile.of(
-        "KIP-1166: the HWM travels with the fetch",
-        *_BEFORE, "fetch_carries_hwm", "unknown_hwm_is_told", "behind_is_answered", "equal_hwm_parks",
-        "hwm_growth_completes", "growth_completes_all", "missing_hwm_is_greatest", "consumers_leave_it_out",
-    ),
+    "kip_1166": Profile.of("KIP-1166: the HWM travels with the fetch", *_1166),
+    "kip_996": Profile.of("KIP-996 and KIP-1166, with votes as messages", *_1166, *_VOTES),
+    "kafka_4_2": Profile.of("Kafka 4.2.1 as it is", *_1166, *_VOTES, *_KAFKA),
     "before_kip_1166": Profile.of("before KIP-1166: a leader does not know which HWM a replica has", *_BEFORE),
 }  # fmt: skip
 """A new rule is on only where a profile names it."""

@@ -54,7 +54,7 @@ def test_an_epoch_starts_behind_the_earlier_ones(log: Log, epoch: int) -> None:
 
 
 def _up_to_date() -> Function:
-    protocol = Quorum({"elections": 3, "appends": 3})
+    protocol = Quorum({"elections": 3, "appends": 3}, Quorum.profiles["kip_1166"].rules)
     member = protocol.member_type
     fields = {"epoch": 0, "leader": None, "hwm": -1, "peak": -1, "fetched": [-1, -1, -1]}
 

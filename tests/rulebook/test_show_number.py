@@ -157,7 +157,7 @@ def test_a_family_and_a_proposal(highwater: Command) -> None:
     [
         ("966.99", "unknown rule number '966.99'; near it: 966.9, 966.19"),
         ("B9", "unknown rule number 'B9'; near it: "),
-        ("KIP-967", "unknown rule number 'KIP-967'; near it: KIP-966"),
+        ("KIP-967", "unknown rule number 'KIP-967'; near it: KIP-996, KIP-966"),
         ("12345.6", "unknown rule number '12345.6'; `highwater list --kind numbers` has all"),
         (
             "elegible_leader_replicas",

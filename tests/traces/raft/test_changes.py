@@ -1,0 +1,72 @@
+"""Single changes of the recorded logs, at random: each is reported, says the same, or is of a kind that cannot show."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.errors import TraceError
+from highwater.traces.raft import events as e
+from highwater.traces.raft.reader import RaftLog
+from highwater.traces.raft.replay import replay_raft
+from tests.slow import slow
+from tests.traces.raft.changes import NODES, RECORDED, Change, change, recorded, write
+
+pytestmark = pytest.mark.skipif(
+    not RECORDED.is_dir(), reason="shared/traces/kafka-4.2/clusters/raft3-elr is not beside the repository"
+)
+CHANGES = 500
+SAME, UNSEEN, REPORTED = "says the same", "not seen", "reported"
+SEEN = (9,)
+"""The seed of a change of an HWM, which is reported."""
+
+OWN_CLIENT = re.compile(
+    r"Received inbound message InboundResponse\(.*ResponseData\((throttleTimeMs=0, )?errorCode=8,"
+)
+OTHER = re.compile(r"(DescribeQuorum|UpdateRaftVoter|EndQuorumEpoch)(Request|Response)Data")
+"""What of a line says why its change does not show: an answer of the own client tells no more than that a request was
+lost, and messages that the model has not are only counted. A change of order does not show either where two lines
+have no effect on each other."""
+
+
+def said(file: Path) -> list[e.What]:
+    return [event.what for event in RaftLog(file)]
+
+
+def outcome(seed: int, place: Path) -> tuple[str, Change]:
+    """What a change comes to. A change of a line, or a field, that is not read leaves what is read as it was."""
+    logs = recorded()
+    files = write(place, logs)
+    number = {node: at for at, node in enumerate(NODES)}
+    before = {node: said(file) for node, file in zip(NODES, files, strict=True)}
+    made = change(random.Random(seed), logs)
+    write(place, logs)
+    try:
+        if said(files[number[made.node]]) == before[made.node]:
+            return SAME, made
+        report = replay_raft(files)
+    except TraceError:
+        return REPORTED, made
+    findings = {"answers_bring_news": 2}
+    return (REPORTED if report.unexplained_count or report.findings_count != findings else UNSEEN), made
+
+
+@pytest.mark.parametrize("seed", SEEN)
+def test_a_change_is_reported(seed: int, tmp_path: Path) -> None:
+    assert outcome(seed, tmp_path)[0] == REPORTED
+
+
+@slow("500 replays of the recording")
+def test_of_changes_that_mean_something_else_95_percent_are_reported(tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(CHANGES):
+        found, made = outcome(seed, tmp_path)
+        counts[found] += 1
+        if found == UNSEEN:
+            reason = OWN_CLIENT.search(made.text) or OTHER.search(made.text)
+            assert made.kind == "order" or reason, (seed, made)
+    assert counts[REPORTED] >= 0.95 * (counts[REPORTED] + counts[UNSEEN]), counts

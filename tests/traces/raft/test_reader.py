@@ -1,0 +1,105 @@
+"""Lines of a raft log: what is read, what is passed over, and what is an error with its line and field."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.errors import TraceError
+from highwater.traces.fields import Place
+from highwater.traces.inputs import RAFT_LOG, inputs, kind_of
+from highwater.traces.raft import events as e
+from highwater.traces.raft.reader import RaftLog
+from highwater.traces.raft.replay import replay_raft
+from highwater.traces.raft.text import MAX_DEPTH, parse
+
+HEAD = "[2026-11-21 10:00:00,005] TRACE [RaftManager id=3] "
+TAIL = " (org.apache.kafka.raft.KafkaRaftClient)"
+FETCH = (
+    "Sent outbound request: OutboundRequest(correlationId=1, data=FetchRequestData(clusterId='a,)b', replicaId=-1, "
+    "replicaState=ReplicaState(replicaId=3, replicaEpoch=-1), maxWaitMs=500, news=Later(x=1), topics=[FetchTopic("
+    "topic='', partitions=[FetchPartition(partition=0, currentLeaderEpoch=2, fetchOffset=7, lastFetchedEpoch=1, "
+    "highWatermark={})])], rackId=''), createdTimeMs=1, destination=127.0.0.1:9093 (id: 4 rack: null isFenced: false))"
+)
+
+
+def log(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "raft.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def events(tmp_path: Path, *lines: str) -> list[e.What]:
+    return [event.what for event in RaftLog(log(tmp_path, *lines))]
+
+
+@pytest.mark.parametrize(("field", "hwm"), [("5", 5), ("-1", -1), ("9223372036854775807", None)])
+def test_a_fetch_is_read_with_fields_that_nobody_knows(tmp_path: Path, field: str, hwm: int | None) -> None:
+    assert events(tmp_path, HEAD + FETCH.format(field) + TAIL) == [
+        e.Sent(e.Fetch(3, 2, 7, 1, hwm, 500), 1, 4)
+    ]
+
+
+def test_other_lines_are_passed_over_and_a_line_that_breaks_off_is_counted(tmp_path: Path) -> None:
+    whole = HEAD + FETCH.format(5) + TAIL
+    again = whole[: len(whole) // 2] + whole
+    path = log(
+        tmp_path, "at java.lang.Thread.run", HEAD + "Beginning graceful shutdown" + TAIL, again, whole[:300]
+    )
+    read = RaftLog(path)
+    assert [event.place.line for event in read] == [3]
+    assert read.cut == 2
+
+
+def test_compressed_is_read_alike(tmp_path: Path) -> None:
+    path = tmp_path / "raft.log.gz"
+    path.write_bytes(gzip.compress((HEAD + FETCH.format(5) + TAIL + "\n").encode()))
+    assert kind_of(path) == RAFT_LOG
+    assert len(list(RaftLog(path))) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("fetchOffset=7", "fetchOffset=x", "fetchOffset: expected a whole number, not x"),
+        ("fetchOffset=7, ", "", "fetchOffset: missing"),
+        ("fetchOffset=7", "fetchOffset=-2", "fetchOffset: -2 is outside -1..9223372036854775807"),
+        ("LeaderEpoch=2", "LeaderEpoch=4294967296", "4294967296 is outside -1..2147483647"),
+        ("correlationId=1", "correlationId=99999999999999999999", "correlationId: expected a whole number"),
+        ("(id: 4", "(no: 4", "no node's id"),
+        ("FetchRequestData(", "FetchRequestData[", "where ] was expected"),
+        ("isFenced: false))", "isFenced: false", "breaks off"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line_and_field(tmp_path: Path, old: str, new: str, said: str) -> None:
+    line = FETCH.format(5)
+    assert old in line
+    with pytest.raises(TraceError) as wrong:
+        events(tmp_path, "x", HEAD + line.replace(old, new) + TAIL)
+    assert wrong.value.line == 2
+    assert said in str(wrong.value)
+
+
+def test_nesting_is_bounded() -> None:
+    with pytest.raises(TraceError, match="nested too deeply"):
+        parse(Place(Path("x"), 1), "(" * (MAX_DEPTH + 2))
+
+
+def test_no_such_day_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no such day"):
+        events(tmp_path, HEAD.replace("11-21", "13-41") + FETCH.format(5) + TAIL)
+
+
+def test_a_log_without_voters_says_what_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="who the voters are"):
+        replay_raft([log(tmp_path, HEAD + FETCH.format(5) + TAIL)])
+
+
+def test_logs_side_by_side_are_one_input(tmp_path: Path) -> None:
+    for node in ("a", "b"):
+        (tmp_path / node).mkdir()
+        log(tmp_path / node, HEAD + FETCH.format(5) + TAIL)
+    (found,) = inputs([tmp_path]).found
+    assert (found.kind, found.path, len(found.raft_logs)) == (RAFT_LOG, tmp_path, 2)

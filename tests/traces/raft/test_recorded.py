@@ -1,0 +1,65 @@
+"""The recorded cluster of three controllers and two brokers: every line is explained, and what K25 says shows."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from highwater.traces.inputs import RAFT_LOG, inputs
+from highwater.traces.raft.replay import replay_raft
+from highwater.traces.report import Report
+from tests.slow import slow
+from tests.traces.raft.changes import NODES, RECORDED
+
+pytestmark = pytest.mark.skipif(
+    not RECORDED.is_dir(), reason="shared/traces/kafka-4.2/clusters/raft3-elr is not beside the repository"
+)
+FILES = [RECORDED / f"node{node}" / "raft.log.gz" for node in NODES]
+
+
+@cache
+def replayed() -> Report:
+    return replay_raft(FILES)
+
+
+def test_every_line_is_explained() -> None:
+    report = replayed()
+    assert report.unexplained == []
+    assert report.operations == 5967
+    figures = {
+        name.removeprefix("explained: "): n for name, n in report.figures.items() if "explained" in name
+    }
+    told = ("send_fetch", "append", "win", "win_pre_votes", "stand", "drain_nothing", "restart", "learn")
+    assert {name: figures[name] for name in told} == {
+        "send_fetch": 817, "append": 113, "win": 2, "win_pre_votes": 4, "stand": 11, "drain_nothing": 2,
+        "restart": 2, "learn": 8,
+    }  # fmt: skip
+
+
+def test_the_promise_of_news_is_broken_where_nothing_was_to_be_appended() -> None:
+    report = replayed()
+    assert set(report.findings_count) == {"answers_bring_news"}
+    assert {f.rule for f in report.findings} == {"1166.2, 1166.4"}
+
+
+@slow("a replay with other rules")
+def test_without_the_rule_that_says_so_the_same_lines_are_not_explained() -> None:
+    report = replay_raft(FILES, rules={"empty_drain_completes": False})
+    assert {u.candidates[0].action for u in report.unexplained} == {"complete_parked", "park_timer"}
+
+
+def test_the_delay_of_the_hwm_is_measured() -> None:
+    figures = replayed().figures
+    counts = {
+        int(name.split()[-2]): n for name, n in figures.items() if name.startswith("hwm at members, in ")
+    }
+    assert min(counts) == 2
+    assert max(counts, key=lambda n: counts[n]) == 3
+    assert figures["hwm at members, with a park timer"] <= 2
+
+
+def test_a_directory_has_the_raft_logs_of_a_cluster_beside_its_metadata_logs() -> None:
+    found = [i for i in inputs([RECORDED.parent]).found if i.kind == RAFT_LOG]
+    assert [i.path for i in found] == [RECORDED]
+    assert sorted(found[0].raft_logs) == sorted(FILES)

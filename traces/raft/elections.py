@@ -1,0 +1,342 @@
+"""Votes, who leads, and starts of processes, as lines tell them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from highwater.traces.raft import events as e
+from highwater.traces.raft.belief import UNKNOWN, Log, Node
+from highwater.traces.raft.explain import Turn
+from highwater.traces.raft.judge import Outcome
+from highwater.traces.raft.leaders import Leaders
+from highwater.traces.raft.order import Exchange
+from highwater.traces.raft.window import Window
+
+_BALLOTS = {"Prospective": "pre_vote", "Candidate": "vote"}
+NO_STEP = "as it was"
+
+
+class Elections(Leaders):
+    """The part that is about elections."""
+
+    def _vote_step(
+        self, action: str, nodes: list[int], *, extra: int = 0, **members: int
+    ) -> tuple[Window, Outcome]:
+        """A step of an election; epochs up to one past those that are there can come of it."""
+        first = self.belief.node(nodes[0])
+        window = Window(self.belief, nodes, [extra], [first.epoch + 1], fetches=False, votes=True)
+        return window, self.take(window, action, **{name: window.slots[n] for name, n in members.items()})
+
+    # --- votes --------------------------------------------------------------------------------------------------
+
+    def sent_vote(self, event: e.Event, what: e.Sent, vote: e.Vote) -> None:
+        """A voter asks another one."""
+        b, c, v = self.belief, event.node, what.to
+        self.log_of(b.node(c), vote.offset, vote.last_epoch)
+        if (c, v) in b.vote_requests or (c, v) in b.vote_responses:
+            self.guess("a vote request, or its answer, that was lost")
+            b.vote_requests.pop((c, v), None)
+            b.vote_responses.pop((c, v), None)
+        window, outcome = self._vote_step("ask", [c, v], c=c, v=v)
+        says = {"voter": c, "asks": v}
+        if outcome.after is None:
+            self.fail("ask", says, outcome.refused)
+        else:
+            sent = outcome.after["vote_requests"][window.slots[c]][window.slots[v]]
+            self.explain("ask", says, {
+                "epoch": (window.real_epoch(sent["epoch"]), vote.epoch),
+                "pre": (sent["pre"], vote.pre),
+                "last_epoch": (window.real_epoch(sent["last_epoch"] or 0), vote.last_epoch),
+                "offset": (window.offset(sent["offset"]), vote.offset),
+                "voter": (v, vote.voter), "sender": (c, vote.sender),
+            })  # fmt: skip
+        b.vote_requests[c, v] = vote
+
+    def received_vote(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
+        """A voter is asked: its verdict, its epoch and its vote follow."""
+        b, v, vote = self.belief, event.node, what.message
+        assert isinstance(vote, e.Vote)
+        c = vote.sender
+        says = {"voter": v, "asked by": c}
+        if exchange is None:
+            self.fail("answer_vote", says, ("it was sent",))
+        if vote.voter != v:
+            self.fail("answer_vote", says, differences={"voter": (v, vote.voter)})
+        turn = self.turns[v] = Turn(what, event, exchange)
+        b.vote_requests[c, v] = vote
+        node = b.node(v)
+        led, epoch, voted = node.leads, node.epoch, node.voted
+        window, outcome = self._vote_step("answer_vote", [v, c], v=v, c=c)
+        b.vote_requests.pop((c, v), None)
+        if outcome.after is None:
+            self.fail("answer_vote", says, outcome.refused)
+            return
+        given = outcome.after["vote_responses"][window.slots[c]][window.slots[v]]
+        ballot = node.ballot
+        self.adopt(window, outcome, v)
+        if led and not node.leads:
+            b.drop_parked(v)
+        turn.answers[c] = {
+            "granted": given["granted"], "epoch": window.real_epoch(given["epoch"]), "stale": vote.epoch < epoch
+        }  # fmt: skip
+        if (node.epoch, node.voted) != (epoch, voted):
+            turn.told = {"voted": (node.voted, voted), "ballot": (node.ballot, ballot)}
+        self.explained["answer_vote"] += 1
+
+    def judged(self, event: e.Event, what: e.Judged) -> None:
+        """The voter's own word on it."""
+        turn = self.turns.get(event.node)
+        told = turn.answers.get(what.message.sender) if turn is not None else None
+        if told is None or "granted" not in told:
+            self.fail("answer_vote", {"voter": event.node}, ("a request has just come",))
+            return
+        asked = turn.what.message if turn is not None and isinstance(turn.what, e.Received) else None
+        self.explain("answer_vote: verdict", {"voter": event.node}, {
+            "granted": (told["granted"], what.granted), "request": (asked, what.message),
+        })  # fmt: skip
+
+    def answered_vote(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
+        """The answer goes back."""
+        b, v, answer, vote = self.belief, event.node, what.message, what.request
+        assert isinstance(answer, e.VoteAnswer)
+        if not isinstance(vote, e.Vote):
+            self.fail("answer_vote", {"voter": v}, ("it answers a vote request",))
+            return
+        turn, node = self.turns.get(v), b.node(v)
+        told = turn.answers.pop(vote.sender, None) if turn is not None else None
+        says = {"voter": v, "asked by": vote.sender}
+        if told is None or exchange is None or "granted" not in told:
+            self.fail("answer_vote", says, ("a request has just come",))
+            return
+        leader = UNKNOWN if node.leader is None else node.leader
+        self.explain("answer_vote: answer", says, {
+            "granted": (told["granted"], answer.granted), "epoch": (told["epoch"], answer.epoch),
+            "leader": (leader, answer.leader), "is an error": (told["stale"], answer.error != 0),
+        })  # fmt: skip
+        b.vote_responses[vote.sender, v] = vote.epoch, vote.pre, answer.epoch, answer.granted
+
+    def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
+        """It counts, or it does not; which is told at once by a line that ignores it, or behind it by the role."""
+        b, c, v = self.belief, event.node, what.source
+        answer = what.message
+        assert isinstance(answer, e.VoteAnswer)
+        if what.failed:
+            self.outside["an answer of the own client: the other could not be reached"] += 1
+            b.vote_requests.pop((c, v), None)
+            return
+        if self.order.has_log(v):
+            self.explain("take_vote: as it was sent", {"voter": c}, {
+                "answer": (exchange and exchange.answer, answer),
+            })  # fmt: skip
+        if exchange is not None and isinstance(exchange.request, e.Vote):
+            vote = exchange.request
+            b.vote_responses[c, v] = vote.epoch, vote.pre, max(answer.epoch, 0), answer.granted
+        self.turns[c] = Turn(what, event, exchange, pending=True)
+
+    def use_vote(self, turn: Turn) -> None:
+        """Count a vote."""
+        assert isinstance(turn.what, e.GotAnswer)
+        b, c, v = self.belief, turn.event.node, turn.what.source
+        turn.pending = False
+        answer = turn.what.message
+        node = b.node(c)
+        if isinstance(answer, e.VoteAnswer) and answer.epoch > node.epoch and answer.leader >= 0:
+            # Its epoch has a leader already: the line that says so is a member's that learns of one.
+            b.vote_responses.pop((c, v), None)
+            self.explained["take_vote: of a later epoch"] += 1
+            return
+        window, outcome = self._vote_step("take_vote", [c, v], c=c, v=v)
+        b.vote_responses.pop((c, v), None)
+        if outcome.after is None:
+            self.fail("take_vote", {"voter": c, "of": v}, outcome.refused)
+            return
+        epoch = node.epoch
+        self.adopt(window, outcome, c)
+        if node.epoch != epoch:
+            turn.told = {"epoch": (node.epoch, epoch)}
+        self.explained["take_vote"] += 1
+
+    # --- roles --------------------------------------------------------------------------------------------------
+
+    def role(self, event: e.Event, what: e.Role) -> None:
+        """What a node says that it is: the step that leads there, and whether all that it says is so."""
+        n = event.node
+        node, turn = self.belief.node(n), self.turns.get(n)
+        if what.first:
+            self._start(node, what)
+            return
+        if turn is not None and turn.pending and isinstance(turn.what, e.GotAnswer):
+            comes_of_it = what.epoch > node.epoch or node.leader is None
+            if isinstance(turn.what.message, e.VoteAnswer):
+                self.use_vote(turn)
+            elif not comes_of_it or what.name not in ("Follower", "Unattached"):
+                self.use_answer(turn, None, None)
+        in_vote = (
+            turn is not None and isinstance(turn.what, e.Received) and isinstance(turn.what.message, e.Vote)
+        )
+        if turn is not None and turn.told and (in_vote or what.epoch == node.epoch) and what.name in (
+            "Unattached", "Prospective"
+        ):  # fmt: skip
+            self._within(node, what, turn)
+            return
+        action, window, outcome = self._transition(node, what)
+        if outcome is None:
+            self.explained[action] += 1
+        elif outcome.after is None:
+            self.fail(action, {"node": n, "to": what.name}, outcome.refused)
+            self._believe(node, what)
+            return
+        else:
+            assert window is not None
+            self._take_over(node, what, window, outcome, action)
+        self._compare_role(action, node, what)
+
+    def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
+        """A transition that answering a vote request made, or an answer: first the epoch, then the vote."""
+        final = node.voted == what.voted
+        if final:
+            turn.told = {}
+        elif what.voted is None:
+            turn.told["seen"] = (True, True)
+        voted, node.voted = node.voted, node.voted if final else None
+        self._compare_role("answer_vote: role", node, what)
+        node.voted = voted
+
+    def _transition(self, node: Node, what: e.Role) -> tuple[str, Window | None, Outcome | None]:
+        b, n = self.belief, node.id
+        if what.name == "Prospective":
+            return "stand", *self._vote_step("stand", [n], c=n)
+        if what.name == "Candidate":
+            return "win_pre_votes", *self._vote_step("win_pre_votes", [n], c=n)
+        if what.name == "Leader":
+            log = self.log_of(node, what.start or 0, node.epoch)
+            node.starts = True
+            window = Window(b, [n], [log.end + 1], [node.epoch], commits=True, fetches=False)
+            return "win", window, self.take(window, "win", c=window.slots[n])
+        if what.name == "Resigned":
+            self.outside["a leader that resigns"] += 1
+            b.drop_parked(n)
+            node.leader, node.fetched = None, {}
+            return "resign (no step of the model)", None, None
+        same = what.epoch == node.epoch
+        if node.ballot == "pre_vote" and same and what.leader == node.leader:
+            return "give_up", *self._vote_step("give_up", [n], c=n)
+        if what.name == "Follower":
+            if same and what.leader == node.leader:
+                return NO_STEP, None, None
+            return "learn", *self._learn(node, what)
+        if what.name == "Unattached":
+            others = [v for v in b.voters if v != n and b.node(v).epoch >= what.epoch]
+            if not others and not all(self.order.has_log(v) for v in b.voters):
+                self.guess("an epoch of a node without a log here")
+                absent = next(v for v in b.voters if not self.order.has_log(v))
+                b.node(absent).epoch = what.epoch
+                others = [absent]
+            window = Window(b, [n, *others[:1]], (), [what.epoch], fetches=False)
+            place = window.epoch(what.epoch)
+            return "hear", window, self.take(window, "hear", m=window.slots[n], epoch=place)
+        return f"become {what.name}", None, Outcome(None, ("it is one of the roles that are known",))
+
+    def _learn(self, node: Node, what: e.Role) -> tuple[Window, Outcome]:
+        b = self.belief
+        leader = what.leader
+        if leader is not None and what.epoch not in b.elected and not self.order.has_log(leader):
+            self.guess("an election of a node without a log here")
+            b.elected[what.epoch] = leader
+        window = Window(
+            b, [node.id, *([leader] if leader in b.voters else [])], (), [what.epoch], fetches=False
+        )
+        return window, self.take(window, "learn", m=window.slots[node.id], epoch=window.epoch(what.epoch))
+
+    def _take_over(self, node: Node, what: e.Role, window: Window, outcome: Outcome, action: str) -> None:
+        led, epoch = node.leads, node.epoch
+        self.adopt(window, outcome, node.id)
+        if action == "win":
+            self.belief.elected[node.epoch] = node.id
+        if (led and not node.leads) or node.epoch != epoch:
+            self.belief.drop_parked(node.id)
+        self.explained[action] += 1
+
+    def _compare_role(self, action: str, node: Node, what: e.Role) -> None:
+        """All that a role says against what is believed."""
+        differences: dict[str, tuple[Any, Any]] = {
+            "epoch": (node.epoch, what.epoch),
+            "ballot": (node.ballot, _BALLOTS.get(what.name, "none")),
+        }
+        if what.name in ("Follower", "Unattached", "Prospective"):
+            differences["leader"] = (node.leader, what.leader)
+            differences["voted"] = (node.voted, what.voted)
+        if what.name == "Leader":
+            differences["leads"] = (True, node.leads)
+            assert node.log is not None
+            differences["epoch start"] = (node.log.end, what.start)
+        if what.name != "Resigned":
+            differences["hwm"] = (node.hwm, UNKNOWN if what.hwm is None else what.hwm)
+        if what.granted is not None:
+            differences["granted"] = (sorted(node.granted), sorted(what.granted))
+        found = {name: pair for name, pair in differences.items() if pair[0] != pair[1]}
+        if found:
+            self.fail(action, {"node": node.id, "to": what.name}, differences=found)
+            self._believe(node, what)
+
+    def _believe(self, node: Node, what: e.Role) -> None:
+        """Go on from what was recorded."""
+        node.epoch, node.leader, node.voted = what.epoch, what.leader, what.voted
+        node.ballot = _BALLOTS.get(what.name, "none")
+        node.granted = what.granted or frozenset()
+        node.hwm = UNKNOWN if what.hwm is None else what.hwm
+        node.peak = max(node.peak, node.hwm)
+        if what.name == "Leader":
+            node.leader = node.voted = node.id
+            node.starts = True
+            self.belief.elected.setdefault(what.epoch, node.id)
+        if what.name == "Candidate":
+            node.voted = node.id
+
+    # --- processes ----------------------------------------------------------------------------------------------
+
+    def started(self, event: e.Event, what: e.Started) -> None:
+        """A process begins. What its log said before is on its disk, and what its last answer brought may be."""
+        b, n = self.belief, event.node
+        self.turns.pop(n, None)
+        self.begun.add(n)
+        if n not in b.nodes:
+            b.node(n)
+            return
+        node = b.node(n)
+        response = b.responses.get(n)
+        if response is not None and response.records and response.source is not None:
+            node.maybe_more = response.source.end, response.epoch
+        window = Window(b, [n], votes=False)
+        outcome = self.take(window, "restart", m=window.slots[n])
+        if outcome.after is None:
+            self.fail("restart", {"node": n}, outcome.refused)
+            return
+        self.adopt(window, outcome, n)
+        self.explained["restart"] += 1
+        b.drop_parked(n)
+        for under_way in (b.requests, b.responses, b.parked):
+            under_way.pop(n, None)
+        for votes in (b.vote_requests, b.vote_responses):
+            for pair in [p for p in votes if p[0] == n]:
+                del votes[pair]
+
+    def _start(self, node: Node, what: e.Role) -> None:
+        """What a process begins as: what its quorum-state file says; of the first one nothing is known before."""
+        if node.epoch == 0 and node.log is None and node.leader is None and node.voted is None:
+            if what.epoch or what.voted is not None or what.leader is not None:
+                self.guess("the state at the beginning of the recording")
+            self._believe(node, what)
+            if what.name == "Resigned":
+                node.voted, node.leader = node.id, None
+            if what.epoch == 0 and what.voted is None:
+                node.log = Log() if what.leader is None else None
+            self.explained["a process begins"] += 1
+            return
+        if what.name == "Resigned":
+            node.leader = None
+        self.explained["restart: role"] += 1
+        self._compare_role("restart", node, what)
+
+
+__all__ = ["Elections"]

@@ -1,0 +1,273 @@
+"""The part of a belief that a step is about, as a small state of the model: offsets and epochs are replaced by ranks.
+
+The rules compare offsets, take the lesser or greater of them, and count records up to one of them; none adds a number
+to an offset but by appending. So a step commutes with any map that keeps the order of the offsets and epochs that it
+reads, and a log of any length is as good as one with a record for each stretch between two of these offsets. All
+records of a stretch have one epoch, as the starts of epochs are among the offsets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from highwater.traces.raft.belief import UNKNOWN, Belief, Log, Node, Response
+
+OBSERVERS = 2
+"""Members that are no voters in a window, at most."""
+
+
+class TooLarge(Exception):
+    """A step that is about more offsets or epochs than the model here has; the message says which."""
+
+
+class Window:
+    """A belief seen through the numbers of a model: ``nodes`` are in it, other members are as at the beginning.
+
+    ``offsets`` and ``epochs`` are those that are named besides. With ``commits`` the committed log is in it, with
+    ``votes`` the votes under way between the nodes.
+    """
+
+    def __init__(
+        self,
+        belief: Belief,
+        nodes: Iterable[int],
+        offsets: Iterable[int] = (),
+        epochs: Iterable[int] = (),
+        *,
+        commits: bool = False,
+        fetches: bool = True,
+        votes: bool = False,
+    ) -> None:
+        self.belief, self.nodes = belief, list(dict.fromkeys(nodes))
+        self.commits, self.fetches, self.votes = commits, fetches, votes
+        self.slots = {voter: slot for slot, voter in enumerate(belief.voters)}
+        for node in self.nodes:
+            if node not in self.slots:
+                self.slots[node] = len(self.slots)
+        self.ids = {slot: node for node, slot in self.slots.items()}
+        if len(self.slots) > len(belief.voters) + OBSERVERS:
+            raise TooLarge("more observers than fit into a step")
+        self.epochs = sorted({0, *epochs, *self._epochs()})
+        self.logs = {n: self._log(belief.node(n).log or Log()) for n in self.nodes}
+        self.committed = self._log(belief.committed) if commits else Log()
+        self.offsets = sorted({0, *(o for o in (*offsets, *self._offsets()) if o > 0)})
+
+    # --- what is in it ------------------------------------------------------------------------------------------
+
+    def _epochs(self) -> Iterable[int]:
+        b = self.belief
+        for n in self.nodes:
+            node = b.node(n)
+            yield node.epoch
+            if node.log is not None and node.log.last_epoch is not None:
+                yield node.log.last_epoch
+            if n in b.requests and self.fetches:
+                yield from (b.requests[n][1].epoch, b.requests[n][1].last_epoch)
+            if n in b.parked and self.fetches:
+                yield b.parked[n].epoch
+            if n in b.responses and self.fetches:
+                yield b.responses[n].epoch
+                yield from (b.responses[n].diverging or ())[:1]
+        if self.votes:
+            for asked in self._pairs(b.vote_requests):
+                yield from (b.vote_requests[asked].epoch, b.vote_requests[asked].last_epoch)
+            for asked in self._pairs(b.vote_responses):
+                yield from (b.vote_responses[asked][0], b.vote_responses[asked][2])
+        if self.commits and b.committed.last_epoch is not None:
+            yield b.committed.last_epoch
+
+    def _pairs(self, of: Mapping[tuple[int, int], Any]) -> Iterable[tuple[int, int]]:
+        return [pair for pair in of if pair[0] in self.nodes and pair[1] in self.nodes]
+
+    def _log(self, log: Log) -> Log:
+        """A log whose epochs that nothing is compared with are told as the next one that something is."""
+        kept: list[tuple[int, int]] = []
+        ranks: list[int] = []
+        for start, epoch in log.cuts:
+            # Epochs between two that are compared are one to every comparison; the last of them stands for all.
+            rank = bisect_left(self.epochs, epoch) * 2 + (epoch in self.epochs)
+            if ranks and ranks[-1] == rank:
+                kept[-1] = (kept[-1][0], epoch)
+            else:
+                kept.append((start, epoch))
+                ranks.append(rank)
+        for _, epoch in kept:
+            if epoch not in self.epochs:
+                self.epochs = sorted({*self.epochs, epoch})
+        return Log(kept, log.end)
+
+    def _offsets(self) -> Iterable[int]:
+        b = self.belief
+        for log in (*self.logs.values(), self.committed):
+            yield log.end
+            yield from (start for start, _ in log.cuts)
+        for n in self.nodes:
+            node = b.node(n)
+            yield from (node.hwm, node.peak)
+            if node.leads:
+                yield from node.fetched.values()
+            if self.fetches:
+                if n in b.requests:
+                    yield b.requests[n][1].offset
+                    yield b.requests[n][1].hwm or 0
+                if n in b.parked:
+                    yield from (b.parked[n].offset, b.parked[n].answer)
+                if n in b.responses:
+                    yield b.responses[n].hwm
+                    yield from (b.responses[n].diverging or ())[1:]
+        if self.votes:
+            yield from (b.vote_requests[pair].offset for pair in self._pairs(b.vote_requests))
+
+    # --- into the model -----------------------------------------------------------------------------------------
+
+    def rank(self, offset: int) -> int:
+        """An offset as the model has it here."""
+        return UNKNOWN if offset < 0 else bisect_left(self.offsets, offset)
+
+    def epoch(self, epoch: int) -> int:
+        """An epoch as the model has it here."""
+        return bisect_left(self.epochs, epoch)
+
+    def slot(self, node: int | None) -> int | None:
+        """A member's number in the model."""
+        return None if node is None else self.slots.get(node)
+
+    def state(
+        self, model_voters: int, members: int, epochs: int, budgets: Mapping[str, int]
+    ) -> dict[str, Any]:
+        """The state, as the model's plain values."""
+        if len(self.epochs) > epochs:
+            raise TooLarge(f"a step is about {len(self.epochs)} epochs")
+        b = self.belief
+        requests, parked, responses = _nothing(members), _nothing(members), _nothing(members)
+        if self.fetches:
+            for n in self.nodes:
+                slot = self.slots[n]
+                requests[slot], parked[slot], responses[slot] = (
+                    self._request(n), self._parked(n), self._response(b.responses.get(n))
+                )  # fmt: skip
+        asked = [_nothing(model_voters) for _ in range(model_voters)]
+        given = [_nothing(model_voters) for _ in range(model_voters)]
+        if self.votes:
+            self._fill_votes(asked, given)
+        elected: list[int | None] = [None] * epochs
+        for place, epoch in enumerate(self.epochs):
+            elected[place] = self.slot(b.elected.get(epoch))
+        return {
+            "members": [self._member(self.ids.get(slot), model_voters) for slot in range(members)],
+            "requests": requests,
+            "parked": parked,
+            "responses": responses,
+            "vote_requests": asked,
+            "vote_responses": given,
+            "elected": elected,
+            "committed": self._records(self.committed),
+            "budgets": dict(budgets),
+        }
+
+    def _member(self, number: int | None, voters: int) -> dict[str, Any]:
+        is_in = number is not None and number in self.nodes
+        node = self.belief.node(number) if number is not None and is_in else Node(-1)
+        log = self.logs[number] if number is not None and is_in else Log()
+        fetched = [
+            self.rank(node.fetched.get(self.ids[v], UNKNOWN)) if node.leads else UNKNOWN
+            for v in range(voters)
+        ]
+        return {
+            "epoch": self.epoch(node.epoch),
+            "leader": self.slot(node.leader),
+            "log": self._records(log),
+            "hwm": self.rank(node.hwm),
+            "peak": self.rank(node.peak),
+            "fetched": fetched,
+            "ballot": node.ballot,
+            "granted": sorted(self.slots[v] for v in node.granted if v in self.belief.voters),
+            "voted": None if node.voted not in self.belief.voters else self.slot(node.voted),
+            "heard": node.heard,
+        }
+
+    def _records(self, log: Log) -> list[dict[str, int]]:
+        """A record for each stretch."""
+        return [{"epoch": self.epoch(log.epoch_at(offset))} for offset in self.offsets if offset < log.end]
+
+    def _request(self, n: int) -> dict[str, Any] | None:
+        if n not in self.belief.requests:
+            return None
+        to, fetch = self.belief.requests[n]
+        return {
+            "leader": self.slots.get(to, 0),
+            "epoch": self.epoch(fetch.epoch),
+            "offset": self.rank(fetch.offset),
+            "last_epoch": None if fetch.offset == 0 else self.epoch(fetch.last_epoch),
+            "hwm": None if fetch.hwm is None else self.rank(fetch.hwm),
+        }
+
+    def _parked(self, n: int) -> dict[str, Any] | None:
+        parked = self.belief.parked.get(n)
+        if parked is None:
+            return None
+        return {
+            "leader": self.slots.get(parked.leader, 0),
+            "epoch": self.epoch(parked.epoch),
+            "offset": self.rank(parked.offset),
+            "answer": self.rank(parked.answer),
+        }
+
+    def _response(self, response: Response | None) -> dict[str, Any] | None:
+        if response is None:
+            return None
+        end_epoch, end = response.diverging or (None, 0)
+        epoch = response.source.epoch_at(response.offset) if response.source is not None else response.epoch
+        return {
+            "epoch": self.epoch(response.epoch),
+            "record": {"epoch": min(self.epoch(epoch), len(self.epochs) - 1)} if response.records else None,
+            "hwm": self.rank(response.hwm),
+            "diverging": response.diverging is not None,
+            "end_epoch": None if end_epoch is None or end == 0 else self.epoch(end_epoch),
+            "end": self.rank(end),
+            "timed_out": response.timed_out,
+        }
+
+    def _fill_votes(self, asked: list[list[Any]], given: list[list[Any]]) -> None:
+        b = self.belief
+        for pair in self._pairs(b.vote_requests):
+            vote = b.vote_requests[pair]
+            asked[self.slots[pair[0]]][self.slots[pair[1]]] = {
+                "epoch": self.epoch(vote.epoch),
+                "pre": vote.pre,
+                "last_epoch": None if vote.offset == 0 else self.epoch(vote.last_epoch),
+                "offset": self.rank(vote.offset),
+            }
+        for pair in self._pairs(b.vote_responses):
+            in_epoch, pre, epoch, granted = b.vote_responses[pair]
+            given[self.slots[pair[0]]][self.slots[pair[1]]] = {
+                "asked": self.epoch(in_epoch),
+                "pre": pre,
+                "epoch": self.epoch(epoch),
+                "granted": granted,
+            }
+
+    # --- out of the model ---------------------------------------------------------------------------------------
+
+    def offset(self, rank: int) -> int:
+        """An offset of the model's as it is."""
+        return (
+            UNKNOWN if rank < 0 else self.offsets[rank] if rank < len(self.offsets) else self.offsets[-1] + 1
+        )
+
+    def real_epoch(self, rank: int) -> int:
+        """An epoch of the model's as it is."""
+        return self.epochs[rank] if rank < len(self.epochs) else self.epochs[-1] + 1
+
+    def id(self, slot: int | None) -> int | None:
+        """A member of the model's by its number."""
+        return None if slot is None else self.ids.get(slot)
+
+
+def _nothing(count: int) -> list[Any]:
+    return [None] * count
+
+
+__all__ = ["OBSERVERS", "TooLarge", "Window"]
