@@ -17,12 +17,12 @@ from highwater.checker.durable.aside import aside
 
 def report_of(wrong: BaseException) -> dict[str, Any]:
     """The report of an error, as plain values: what was asked, by which versions, and where it went wrong."""
-    from highwater.checker.results import versions
+    from highwater.model.versions import versions
 
     return {
         "error": f"{type(wrong).__name__}: {wrong}",
         "command": sys.argv[1:],
-        "versions": versions(),
+        "versions": {name: said for name, said in versions("result").items() if name != "schema"},
         "platform": platform.platform(),
         "traceback": traceback.format_exception(wrong),
         **getattr(wrong, "facts", {}),
@@ -36,7 +36,7 @@ def write(wrong: BaseException) -> str | None:
         path = Path(tempfile.gettempdir()) / name
         with aside(path) as beside:
             beside.write_text(json.dumps(report_of(wrong), indent=1, default=str) + "\n", encoding="utf-8")
-    except (OSError, ValueError):
+    except Exception:  # whatever was wrong may be wrong here, too: the line that tells of it is worth more
         return None
     return str(path)
 
