@@ -22,7 +22,7 @@ def report_of(wrong: BaseException) -> dict[str, Any]:
     return {
         "error": f"{type(wrong).__name__}: {wrong}",
         "command": sys.argv[1:],
-        "versions": versions("internal-error"),
+        "versions": {name: said for name, said in versions("result").items() if name != "schema"},
         "platform": platform.platform(),
         "traceback": traceback.format_exception(wrong),
         **getattr(wrong, "facts", {}),
@@ -36,7 +36,7 @@ def write(wrong: BaseException) -> str | None:
         path = Path(tempfile.gettempdir()) / name
         with aside(path) as beside:
             beside.write_text(json.dumps(report_of(wrong), indent=1, default=str) + "\n", encoding="utf-8")
-    except (OSError, ValueError):
+    except Exception:  # whatever was wrong may be wrong here, too: the line that tells of it is worth more
         return None
     return str(path)
 
