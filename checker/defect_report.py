@@ -17,12 +17,12 @@ from highwater.checker.durable.aside import aside
 
 def report_of(wrong: BaseException) -> dict[str, Any]:
     """The report of an error, as plain values: what was asked, by which versions, and where it went wrong."""
-    from highwater.checker.results import versions
+    from highwater.model.versions import versions
 
     return {
         "error": f"{type(wrong).__name__}: {wrong}",
         "command": sys.argv[1:],
-        "versions": versions(),
+        "versions": versions("defect"),
         "platform": platform.platform(),
         "traceback": traceback.format_exception(wrong),
         **getattr(wrong, "facts", {}),
