@@ -22,7 +22,7 @@ def report_of(wrong: BaseException) -> dict[str, Any]:
     return {
         "error": f"{type(wrong).__name__}: {wrong}",
         "command": sys.argv[1:],
-        "versions": {name: said for name, said in versions("result").items() if name != "schema"},
+        "versions": versions("internal-error"),
         "platform": platform.platform(),
         "traceback": traceback.format_exception(wrong),
         **getattr(wrong, "facts", {}),
