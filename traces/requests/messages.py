@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from highwater.traces.errors import TraceError, printable
+from highwater.traces.errors import TraceError
 from highwater.traces.fields import INT32, INT64
 from highwater.traces.requests.lines import RequestLine
+from highwater.traces.requests.shapes import MAX_PARTITIONS, SHAPES, check
 
 Key = tuple[str, int]
 """A topic, by its id or its name, and the number of a partition."""
 CONSUMER = -1
 """The replica id of who is no replica."""
 NO_EPOCH = -1
-MAX_PARTITIONS = 100_000
-"""More partitions than this in one request are refused."""
 
 
 class Asked(NamedTuple):
@@ -219,160 +218,24 @@ def _heartbeat(line: RequestLine) -> Heartbeat:
     )  # fmt: skip
 
 
-# --- what is wrong with a line --------------------------------------------------------------------------------
-
 _T = TypeVar("_T")
-_ID, _EPOCH, _OFFSET = (-1, INT32), (-1, INT64), (-1, INT64)
-_TOPIC = {"topicId": str}
-_SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "_fetch": (
-        {
-            "replicaState": {"replicaId": _ID, "replicaEpoch": _EPOCH},
-            "sessionId": _ID,
-            "sessionEpoch": _ID,
-            "topics": [
-                {
-                    **_TOPIC,
-                    "partitions": [
-                        {
-                            "partition": _ID,
-                            "currentLeaderEpoch": _ID,
-                            "fetchOffset": _OFFSET,
-                            "lastFetchedEpoch": _ID,
-                        }
-                    ],
-                }
-            ],
-            "forgottenTopicsData": [{**_TOPIC, "partitions": [_ID]}],
-        },
-        {
-            "errorCode": _ID,
-            "sessionId": _ID,
-            "responses": [
-                {
-                    **_TOPIC,
-                    "partitions": [
-                        {
-                            "partitionIndex": _ID,
-                            "errorCode": _ID,
-                            "highWatermark": _OFFSET,
-                            "recordsSizeInBytes": _ID,
-                            "divergingEpoch?": {"epoch": _ID, "endOffset": _OFFSET},
-                        }
-                    ],
-                }
-            ],
-        },
-    ),
-    "_produce": (
-        {"acks": _ID},
-        {
-            "responses?": [
-                {**_TOPIC, "partitionResponses": [{"index": _ID, "errorCode": _ID, "baseOffset": _OFFSET}]}
-            ]
-        },
-    ),
-    "_alter": (
-        {
-            "brokerId": _ID,
-            "brokerEpoch": _EPOCH,
-            "topics": [
-                {
-                    **_TOPIC,
-                    "partitions": [
-                        {
-                            "partitionIndex": _ID,
-                            "leaderEpoch": _ID,
-                            "partitionEpoch": _ID,
-                            "newIsrWithEpochs": [{"brokerId": _ID, "brokerEpoch": _EPOCH}],
-                        }
-                    ],
-                }
-            ],
-        },
-        {
-            "errorCode": _ID,
-            "topics": [
-                {
-                    **_TOPIC,
-                    "partitions": [
-                        {
-                            "partitionIndex": _ID,
-                            "errorCode": _ID,
-                            "leaderId": _ID,
-                            "leaderEpoch": _ID,
-                            "isr": [_ID],
-                            "partitionEpoch": _ID,
-                        }
-                    ],
-                }
-            ],
-        },
-    ),
-    "_registered": ({"brokerId": _ID}, {"errorCode": _ID, "brokerEpoch": _EPOCH}),
-    "_heartbeat": (
-        {"brokerId": _ID, "brokerEpoch": _EPOCH, "currentMetadataOffset": _OFFSET},
-        {"errorCode": _ID, "isFenced": bool, "shouldShutDown": bool},
-    ),
-}  # fmt: skip
-"""The fields of the present versions with their types: asked only where a line could not be read, to say why."""
 
 
 def _reader(read: Callable[[RequestLine], _T], *, checked: bool = True) -> Callable[[RequestLine], _T]:
     """A reader whose errors say file, line and field. ``checked`` are the shapes of each line, not only then."""
-    shapes = _SHAPES[read.__name__]
+    shapes = SHAPES[read.__name__]
 
     def reading(line: RequestLine) -> _T:
         if checked:
-            _check(line, shapes)
+            check(line, shapes)
         try:
             return read(line)
         except (KeyError, TypeError, AttributeError):
-            _check(line, shapes)
+            check(line, shapes)
             raise TraceError(line.path, line.line, None, "no request of a version that is known") from None
 
     reading.__doc__ = f"{read.__name__.strip('_')}: raises TraceError where the line does not say it."
     return reading
-
-
-def _check(line: RequestLine, shapes: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    for name, value, shape in (("request", line.request, shapes[0]), ("response", line.response, shapes[1])):
-        wrong = _mismatch(value, shape, name)
-        if wrong is not None:
-            raise TraceError(line.path, line.line, *wrong)
-
-
-_OLD = frozenset({"topicId", "replicaState", "newIsrWithEpochs", "lastFetchedEpoch", "forgottenTopicsData"})
-"""Fields in whose place older versions have others, or none."""
-
-
-def _mismatch(value: Any, shape: Any, path: str) -> tuple[str, str] | None:
-    """The path of the first field that is not as it has to be, and what is wrong with it."""
-    if isinstance(shape, tuple):
-        low, high = shape
-        if isinstance(value, bool) or not isinstance(value, int):
-            return path, f"expected a whole number, not {printable(value, 40)}"
-        return None if low <= value <= high else (path, f"{printable(value, 40)} is outside {low}..{high}")
-    if isinstance(shape, type):
-        return None if isinstance(value, shape) else (path, f"expected {shape.__name__}")
-    if isinstance(shape, list):
-        if not isinstance(value, list):
-            return path, "expected a list"
-        if len(value) > MAX_PARTITIONS:
-            return path, f"more than {MAX_PARTITIONS} items"
-        parts = ((item, shape[0], f"{path}[{i}]") for i, item in enumerate(value))
-    else:
-        if not isinstance(value, dict):
-            return path, "expected an object"
-        missing = next((n for n in shape if n not in value and n not in _OLD and not n.endswith("?")), None)
-        if missing is not None:
-            return f"{path}.{missing}", "missing"
-        parts = (
-            (value[n.rstrip("?")], inner, f"{path}.{n.rstrip('?')}")
-            for n, inner in shape.items()
-            if value.get(n.rstrip("?")) is not None or not (n.endswith("?") or n in _OLD)
-        )
-    return next((wrong for part in parts if (wrong := _mismatch(*part)) is not None), None)
 
 
 def _well_typed(found: Fetch) -> bool:
@@ -409,7 +272,7 @@ def read_fetch(line: RequestLine) -> Fetch:
     """A fetch and its answer. Raises TraceError where the line does not say it."""
     found = _read_fetch(line)
     if not _well_typed(found):
-        _check(line, _SHAPES["_fetch"])
+        check(line, SHAPES["_fetch"])
         raise TraceError(line.path, line.line, None, "a number is missing or out of range")
     return found
 
@@ -423,7 +286,7 @@ def read_produce(line: RequestLine) -> list[Produced]:
     for one in found:
         for n in (one.acks, one.key[1], one.error, one.offset):
             if n.__class__ is not int or not -1 <= n <= INT64:
-                _check(line, _SHAPES["_produce"])
+                check(line, SHAPES["_produce"])
                 raise TraceError(line.path, line.line, None, "a number is missing or out of range")
     return found
 
