@@ -43,6 +43,8 @@ INVARIANTS = "invariants"
 """Among the names of properties: all invariants that exist under the rules."""
 STEP_PROPERTIES = "step_properties"
 """Likewise: all properties of steps."""
+HELPERS = "helpers"
+"""Likewise: all that is proved together with the others, helper invariants and properties of steps."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,
@@ -244,7 +246,7 @@ def _named_properties(
 ) -> Iterator[Invariant | StepProperty | Liveness]:
     by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
     by_name |= {p.name: p for p in definition.step_properties}
-    by_name |= {p.name: p for p in definition.liveness}
+    by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers)}
     for name in dict.fromkeys(_spelled_out(definition, rules, names)):
         if name == DEADLOCK:
             continue
@@ -263,6 +265,8 @@ def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Itera
             yield from (i.name for i in chosen_properties(definition, rules, None))
         elif name == STEP_PROPERTIES:
             yield from (p.name for p in chosen_step_properties(definition, rules, None))
+        elif name == HELPERS:
+            yield from (p.name for p in definition.helpers if p.rule is None or rules[p.rule])
         else:
             yield name
 
