@@ -48,7 +48,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     run, program = _begun(model, asked, progress, judging=False)
     try:
         run.explore()
-        return _Linking(run, program).explored()
+        return Linking(run, program).explored()
     finally:
         run.close()
 
@@ -65,7 +65,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
         run.result.preparation_seconds = time.perf_counter() - started
         result = run.explore()
         if result.stopped_by not in ("interrupted", "violation"):
-            result.graph = _Linking(run, program).explored()
+            result.graph = Linking(run, program).explored()
             result.seconds = run.seconds
         return result
     finally:
@@ -74,16 +74,16 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
-) -> tuple[_Search, _LinkProgram]:
+) -> tuple[GraphSearch, LinkProgram]:
     """A search whose graph can be made: that needs the whole table in memory."""
-    program = _LinkProgram(model, options.symmetry, effort=Effort.QUICK)
+    program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
     asked = replace(options, all_states=every, on_disk=False, checkpoint=None, resume=False)
-    return _Search(program, asked, progress), program
+    return GraphSearch(program, asked, progress), program
 
 
-class _LinkProgram(Program):
+class LinkProgram(Program):
     """Machine code for a search and for what follows it."""
 
     kernels, runtime = CutKernels, LinkRuntime
@@ -104,7 +104,7 @@ class _LinkProgram(Program):
         return worker
 
 
-class _Search(Run):
+class GraphSearch(Run):
     """A search whose states are not dropped."""
 
     def _release(self, level: Level) -> None:
@@ -119,10 +119,10 @@ class _Search(Run):
         return last + (last >= 0 and self.expanded == self.levels[last].size) if last >= 0 else 0
 
 
-class _Linking:
+class Linking:
     """Turns a finished search into a graph."""
 
-    def __init__(self, run: _Search, program: _LinkProgram) -> None:
+    def __init__(self, run: GraphSearch, program: LinkProgram) -> None:
         self.run, self.program, self.model = run, program, program.model
         self.levels = [level for level in run.levels if level.size]
         self.level_starts = np.concatenate([[0], np.cumsum([level.size for level in self.levels])])
