@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from highwater.checker.explored import Explored
 from highwater.checker.interruption import interruption
 from highwater.checker.native.frontier import Level
-from highwater.checker.native.kernels import PREDECESSOR_BITS
+from highwater.checker.native.kernels import PREDECESSOR_BITS, Kernels
 from highwater.checker.native.layout import Words
 from highwater.checker.native.linker import Linker, make_room_for_cuts, states_at_once
 from highwater.checker.native.linking import CutKernels, LinkRuntime
 from highwater.checker.native.machine import Effort, Machine
 from highwater.checker.native.program import Program
-from highwater.checker.native.runtime import SLACK
+from highwater.checker.native.runtime import SLACK, Runtime
 from highwater.checker.native.search import Run
 from highwater.checker.native.worker import Worker
 from highwater.checker.search import EngineError, Progress, ProgressCallback, SearchOptions, SearchResult
@@ -86,7 +86,8 @@ def _begun(
 class LinkProgram(Program):
     """Machine code for a search and for what follows it."""
 
-    kernels, runtime = CutKernels, LinkRuntime
+    kernels: type[Kernels] = CutKernels
+    runtime: type[Runtime] = LinkRuntime
     judging = False
     """Whether the search looks at properties."""
 
