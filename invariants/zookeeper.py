@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
+from highwater.invariants.zookeeper_steps import STEP_PROPERTIES
 from highwater.model.language import (
     State,
     all_of,
@@ -192,4 +193,4 @@ LIVENESS = (
 )
 """What must happen in the end."""
 
-__all__ = ["INVARIANTS", "LIVENESS"]
+__all__ = ["INVARIANTS", "LIVENESS", "STEP_PROPERTIES"]

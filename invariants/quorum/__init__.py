@@ -1,6 +1,9 @@
 """What must hold of the metadata quorum, and what must happen."""
 
+from highwater.invariants.quorum import knowledge, safety
 from highwater.invariants.quorum.liveness import LIVENESS
-from highwater.invariants.quorum.safety import INVARIANTS
+from highwater.invariants.quorum.steps import STEP_PROPERTIES
 
-__all__ = ["INVARIANTS", "LIVENESS"]
+INVARIANTS = (*safety.INVARIANTS, *knowledge.INVARIANTS)
+
+__all__ = ["INVARIANTS", "LIVENESS", "STEP_PROPERTIES"]
