@@ -187,13 +187,13 @@ class Examination:
         self, program: MutantProgram, base: MutantRun, number: int, options: SearchOptions
     ) -> Result:
         new = None
-        if not self.promised and not options.deadlock:
+        if base.stop is None and not options.deadlock:
             run = BeyondRun(program, number, options, base)
             try:
                 bad, new = run.beyond()
             finally:
                 run.close()
-            if not (bad or run.stop):
+            if not (bad or run.stop or self.promised):
                 return Result(SURVIVED, new=new)
         return replace(self._from_the_start(program, number, options), new=new)
 

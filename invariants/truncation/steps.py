@@ -148,7 +148,117 @@ def hwms_follow_leaders_and_logs(m: Truncation, before: State, after: State) -> 
             for x in m.replica
         )
         kept.append(implies(fetched, takes))
-        kept.append(implies(moved & ~m.presumes_leadership(after, r) & ~fetched, new.hwm == length))
+        cut = (new.hwm == length) & (new.hwm < old.hwm)
+        kept.append(implies(moved & ~m.presumes_leadership(after, r) & ~fetched, cut))
+    return all_of(kept)
+
+
+@step_property("320.1", rule="fenced_fetch")
+def records_come_from_the_leader_of_the_epoch(m: Truncation, before: State, after: State) -> Truth:
+    """A follower takes a record only from the leader of its own epoch: of another one the log may have parted."""
+    kept = []
+    for r in m.replica:
+        old, new = before.logs[r], after.logs[r]
+        longer = (old.length != new.length) & (old.length < new.length) & ~m.presumes_leadership(before, r)
+        own = [m.follows_in_epoch(before, r, x) & (before.logs[x].length > old.length) for x in m.replica]
+        kept.append(implies(longer, any_of(own)))
+    return all_of(kept)
+
+
+@step_property("320.6, B3", rule="divergence_on_fetch")
+def records_come_behind_what_both_have(m: Truncation, before: State, after: State) -> Truth:
+    """A follower takes a record only where the leader has one of the same leader epoch before it."""
+    kept = []
+    for r in m.replica:
+        old, new = before.logs[r], after.logs[r]
+        longer = (old.length != new.length) & (old.length < new.length) & ~m.presumes_leadership(before, r)
+        own = [
+            m.follows(before, r, x)
+            & (before.logs[x].length > old.length)
+            & (old.is_empty | (before.logs[x][old.length - 1].epoch == old.last.epoch))
+            for x in m.replica
+        ]
+        kept.append(implies(longer, any_of(own)))
+    return all_of(kept)
+
+
+@step_property("320.2", rule="fenced_truncation")
+def logs_are_compared_in_the_epoch(m: Truncation, before: State, after: State) -> Truth:
+    """Who begins to follow in an epoch has asked the leader of that epoch where to truncate, and that one leads."""
+    kept = []
+    for r in m.replica:
+        old, new = before.replicas[r], after.replicas[r]
+        moved = (old.leader_epoch != new.leader_epoch) & new.leader.is_some & ~new.leader.is_(r)
+        kept.append(implies(moved, any_of(m.follows_in_epoch(after, r, x) for x in m.replica if int(x) != int(r))))
+    return all_of(kept)
+
+
+@step_property("B3")
+def logs_are_truncated_by_a_leader(m: Truncation, before: State, after: State) -> Truth:
+    """A log is truncated only by one that a presumed leader has, or as a replica begins to follow in an epoch."""
+    kept = []
+    for r in m.replica:
+        old, new = before.logs[r], after.logs[r]
+        begins = before.replicas[r].leader_epoch != after.replicas[r].leader_epoch
+        by = [
+            m.presumes_leadership(before, x)
+            & m.follows(before, r, x)
+            & all_of(
+                (new.length <= o) | ((before.logs[x].length > o) & (before.logs[x][o] == new[o]))
+                for o in range(m.p.log_size)
+            )
+            for x in m.replica
+            if int(x) != int(r)
+        ]
+        shorter = (old.length != new.length) & (new.length < old.length)
+        kept.append(implies(shorter, begins | any_of(by)))
+    return all_of(kept)
+
+
+@step_property("B5, 320.4")
+def who_joins_the_isr_follows_and_has_what_counts(m: Truncation, before: State, after: State) -> Truth:
+    """Who comes into the ISR follows its leader, in its epoch where that is asked, with a log up to its HWM."""
+    joining = after.quorum.isr - before.quorum.isr
+    able = []
+    for r in m.replica:
+        follows = [
+            m.is_true_leader(before, x)
+            & (m.follows_in_epoch if m.on("fenced_join") else m.follows)(before, r, x)
+            & (before.logs[r].length >= before.replicas[x].hwm)
+            for x in m.replica
+            if int(x) != int(r)
+        ]
+        able.append(~joining.has(r) | any_of(follows))
+    return implies((before.quorum.isr != after.quorum.isr) & ~joining.is_empty, all_of(able))
+
+
+@step_property("B7")
+def who_has_caught_up_stays_in_the_isr(m: Truncation, before: State, after: State) -> Truth:
+    """A leader takes nobody out of its ISR who follows in its epoch and has its last record."""
+    gone = before.quorum.isr - after.quorum.isr
+    same_epoch = before.quorum.leader_epoch == after.quorum.leader_epoch
+    stays = []
+    for r in m.replica:
+        for x in m.replica:
+            mine, theirs = before.logs[x], before.logs[r]
+            has_all = (theirs.length == mine.length) & (mine.is_empty | (theirs.last == mine.last))
+            current = m.is_true_leader(before, x) & m.follows_in_epoch(before, r, x) & has_all
+            stays.append(~(gone.has(r) & current))
+    return implies((before.quorum.isr != after.quorum.isr) & same_epoch, all_of(stays))
+
+
+@step_property("B4, 320.3", rule="fenced_high_watermark")
+def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
+    """A leader's HWM passes a record only when all in its ISR follow it in its epoch, and have logs as long."""
+    kept = []
+    for x in m.replica:
+        old, new = before.replicas[x], after.replicas[x]
+        further = (old.hwm != new.hwm) & (old.hwm < new.hwm) & m.presumes_leadership(after, x)
+        there = [
+            ~old.isr.has(r) | (m.follows_in_epoch(before, r, x) & (before.logs[r].length >= new.hwm))
+            for r in m.replica
+        ]
+        kept.append(implies(further, m.presumes_leadership(before, x) & all_of(there)))
     return all_of(kept)
 
 
@@ -158,6 +268,13 @@ STEP_PROPERTIES = (
     replicas_take_what_was_sent,
     logs_grow_by_their_leaders,
     hwms_follow_leaders_and_logs,
+    records_come_from_the_leader_of_the_epoch,
+    records_come_behind_what_both_have,
+    logs_are_compared_in_the_epoch,
+    logs_are_truncated_by_a_leader,
+    who_joins_the_isr_follows_and_has_what_counts,
+    who_has_caught_up_stays_in_the_isr,
+    hwms_wait_for_the_isr,
 )
 
 __all__ = ["STEP_PROPERTIES"]
