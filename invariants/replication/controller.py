@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from highwater.invariants import statements
 from highwater.invariants.replication.controller_liveness import LIVENESS
-from highwater.invariants.replication.steps import STEP_PROPERTIES
+from highwater.invariants.replication.election_steps import STEP_PROPERTIES as OF_ELECTIONS
+from highwater.invariants.replication.steps import STEP_PROPERTIES as OF_EPOCHS_AND_MEMBERS
 from highwater.model.language import State, all_of, implies, invariant, size
 from highwater.model.language.values import Truth, as_bool
 from highwater.model.replication.controller import Controller, outlook
@@ -171,6 +172,8 @@ INVARIANTS = (
     leaders_change_for_a_reason,
     elr_members_are_indexed,
 )
+
+STEP_PROPERTIES = (*OF_EPOCHS_AND_MEMBERS, *OF_ELECTIONS)
 
 EXPLORED = (
     leader_completeness,

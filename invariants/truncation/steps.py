@@ -189,7 +189,9 @@ def logs_are_compared_in_the_epoch(m: Truncation, before: State, after: State) -
     for r in m.replica:
         old, new = before.replicas[r], after.replicas[r]
         moved = (old.leader_epoch != new.leader_epoch) & new.leader.is_some & ~new.leader.is_(r)
-        kept.append(implies(moved, any_of(m.follows_in_epoch(after, r, x) for x in m.replica if int(x) != int(r))))
+        kept.append(
+            implies(moved, any_of(m.follows_in_epoch(after, r, x) for x in m.replica if int(x) != int(r)))
+        )
     return all_of(kept)
 
 
