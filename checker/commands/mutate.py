@@ -54,6 +54,7 @@ from highwater.checker.status import Status
 @memory_option
 @cache_option
 @click.option("--html", metavar="FILE", help="Write the source with its mutants beside its lines.")
+@click.option("--markdown", metavar="FILE", help="Write a page of Markdown.")
 @json_option
 @click.option("--verbose", is_flag=True, help="Every mutant, not only those that nothing notices.")
 @quiet_option("the last line")
@@ -68,6 +69,7 @@ def mutate(
     workers: int | None,
     memory_bytes: int | None,
     html: str | None,
+    markdown: str | None,
     json_file: str | None,
     verbose: bool,
     quiet: bool,
@@ -82,7 +84,7 @@ def mutate(
     130 interrupted.
     """
     output = JsonOutput(json_file)
-    for option, file in (("--html", html), ("--keep", keep)):
+    for option, file in (("--html", html), ("--markdown", markdown), ("--keep", keep)):
         if file is not None:
             refuse_unwritable(option, file)
     known = [] if listed is None else listing.read(Path(listed))
@@ -104,13 +106,17 @@ def mutate(
         raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios is of it")
     found.notes += listing.apply(known, found.records.values())
     live.end()
-    lines = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=terminal.width())
-    for line in lines:
+    said = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=terminal.width())
+    for line in said:
         output.say(line)
     if html is not None:
         from highwater.checker.mutation.page import page
 
         write_text("--html", html, page(found))
+    if markdown is not None:
+        from highwater.checker.mutation.markdown import lines as page_lines
+
+        write_text("--markdown", markdown, "\n".join(page_lines(found)) + "\n")
     output.write(report.as_json(found))
     return status_of(found)
 

@@ -91,18 +91,22 @@ class Record:
 
     @property
     def _found(self) -> str:
-        kinds = {r.kind for r in self.results.values() if r.how != NEARBY}
-        if kinds == {EQUAL} and len(kinds) < len({(r.kind, r.how) for r in self.results.values()}):
-            return UNFINISHED  # a larger scenario, of which not all is known
-        found = next((k for k in (KILLED, UNFINISHED, SURVIVED, EQUAL) if k in kinds), UNFINISHED)
-        inside = all(r.new == 0 for _, r in self.differing if r.kind == SURVIVED and r.new is not None)
-        told = any(r.new is not None for _, r in self.differing)
-        return WITHIN if found == SURVIVED and inside and told else found
+        whole = [r for r in self.results.values() if r.how != NEARBY]
+        kinds = {r.kind for r in whole}
+        if kinds <= {EQUAL}:
+            nearby = [r for r in self.results.values() if r.how == NEARBY]
+            if any(r.differs is not None for r in nearby):
+                return SURVIVED  # where only the nearest states were asked
+            return EQUAL if kinds else UNFINISHED
+        found = next(k for k in (KILLED, UNFINISHED, SURVIVED) if k in kinds)
+        news = [r.new for r in whole if r.kind == SURVIVED and r.new is not None]
+        return WITHIN if found == SURVIVED and news and not any(news) else found
 
     @property
     def differing(self) -> list[tuple[tuple[int, str], Result]]:
         """What those scenarios said in which it has another step, in their order."""
-        return [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
+        other = [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
+        return [(key, r) for key, r in other if r.how != NEARBY or r.differs is not None]
 
 
 def read(path: Path) -> Kept:
