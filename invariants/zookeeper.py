@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.invariants.zookeeper_steps import STEP_PROPERTIES
+from highwater.invariants.zookeeper_requests import STEP_PROPERTIES as OF_REQUESTS
+from highwater.invariants.zookeeper_steps import STEP_PROPERTIES as OF_DECISIONS
 from highwater.model.language import (
     State,
     all_of,
@@ -126,6 +127,9 @@ INVARIANTS = (
     nobody_is_ahead_of_zookeeper,
 )
 """What must hold of the control plane."""
+
+STEP_PROPERTIES = (*OF_DECISIONS, *OF_REQUESTS)
+"""What must hold of every step."""
 
 DELIVERY = weak(
     either("take_leader_and_isr", "take_update_metadata", "take_stop_replica"), by=["b"], again=False
