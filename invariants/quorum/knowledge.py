@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.model.language import State, all_of, any_of, implies, invariant
-from highwater.model.language.values import Truth
+from highwater.model.language import State, all_of, any_of, implies, invariant, total
+from highwater.model.language.values import Truth, as_bool
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import UNKNOWN
 from highwater.model.replication import logs
@@ -62,6 +62,11 @@ def fetches_say_what_their_sender_has(m: Quorum, s: State) -> Truth:
         answered = response.is_some & (response.value.epoch == me.epoch)
         says.append(~(now & waits) & ~(now & answered) & ~(waits & answered))
         says.append(implies(waits, parked.value.offset == me.log.length))
+        here = any_of(
+            (parked.value.leader == v) & m.leads(v, s.members[v]) & (parked.value.epoch == s.members[v].epoch)
+            for v in m.voter
+        )
+        says.append(implies(parked.is_some, here))
         told = answered & response.value.record.is_some
         says.append(implies(told, ~response.value.diverging & ~response.value.timed_out))
     return all_of(says)
@@ -75,11 +80,31 @@ def nobody_knows_a_greater_hwm_than_it_had(m: Quorum, s: State) -> Truth:
     )
 
 
+@invariant("595.4, 595.5")
+def leaders_hwms_are_as_far_as_they_can_be(m: Quorum, s: State) -> Truth:
+    """A record of its own epoch that a leader knows on a majority is below its HWM: nobody waits for what is there."""
+    return all_of(
+        implies(
+            m.leads(v, s.members[v])
+            & (s.members[v].log.length > o)
+            & (s.members[v].log.at(o).epoch == s.members[v].epoch)
+            & (
+                total((s.members[v].fetched[x] > o) if int(x) != int(v) else as_bool(True) for x in m.voter)
+                >= m.majority
+            ),
+            s.members[v].hwm > o,
+        )
+        for v in m.voter
+        for o in m.offsets
+    )
+
+
 INVARIANTS = (
     who_is_followed_was_elected,
     only_leaders_count_fetches,
     fetches_say_what_their_sender_has,
     nobody_knows_a_greater_hwm_than_it_had,
+    leaders_hwms_are_as_far_as_they_can_be,
 )
 
 __all__ = ["INVARIANTS"]

@@ -132,7 +132,8 @@ def hwms_move_back_for_nobody_but_who_forgets(m: Quorum, before: State, after: S
         kept.append(implies(new.hwm < old.hwm, (forgets & (new.hwm == UNKNOWN)) | elected))
         greater = (old.hwm != new.hwm) & (new.hwm > old.hwm) & ~m.leads(f, new)
         answer = before.responses[f]
-        kept.append(implies(greater, answer.is_some & (new.hwm <= answer.value.hwm)))
+        told = answer.is_some & ~answer.value.diverging & (new.hwm <= answer.value.hwm)
+        kept.append(implies(greater, told))
         same_life = ~(forgets & (new.peak == UNKNOWN))
         kept.append(implies((old != new) & same_life, new.peak == greatest(old.peak, new.hwm)))
     return all_of(kept)
@@ -167,6 +168,43 @@ def fetches_end_in_one_way(m: Quorum, before: State, after: State) -> Truth:
         kept.append(implies(answered, asked & (begins | sent.timed_out)))
         parks = new.is_some & (old != new)
         kept.append(implies(parks, before.requests[f].is_some & after.requests[f].is_none))
+    return all_of(kept)
+
+
+@step_property("595.1, 595.4", rule="fetch_epoch_check")
+def fetches_are_used_in_their_epoch(m: Quorum, before: State, after: State) -> Truth:
+    """A leader counts, answers and parks only fetches of its own epoch; what one says elsewhere is of another log.
+
+    One that it can use is answered or parked. An answer is not replaced by one of an earlier epoch.
+    """
+    kept = []
+    whole = (before.budgets.losses == after.budgets.losses) & (
+        before.budgets.restarts == after.budgets.restarts
+    )
+    for f in m.member:
+        request, fetch = before.requests[f], before.requests[f].value
+        taken = request.is_some & after.requests[f].is_none & whole
+        old, new = before.responses[f], after.responses[f]
+        answered = new.is_some & (old != new)
+        parks = after.parked[f].is_some & (before.parked[f] != after.parked[f])
+        usable = any_of(
+            (fetch.leader == v) & m.leads(v, before.members[v]) & (before.members[v].epoch == fetch.epoch)
+            for v in m.voter
+        )
+        outdated = old.is_some & (old.value.epoch > fetch.epoch)
+        kept.append(implies(taken & answered, usable & (new.value.epoch == fetch.epoch)))
+        kept.append(implies(taken & parks, usable & (after.parked[f].value.epoch == fetch.epoch)))
+        kept.append(implies(taken & usable, answered | parks | outdated))
+        kept.append(implies(answered & old.is_some, old.value.epoch <= new.value.epoch))
+        ended = before.parked[f].is_some & after.parked[f].is_none & answered & ~taken
+        kept.append(implies(ended, new.value.epoch == before.parked[f].value.epoch))
+        for v in m.voter:
+            if int(f) >= m.counted.size:
+                continue
+            me, then = before.members[v], after.members[v]
+            counts = (me.fetched[f] != then.fetched[f]) & m.leads(v, then) & (me.epoch == then.epoch)
+            says = taken & usable & (fetch.leader == v) & (then.fetched[f] == fetch.offset)
+            kept.append(implies(counts, says))
     return all_of(kept)
 
 
@@ -206,6 +244,7 @@ STEP_PROPERTIES = (
     logs_change_by_their_leaders,
     hwms_move_back_for_nobody_but_who_forgets,
     fetches_end_in_one_way,
+    fetches_are_used_in_their_epoch,
     what_is_lost_is_lost_as_a_whole,
 )
 
