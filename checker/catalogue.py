@@ -42,6 +42,8 @@ class Definition:
     step_properties: tuple[StepProperty, ...] = ()
     helpers: tuple[Invariant | StepProperty, ...] = ()
     """What is proved together with the others; a scenario can name it."""
+    watched: tuple[StepProperty, ...] = ()
+    """Properties of steps that no induction proves; a scenario can name them."""
 
     def __post_init__(self) -> None:
         """LanguageError where a property names a number that is not in the protocol's rulebook."""
@@ -96,6 +98,7 @@ def load(name: str) -> Definition:
         liveness=known.liveness,
         step_properties=known.step_properties,
         helpers=(*known.helpers, *known.helper_steps),
+        watched=known.watched,
     )
 
 

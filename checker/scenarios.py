@@ -45,6 +45,8 @@ STEP_PROPERTIES = "step_properties"
 """Likewise: all properties of steps."""
 HELPERS = "helpers"
 """Likewise: all that is proved together with the others, helper invariants and properties of steps."""
+WATCHED = "watched"
+"""Likewise: all properties of steps that are for explorations only."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,
@@ -246,7 +248,7 @@ def _named_properties(
 ) -> Iterator[Invariant | StepProperty | Liveness]:
     by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
     by_name |= {p.name: p for p in definition.step_properties}
-    by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers)}
+    by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers, *definition.watched)}
     for name in dict.fromkeys(_spelled_out(definition, rules, names)):
         if name == DEADLOCK:
             continue
@@ -265,8 +267,9 @@ def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Itera
             yield from (i.name for i in chosen_properties(definition, rules, None))
         elif name == STEP_PROPERTIES:
             yield from (p.name for p in chosen_step_properties(definition, rules, None))
-        elif name == HELPERS:
-            yield from (p.name for p in definition.helpers if p.rule is None or rules[p.rule])
+        elif name in (HELPERS, WATCHED):
+            of = definition.helpers if name == HELPERS else definition.watched
+            yield from (p.name for p in of if p.rule is None or rules[p.rule])
         else:
             yield name
 

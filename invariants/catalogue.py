@@ -1,8 +1,8 @@
 """The catalogue of properties: under one name one meaning, whoever checks it.
 
-What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES and
-its LIVENESS, and in a module ``inductive`` beside them what is proved together with it. What a system that was observed
-is asked besides stands in ``replication/observed.py``.
+What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES, its
+LIVENESS, and what is only WATCHED, in explorations that name it; and in a module ``inductive`` beside them what is
+proved together with it. What a system that was observed is asked besides stands in ``replication/observed.py``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Stated:
     liveness: tuple[Liveness, ...] = ()
     helpers: tuple[Invariant, ...] = ()
     helper_steps: tuple[StepProperty, ...] = ()
+    watched: tuple[StepProperty, ...] = ()
+    """Asked of the steps of explorations that name them; no induction proves them."""
 
 
 @cache
@@ -45,6 +47,7 @@ def stated(name: str) -> Stated:
         (*getattr(module, "LIVENESS", ()), *protocol.liveness),
         () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
         () if inductive is None else tuple(inductive.HELPER_STEPS.get(protocol.name, ())),
+        tuple(getattr(module, "WATCHED", ())),
     )
 
 
@@ -91,6 +94,7 @@ def _all() -> Iterator[tuple[str, Any]]:
             *here.liveness,
             *here.helpers,
             *here.helper_steps,
+            *here.watched,
         ):
             yield name, one
     controllers = stated("replication.controller").invariants

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.invariants.zookeeper_requests import STEP_PROPERTIES as OF_REQUESTS
-from highwater.invariants.zookeeper_steps import STEP_PROPERTIES as OF_DECISIONS
+from highwater.invariants.zookeeper_requests import WATCHED as OF_REQUESTS
+from highwater.invariants.zookeeper_steps import WATCHED as OF_DECISIONS
 from highwater.model.language import (
     State,
     all_of,
@@ -128,8 +128,8 @@ INVARIANTS = (
 )
 """What must hold of the control plane."""
 
-STEP_PROPERTIES = (*OF_DECISIONS, *OF_REQUESTS)
-"""What must hold of every step."""
+WATCHED = (*OF_DECISIONS, *OF_REQUESTS)
+"""What must hold of every step, in explorations that ask it."""
 
 DELIVERY = weak(
     either("take_leader_and_isr", "take_update_metadata", "take_stop_replica"), by=["b"], again=False
@@ -197,4 +197,4 @@ LIVENESS = (
 )
 """What must happen in the end."""
 
-__all__ = ["INVARIANTS", "LIVENESS", "STEP_PROPERTIES"]
+__all__ = ["INVARIANTS", "LIVENESS", "WATCHED"]

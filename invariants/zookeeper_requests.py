@@ -215,7 +215,7 @@ def _remembers(led: Truth, old: StructValue, new: StructValue) -> Truth:
     return (led & (new.led_formerly == old.leader_epoch)) | (~led & (new.led_formerly == old.led_formerly))
 
 
-STEP_PROPERTIES = (
+WATCHED = (
     requests_are_taken_one_by_one,
     requests_say_what_was_decided,
     everyone_is_told_of_a_decision,
@@ -225,4 +225,4 @@ STEP_PROPERTIES = (
     a_process_remembers_nothing_of_the_former_one,
 )
 
-__all__ = ["STEP_PROPERTIES"]
+__all__ = ["WATCHED"]

@@ -200,7 +200,7 @@ def who_counts_as_shutting_down_asked_that_controller(m: ZooKeeperMode, before: 
     return all_of(kept)
 
 
-STEP_PROPERTIES = (
+WATCHED = (
     a_decision_ends_the_leader_epoch,
     who_leaves_the_isr_has_failed_or_shuts_down,
     who_has_failed_or_shuts_down_leaves_the_isr,
@@ -212,4 +212,4 @@ STEP_PROPERTIES = (
     who_counts_as_shutting_down_asked_that_controller,
 )
 
-__all__ = ["STEP_PROPERTIES", "in_office"]
+__all__ = ["WATCHED", "in_office"]

@@ -2,8 +2,8 @@
 
 from highwater.invariants.quorum import knowledge, safety
 from highwater.invariants.quorum.liveness import LIVENESS
-from highwater.invariants.quorum.steps import STEP_PROPERTIES
+from highwater.invariants.quorum.steps import WATCHED
 
 INVARIANTS = (*safety.INVARIANTS, *knowledge.INVARIANTS)
 
-__all__ = ["INVARIANTS", "LIVENESS", "STEP_PROPERTIES"]
+__all__ = ["INVARIANTS", "LIVENESS", "WATCHED"]

@@ -237,7 +237,7 @@ def what_is_lost_is_lost_as_a_whole(m: Quorum, before: State, after: State) -> T
     return all_of(kept)
 
 
-STEP_PROPERTIES = (
+WATCHED = (
     elections_have_epochs_of_their_own,
     elections_are_by_majorities_that_go_on,
     epochs_of_members_never_fall,
@@ -248,4 +248,4 @@ STEP_PROPERTIES = (
     what_is_lost_is_lost_as_a_whole,
 )
 
-__all__ = ["STEP_PROPERTIES"]
+__all__ = ["WATCHED"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from highwater.invariants import statements
 from highwater.invariants.replication.controller_liveness import LIVENESS
-from highwater.invariants.replication.election_steps import STEP_PROPERTIES as OF_ELECTIONS
-from highwater.invariants.replication.steps import STEP_PROPERTIES as OF_EPOCHS_AND_MEMBERS
+from highwater.invariants.replication.election_steps import WATCHED
+from highwater.invariants.replication.steps import STEP_PROPERTIES
 from highwater.model.language import State, all_of, implies, invariant, size
 from highwater.model.language.values import Truth, as_bool
 from highwater.model.replication.controller import Controller, outlook
@@ -173,8 +173,6 @@ INVARIANTS = (
     elr_members_are_indexed,
 )
 
-STEP_PROPERTIES = (*OF_EPOCHS_AND_MEMBERS, *OF_ELECTIONS)
-
 EXPLORED = (
     leader_completeness,
     the_controller_goes_on,
@@ -183,4 +181,4 @@ EXPLORED = (
 )
 """Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
 
-__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES"]
+__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES", "WATCHED"]

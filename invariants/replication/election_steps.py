@@ -87,7 +87,7 @@ def what_an_operator_sets_is_his(m: Controller, before: State, after: State) -> 
     return implies(~same, rests) & implies(enabled, (old == new) & same & may)
 
 
-STEP_PROPERTIES = (
+WATCHED = (
     a_leader_that_may_lead_on_is_kept,
     nobody_is_passed_over,
     unclean_elections_are_allowed,
@@ -95,4 +95,4 @@ STEP_PROPERTIES = (
     what_an_operator_sets_is_his,
 )
 
-__all__ = ["STEP_PROPERTIES"]
+__all__ = ["WATCHED"]

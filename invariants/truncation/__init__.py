@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.invariants.truncation.steps import STEP_PROPERTIES
+from highwater.invariants.truncation.steps import WATCHED
 from highwater.model.language import State, all_of, implies, invariant
 from highwater.model.language.values import Truth
 from highwater.model.truncation import Truncation
@@ -45,4 +45,4 @@ def strong_isr(m: Truncation, s: State) -> Truth:
 
 INVARIANTS = (weak_isr, strong_isr)
 
-__all__ = ["INVARIANTS", "STEP_PROPERTIES"]
+__all__ = ["INVARIANTS", "WATCHED"]

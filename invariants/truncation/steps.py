@@ -264,7 +264,7 @@ def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
     return all_of(kept)
 
 
-STEP_PROPERTIES = (
+WATCHED = (
     decisions_have_epochs_of_their_own,
     leadership_is_lost_with_membership,
     replicas_take_what_was_sent,
@@ -279,4 +279,4 @@ STEP_PROPERTIES = (
     hwms_wait_for_the_isr,
 )
 
-__all__ = ["STEP_PROPERTIES"]
+__all__ = ["WATCHED"]
