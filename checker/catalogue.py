@@ -42,8 +42,8 @@ class Definition:
     step_properties: tuple[StepProperty, ...] = ()
     helpers: tuple[Invariant | StepProperty, ...] = ()
     """What is proved together with the others; a scenario can name it."""
-    watched: tuple[StepProperty, ...] = ()
-    """Properties of steps that no induction proves; a scenario can name them."""
+    watched: tuple[Invariant | StepProperty, ...] = ()
+    """What no induction proves; a scenario can name it."""
 
     def __post_init__(self) -> None:
         """LanguageError where a property names a number that is not in the protocol's rulebook."""

@@ -46,7 +46,7 @@ STEP_PROPERTIES = "step_properties"
 HELPERS = "helpers"
 """Likewise: all that is proved together with the others, helper invariants and properties of steps."""
 WATCHED = "watched"
-"""Likewise: all properties of steps that are for explorations only."""
+"""Likewise: all that is for explorations only, and no induction proves."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,

@@ -31,8 +31,8 @@ class Stated:
     liveness: tuple[Liveness, ...] = ()
     helpers: tuple[Invariant, ...] = ()
     helper_steps: tuple[StepProperty, ...] = ()
-    watched: tuple[StepProperty, ...] = ()
-    """Asked of the steps of explorations that name them; no induction proves them."""
+    watched: tuple[Invariant | StepProperty, ...] = ()
+    """Asked in explorations that name them; no induction proves them."""
 
 
 @cache

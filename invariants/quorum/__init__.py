@@ -1,9 +1,9 @@
 """What must hold of the metadata quorum, and what must happen."""
 
-from highwater.invariants.quorum import knowledge, safety
+from highwater.invariants.quorum import knowledge, steps
 from highwater.invariants.quorum.liveness import LIVENESS
-from highwater.invariants.quorum.steps import WATCHED
+from highwater.invariants.quorum.safety import INVARIANTS
 
-INVARIANTS = (*safety.INVARIANTS, *knowledge.INVARIANTS)
+WATCHED = (*knowledge.KNOWLEDGE, *steps.WATCHED)
 
 __all__ = ["INVARIANTS", "LIVENESS", "WATCHED"]

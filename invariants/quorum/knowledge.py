@@ -42,10 +42,11 @@ def only_leaders_count_fetches(m: Quorum, s: State) -> Truth:
 
 
 @invariant("595.1, 1166.1")
-def fetches_say_what_their_sender_has(m: Quorum, s: State) -> Truth:
-    """A fetch of its sender's epoch says where its log ends and in which epoch, and which HWM it knows.
+def fetches_tell_where_a_member_is(m: Quorum, s: State) -> Truth:
+    """What a member has asked in its epoch tells where its log ends, and in which epoch its last record is.
 
-    There is an answer, a fetch under way or a parked one in an epoch, and no two of them.
+    It says which HWM its sender knows, too, as long as that one is in the fetch's epoch. There is an answer, a fetch
+    under way or a parked one in an epoch, and no two of them.
     """
     says = []
     for f in m.member:
@@ -81,7 +82,7 @@ def nobody_knows_a_greater_hwm_than_it_had(m: Quorum, s: State) -> Truth:
 
 
 @invariant("595.4, 595.5")
-def leaders_hwms_are_as_far_as_they_can_be(m: Quorum, s: State) -> Truth:
+def what_a_majority_has_is_below_the_hwm(m: Quorum, s: State) -> Truth:
     """A record of its own epoch that a leader knows on a majority is below its HWM: nobody waits for what is there."""
     return all_of(
         implies(
@@ -99,12 +100,12 @@ def leaders_hwms_are_as_far_as_they_can_be(m: Quorum, s: State) -> Truth:
     )
 
 
-INVARIANTS = (
+KNOWLEDGE = (
     who_is_followed_was_elected,
     only_leaders_count_fetches,
-    fetches_say_what_their_sender_has,
+    fetches_tell_where_a_member_is,
     nobody_knows_a_greater_hwm_than_it_had,
-    leaders_hwms_are_as_far_as_they_can_be,
+    what_a_majority_has_is_below_the_hwm,
 )
 
-__all__ = ["INVARIANTS"]
+__all__ = ["KNOWLEDGE"]

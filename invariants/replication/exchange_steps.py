@@ -31,9 +31,10 @@ def _fits(m: Replication, s: State, leader: Number, f: Number, fetch: StructValu
 
 @step_property("B1, 903.1")
 def fetches_say_what_their_sender_has(m: Replication, before: State, after: State) -> Truth:
-    """Who sends a fetch follows that leader in that epoch, and says where its log ends; it waits for no other answer.
+    """A fetch says where its sender's log ends, and in which epoch.
 
-    What it sent in another epoch or another life is given up, and may arrive late, once.
+    Who sends it follows that leader in that epoch, and waits for no other answer. What it sent in another epoch or another
+    life is given up, and may arrive late, once.
     """
     kept = []
     for f in m.broker:
