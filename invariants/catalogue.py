@@ -88,20 +88,20 @@ def _all() -> Iterator[tuple[str, Any]]:
 
     for name in registry.NAMES:
         here = stated(name)
-        for one in (
-            *here.invariants,
-            *here.step_properties,
-            *here.liveness,
-            *here.helpers,
-            *here.helper_steps,
-            *here.watched,
-        ):
-            yield name, one
+        kinds: tuple[tuple[Any, ...], ...] = (
+            here.invariants,
+            here.step_properties,
+            here.liveness,
+            here.helpers,
+            here.helper_steps,
+            here.watched,
+        )
+        for kind in kinds:
+            yield from ((name, one) for one in kind)
     controllers = stated("replication.controller").invariants
     for one in (*controllers, *observed.FINDINGS, *observed.CONDITIONS):
         yield METADATA_LOG, one
-    for one in observed.OF_BROKERS:
-        yield BROKER_LOGS, one
+    yield from ((BROKER_LOGS, told) for told in observed.OF_BROKERS)
 
 
 __all__ = ["BROKER_LOGS", "METADATA_LOG", "Property", "Stated", "catalogue", "stated"]

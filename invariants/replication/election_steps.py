@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from highwater.model.language import State, all_of, implies
+from highwater.model.language import State, all_of, implies, least, size
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import SetValue, Truth, as_bool
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.elections import electable
+from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
 def _clean(m: Controller, before: State, after: State) -> SetValue:
@@ -87,12 +88,67 @@ def what_an_operator_sets_is_his(m: Controller, before: State, after: State) -> 
     return implies(~same, rests) & implies(enabled, (old == new) & same & may)
 
 
+@step_property("966.9")
+def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Truth:
+    """A reassignment ends by itself as soon as all that are added are in the ISR, and enough of it stays; not before.
+
+    Who is removed goes, from ISR and ELR too. What is asked for changes only by an operator, with the replicas.
+    """
+    p, then = before.partition, after.partition
+    old, new = m.assigned(p), m.assigned(then)
+    going, goes = p.adding | p.removing, then.adding | then.removing
+    ended = ~going.is_empty & goes.is_empty
+    completed = (new == old - p.removing) & ((p.adding - p.removing) <= then.isr) & then.adding.is_empty
+    fewer = least(m.controllers_min_isr(before), then.replicas.length)
+    by_itself = (p.replicas != then.replicas) & ended & (new == old - p.removing) & (new != old - p.adding)
+    kept = [
+        implies(by_itself, completed & (size(then.isr) >= fewer)),
+        implies(p.replicas != then.replicas, (then.isr <= new) & (then.elr <= new)),
+        implies((p != then) & ~goes.is_empty, goes <= new),
+    ]
+    left, staying = then.isr - then.removing, new - then.removing
+    able = ((then.adding - then.removing) <= left) & ~left.is_empty
+    able = able & (size(left) >= least(m.controllers_min_isr(after), size(staying)))
+    goes_on = (p.isr != then.isr) & (p.replicas == then.replicas) & ~goes.is_empty
+    by_proposal = (p.leader == then.leader) & then.leader.is_some
+    kept.append(implies(goes_on & by_proposal, ~able))
+    return all_of(kept)
+
+
+@step_property("966.11, 966.15, 704.2")
+def what_is_remembered_is_true_of_a_partition(m: Controller, before: State, after: State) -> Truth:
+    """The last known leader is the one that led when the ISR became empty, until somebody leads again.
+
+    A leader recovers exactly when it was elected from outside ISR and ELR; then there is no ELR, unless an operator
+    allows unclean elections.
+    """
+    p, then = before.partition, after.partition
+    kept = []
+    if m.on("last_known_leader_kept") and m.on("last_known_leader"):
+        emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
+        last = then.last_known_leader.is_some & p.leader.is_(then.last_known_leader.value)
+        kept.append(implies(emptied, last))
+        changed = p.last_known_leader != then.last_known_leader
+        kept.append(implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none)))
+    elected = then.leader.is_some & (p.leader != then.leader) & (p.replicas == then.replicas)
+    unclean = elected & ~electable(p).has(then.leader)
+    recovering = then.leader_recovery_state == LeaderRecoveryState.RECOVERING
+    begins = (p.leader_recovery_state != then.leader_recovery_state) & recovering
+    kept.append(implies(begins, unclean))
+    if m.on("unclean_election_recovers"):
+        kept.append(implies(unclean, recovering))
+    kept.append(implies(unclean & ~before.unclean_election, then.elr.is_empty))
+    return all_of(kept)
+
+
 WATCHED = (
     a_leader_that_may_lead_on_is_kept,
     nobody_is_passed_over,
     unclean_elections_are_allowed,
     registrations_change_for_a_reason,
     what_an_operator_sets_is_his,
+    reassignments_complete_when_they_can,
+    what_is_remembered_is_true_of_a_partition,
 )
 
 __all__ = ["WATCHED"]

@@ -33,8 +33,8 @@ def _fits(m: Replication, s: State, leader: Number, f: Number, fetch: StructValu
 def fetches_say_what_their_sender_has(m: Replication, before: State, after: State) -> Truth:
     """A fetch says where its sender's log ends, and in which epoch.
 
-    Who sends it follows that leader in that epoch, and waits for no other answer. What it sent in another epoch or another
-    life is given up, and may arrive late, once.
+    Who sends it follows that leader in that epoch, and waits for no other answer. What it sent in another epoch or
+    another life is given up, and may arrive late, once.
     """
     kept = []
     for f in m.broker:
@@ -94,6 +94,11 @@ def fetches_are_answered_by_their_leader(m: Replication, before: State, after: S
             known = then.followers[f]
             noted = known.leo.is_(fetch.offset) & (known.broker_epoch == fetch.broker_epoch)
             kept.append(implies(taken & fits & ~parts, noted))
+            same_epoch = (
+                m.leads(leader, me) & m.leads(leader, then) & (me.view.leader_epoch == then.view.leader_epoch)
+            )
+            counts = (me.followers[f].leo != known.leo) | (me.followers[f].broker_epoch != known.broker_epoch)
+            kept.append(implies(same_epoch & counts, fits & ~parts & noted))
         usable = [_fits(m, before, x, f, fetch) for x in m.broker if int(x) != int(f)]
         kept.append(implies(comes, request.is_some & there & old.is_none & any_of(usable)))
     return all_of(kept)
@@ -209,6 +214,7 @@ def answers_say_what_was_decided(m: Replication, before: State, after: State) ->
             for x in m.broker
         ]
         able = (sent.isr <= active) & all_of(named)
+        kept.append(implies(comes & (p.leader != then.leader), ~accepted))
         moves = (
             then.leader_epoch != p.leader_epoch
         )  # a reassignment completes: the leader hears of it by metadata
@@ -291,6 +297,8 @@ def views_are_what_the_controller_had(m: Replication, before: State, after: Stat
         kept.append(implies(begins & (old != new), new.leso == new.log.length))
         stays = m.leads(b, new) & m.leads(b, old) & (old.view.leader_epoch == new.view.leader_epoch)
         kept.append(implies(stays & (old != new), new.leso == old.leso))
+        kept.append(implies(stays & (old.view != new.view), new.followers == old.followers))
+        kept.append(implies((old != new) & m.is_up(new) & ~m.leads(b, new), new.leso == 0))
         forgotten = [new.followers[f].leo.is_none for f in m.broker]
         if m.on("re_election_forgets_fetches"):
             kept.append(

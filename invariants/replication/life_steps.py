@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.model.language import State, all_of, any_of, implies, least
+from highwater.model.language import State, all_of, any_of, implies, least, size
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
@@ -64,7 +64,8 @@ def who_starts_is_registered_and_fenced(m: Replication, before: State, after: St
                 & (then.epoch == registration.epoch + 1)
                 & then.fenced
                 & (new.log == old.log)
-                & (new.flushed <= new.log.length),
+                & (new.flushed <= new.log.length)
+                & (new.hwm == least(old.hwm, new.log.length)),
             )
         )
         unfenced = registration.fenced & ~then.fenced
@@ -93,9 +94,69 @@ def what_an_operator_asks_for_is_done(m: Replication, before: State, after: Stat
     if m.p.min_isr_changes:
         kept.append(implies(_spent(before, after, "min_isr_changes"), set_anew))
     if m.p.downgrades:
+        kept.append(implies((p != then) & ~before.elr_enabled, then.elr.is_empty))
         kept.append(implies(_spent(before, after, "downgrades"), before.elr_enabled & ~after.elr_enabled))
     elects = (p.leader != then.leader) & then.leader.is_some & p.leader.is_some
     kept.append(implies(_spent(before, after, "elections") & elects, then.leader.is_(then.replicas.at(0))))
+    return all_of(kept)
+
+
+@step_property("B1, B6")
+def writes_are_their_leaders(m: Replication, before: State, after: State) -> Truth:
+    """A write is the next record, appended by one leader in its epoch; acks=all only while the ISR has min ISR members.
+
+    It is acknowledged by who wrote it, in that epoch, once its HWM has passed it. Nothing else changes a leader's log.
+    """
+    kept = []
+    for v in m.value:
+        old, new = before.writes[v], after.writes[v]
+        earlier = all_of(before.writes[x] != "UNUSED" for x in m.value if int(x) < int(v))
+        appended, told = [], []
+        for b in m.broker:
+            me, then = before.brokers[b], after.brokers[b]
+            record = m.record(value=v, epoch=me.view.leader_epoch)
+            needed = m.min_isr_in(me.view)
+            checked = m.on("acks_all_needs_min_isr")
+            fits = (new != "PENDING") | (size(me.view.isr) >= needed) | (not checked)
+            room = me.log.length < m.p.records
+            appended.append(m.leads(b, me) & room & (then.log == me.log.append(record)) & fits)
+            passed = any_of((me.hwm > o) & (me.log.at(o) == record) for o in m.offsets)
+            told.append(m.leads(b, me) & passed & ((size(m.maximal_isr(me)) >= needed) | (not checked)))
+        begins = (old == "UNUSED") & (old != new)
+        kept.append(implies(begins, any_of(appended) & earlier & (new != "ACKNOWLEDGED")))
+        ends = (old == "PENDING") & (new == "ACKNOWLEDGED")
+        kept.append(implies((old != new) & (old != "UNUSED"), ends & any_of(told)))
+    for b in m.broker:
+        me, then = before.brokers[b], after.brokers[b]
+        grows = (me.log != then.log) & m.leads(b, me) & m.leads(b, then)
+        wrote = any_of(
+            (before.writes[v] != after.writes[v]) & (before.writes[v] == "UNUSED") for v in m.value
+        )
+        kept.append(implies(grows & (me.view.leader_epoch == then.view.leader_epoch), wrote))
+        flushed = (me.flushed != then.flushed) & (me.flushed < then.flushed) & m.is_up(me)
+        synced = (then.flushed == then.log.length) & (~m.is_up(then) | bool(m.p.flushes))
+        kept.append(implies(flushed, synced))
+    return all_of(kept)
+
+
+@step_property("966.4", rule="eligible_leader_replicas")
+def who_leaves_under_min_isr_stays_eligible(m: Replication, before: State, after: State) -> Truth:
+    """Who leaves an ISR that is under min ISR then is in the ELR, unless it lost its log or is no replica any more.
+
+    Nothing is committed without it, so it holds all that is.
+    """
+    p, then = before.partition, after.partition
+    gone, needed = p.isr - then.isr, m.min_isr(after)
+    under = size(then.isr) < needed
+    if m.p.downgrades:
+        under = under & before.elr_enabled
+    kept = []
+    for b in m.broker:
+        same = before.registrations[b].epoch == after.registrations[b].epoch
+        left = (p.isr != then.isr) & gone.has(b) & under & same & then.replicas.has(b)
+        kept.append(implies(left, then.elr.has(b)))
+        stays = p.elr.has(b) & under & same & then.replicas.has(b) & ~then.isr.has(b)
+        kept.append(implies((p.elr != then.elr) & stays, then.elr.has(b)))
     return all_of(kept)
 
 
@@ -170,6 +231,8 @@ WATCHED = (
     who_is_down_does_nothing,
     who_starts_is_registered_and_fenced,
     what_an_operator_asks_for_is_done,
+    writes_are_their_leaders,
+    who_leaves_under_min_isr_stays_eligible,
     reassignments_begin_and_end,
     what_is_remembered_is_true,
 )
