@@ -12,7 +12,7 @@ import click
 
 from highwater.checker import scenarios, terminal
 from highwater.checker.mutation import listed as listing
-from highwater.checker.mutation import report
+from highwater.checker.mutation import report, told
 from highwater.checker.mutation.examining import SURVIVED, UNFINISHED
 from highwater.checker.mutation.findings import WITHIN
 from highwater.checker.mutation.run import Findings, MutationRun
@@ -49,6 +49,7 @@ from highwater.checker.status import Status
 )
 @click.option("--liveness/--no-liveness", default=True, help="Whether liveness properties are asked, too.")
 @click.option("--keep", metavar="FILE", help="Keep what is found in this file, and go on from what it holds.")
+@click.option("--again", metavar="FILE", help="Tell a run again from what --json wrote, and run nothing.")
 @click.option("--listed", metavar="FILE", help="Holes that are known, each with its reason.")
 @workers_option
 @memory_option
@@ -65,6 +66,7 @@ def mutate(
     nearest: int,
     liveness: bool,
     keep: str | None,
+    again: str | None,
     listed: str | None,
     workers: int | None,
     memory_bytes: int | None,
@@ -88,24 +90,29 @@ def mutate(
         if file is not None:
             refuse_unwritable(option, file)
     known = [] if listed is None else listing.read(Path(listed))
-    chosen = [scenarios.find(name) for name in scenarios.expanded(names)] if names else scenarios.standard()
-    live = _Live()
-    run = MutationRun(
-        chosen,
-        only=only,
-        limit_states=limit_states,
-        nearest=nearest,
-        liveness=liveness,
-        processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
-        memory_bytes=memory_bytes,
-        keep=None if keep is None else Path(keep),
-        progress=(lambda line: None) if quiet else live,
-    )
-    found = run.run()
+    if again is not None:
+        if names or only or keep:
+            raise InputError("--again: nothing is run, so no SCENARIO, --only or --keep goes with it")
+        found = told.read(Path(again))
+    else:
+        chosen = [scenarios.find(n) for n in scenarios.expanded(names)] if names else scenarios.standard()
+        live = _Live()
+        run = MutationRun(
+            chosen,
+            only=only,
+            limit_states=limit_states,
+            nearest=nearest,
+            liveness=liveness,
+            processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
+            memory_bytes=memory_bytes,
+            keep=None if keep is None else Path(keep),
+            progress=(lambda line: None) if quiet else live,
+        )
+        found = run.run()
+        live.end()
     if only and not found.records and not found.interrupted:
         raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios is of it")
     found.notes += listing.apply(known, found.records.values())
-    live.end()
     said = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=terminal.width())
     for line in said:
         output.say(line)

@@ -127,7 +127,7 @@ def read(path: Path) -> Kept:
         sizes = {_text(name): _size(size) for name, size in content.get("sizes", {}).items()}
         parts = {
             (_text(scenario), _text(name)): Part(
-                _text(part["digest"]), {int(n): _result(r) for n, r in part["results"].items()}
+                _text(part["digest"]), {int(n): result(r) for n, r in part["results"].items()}
             )
             for scenario, parts in content["scenarios"].items()
             for name, part in parts.items()
@@ -167,16 +167,17 @@ def _size(value: Mapping[str, Any]) -> Size:
     return size
 
 
-def _result(value: Mapping[str, Any]) -> Result:
-    result = Result(**value)
-    numbers = (result.depth, result.differs, result.new)
-    if result.kind not in _KINDS or result.how not in _HOWS:
-        raise ValueError(f"{result.kind!r}, {result.how!r} is no result")
+def result(value: Mapping[str, Any]) -> Result:
+    """A result from JSON; TypeError or ValueError where it is none."""
+    found = Result(**value)
+    numbers = (found.depth, found.differs, found.new)
+    if found.kind not in _KINDS or found.how not in _HOWS:
+        raise ValueError(f"{found.kind!r}, {found.how!r} is no result")
     if not all(n is None or (isinstance(n, int) and n >= 0) for n in numbers):
         raise ValueError(f"{numbers} are no numbers")
-    if result.property is not None:
-        _text(result.property)
-    return result
+    if found.property is not None:
+        _text(found.property)
+    return found
 
 
-__all__ = ["LISTED", "WITHIN", "Kept", "Part", "Record", "Size", "read", "write"]
+__all__ = ["LISTED", "WITHIN", "Kept", "Part", "Record", "Size", "read", "result", "write"]
