@@ -95,9 +95,8 @@ class Record:
         kinds = {r.kind for r in whole}
         if kinds <= {EQUAL}:
             nearby = [r for r in self.results.values() if r.how == NEARBY]
-            if any(r.differs is not None for r in nearby):
-                return SURVIVED  # where only the nearest states were asked
-            return EQUAL if kinds else UNFINISHED
+            elsewhere = any(r.differs is not None for r in nearby)  # where not all is known
+            return EQUAL if kinds and not elsewhere else UNFINISHED
         found = next(k for k in (KILLED, UNFINISHED, SURVIVED) if k in kinds)
         news = [r.new for r in whole if r.kind == SURVIVED and r.new is not None]
         return WITHIN if found == SURVIVED and news and not any(news) else found
