@@ -64,6 +64,8 @@ lint: setup ## ruff check, ruff format --check, mypy
 	@$(BIN)/ruff format --check --quiet .
 	@echo "lint: mypy"
 	@$(BIN)/python -m mypy --no-error-summary
+	@echo "lint: the directions of imports"
+	@found=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { echo "$$found" >&2; exit 1; }
 
 test: lint ## lint, then the tests, without those marked slow
 	@echo "test: pytest"

@@ -21,9 +21,9 @@ from highwater.checker.problems import InputError, unknown
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from highwater.model.language.choices import ChoiceError
-from highwater.model.language.errors import LanguageError
+from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.liveness import Liveness
-from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
 from highwater.model.language.step_properties import StepProperty
 
 MODELS = Path(model.__file__).parent
@@ -46,8 +46,14 @@ class Definition:
     """What no induction proves; a scenario can name it."""
 
     def __post_init__(self) -> None:
-        """LanguageError where a property names a number that is not in the protocol's rulebook."""
-        self.protocol.check_sources((*self.invariants, *self.step_properties, *self.liveness))
+        """LanguageError where a property names no number of the rulebook, or one of these or an action no rule."""
+        properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
+        properties += self.liveness
+        self.protocol.check_sources(properties)
+        ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]
+        for named in ruled:
+            if named.rule is not None and named.rule not in self.protocol.rules:
+                raise LanguageError(no_rule(self.protocol, named.rule), place_of(named.function))
 
     @classmethod
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
@@ -105,7 +111,8 @@ def load(name: str) -> Definition:
 def load_file(path: Path) -> Definition:
     """The protocol in a Python file: its PROTOCOL, or the only Protocol that it defines."""
     name = f"_highwater_file_{abs(hash(path.resolve()))}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=AsItIs(name, str(path)))
+    file = os.path.abspath(path)  # what goes wrong in it is known by this name
+    spec = importlib.util.spec_from_file_location(name, file, loader=AsItIs(name, file))
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"{path}: no such Python file")
     module = importlib.util.module_from_spec(spec)
@@ -128,7 +135,9 @@ def load_file(path: Path) -> Definition:
     if not (isinstance(protocol, type) and issubclass(protocol, Protocol)):
         raise InputError(f"{path}: PROTOCOL is not a subclass of Protocol")
     protocol.name = protocol.name or path.stem
-    return Definition.of(protocol.name, protocol, path)
+    with blaming(path):
+        protocol.check()  # once more: the file can have changed the class since
+        return Definition.of(protocol.name, protocol, path)
 
 
 @contextmanager
@@ -136,13 +145,14 @@ def blaming(file: Path | None) -> Iterator[None]:
     """Turn what goes wrong in a user's own file into one line that names its place there."""
     try:
         yield
-    except (InputError, LanguageError):
+    except (InputError, LanguageError, KeyboardInterrupt):
         raise
     except SyntaxError as wrong:
         if file is None or (wrong.filename is not None and not _is_beside(wrong.filename, file)):
             raise
         raise InputError(f"{shortened_file(wrong.filename, file)}:{wrong.lineno or 1}: {wrong.msg}") from None
-    except Exception as wrong:
+    except BaseException as wrong:
+        # SystemExit, too: it would end this program, with a status of the file's choice.
         frames = traceback.extract_tb(wrong.__traceback__)
         places = [f for f in frames if file is not None and _is_beside(f.filename, file)]
         if not places or file is None:
@@ -153,9 +163,13 @@ def blaming(file: Path | None) -> Iterator[None]:
 
 def _is_beside(name: str, file: Path) -> bool:
     """Whether a file is a user's own file, or one that is imported from beside it."""
-    return name == os.path.abspath(file) or Path(name).parent == file.resolve().parent
+    if name.startswith("<"):
+        return False  # no file: what Python has frozen, or was given as text
+    whole = os.path.abspath(name)
+    return whole == os.path.abspath(file) or Path(whole).parent == file.resolve().parent
 
 
 def shortened_file(name: str | None, file: Path) -> Path:
     """A file beside a user's own one, as the user would name it."""
-    return file if name is None or name == os.path.abspath(file) else file.with_name(Path(name).name)
+    is_itself = name is None or os.path.abspath(name) == os.path.abspath(file)
+    return file if is_itself else file.with_name(Path(str(name)).name)

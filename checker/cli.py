@@ -33,6 +33,10 @@ _COMMANDS = {
 }
 
 
+_MOST_SAID = 4000
+"""Characters of what is wrong: it can name something of any length."""
+
+
 class Commands(click.Group):
     """A group that imports a command when it is asked for, and ends with one line where a request is bad."""
 
@@ -130,8 +134,11 @@ def _say_no_more() -> None:
 
 
 def _refuse(message: str) -> Status:
+    message = " ".join(message.split())
+    if len(message) > _MOST_SAID:
+        message = f"{message[: _MOST_SAID - 1]}…"
     with suppress(OSError):
-        click.echo(f"highwater: {' '.join(message.split())}", err=True)
+        click.echo(f"highwater: {message}", err=True)
     return Status.BAD_REQUEST
 
 
@@ -143,6 +150,8 @@ def cli() -> None:
 
 def main() -> None:
     """The console's entry."""
+    # A helper process is not to take modules from the current directory either, not even before it knows our path.
+    os.environ["PYTHONSAFEPATH"] = "1"
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed when this program began
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

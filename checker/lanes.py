@@ -37,6 +37,16 @@ class InFlight:
         return f"{self.title}: {', '.join(self.shown)}" if self.shown else self.title
 
 
+@dataclass(frozen=True)
+class Delivered:
+    """What a step hands from lane to lane; ``left`` is the element of the state in which it lay: field and place."""
+
+    title: str
+    sender: int
+    receiver: int
+    left: tuple[str, int] | None
+
+
 class Lanes:
     """The lanes of one protocol, each known by its place, counted from 0.
 
@@ -45,6 +55,7 @@ class Lanes:
 
     def __init__(self, protocol: Protocol, *, outside: bool = False) -> None:
         self.type = protocol.state
+        self._domains = {a.name: a.domains for a in protocol.actions()}
         self.drawing = protocol.drawing or _NOWHERE
         self.titles: list[str] = []
         self.called: list[tuple[str, int]] = []
@@ -93,6 +104,22 @@ class Lanes:
         for name, message in self.drawing.messages.items():
             for field in (name, *message.also) if waiting else (name,):
                 yield from self._in_field(state, name, message, field)
+
+    def delivered(self, action: str, parameters: Mapping[str, Any]) -> Delivered | None:
+        """What a step with these parameters hands from one lane to another, by the protocol's drawing."""
+        found = self.drawing.deliveries.get(action)
+        if found is None:
+            return None
+
+        def party(name: str) -> int:
+            return (
+                self.first.get(name, 0)
+                if name not in parameters
+                else (self.first[self._domains[action][name]] + int(parameters[name]))
+            )
+
+        left = (found.left, int(parameters[found.by])) if found.left in self.type.fields else None
+        return Delivered(found.title, party(found.sender), party(found.receiver), left)
 
     def _in_field(
         self, state: Mapping[str, Any], name: str, message: Message, field: str

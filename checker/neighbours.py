@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
-from typing import NoReturn
+from types import CodeType, ModuleType
+from typing import Any, NoReturn
+
+from highwater.checker.allowed_code import refuse_foreign
 
 
 class AsItIs(SourceFileLoader):
@@ -19,6 +21,14 @@ class AsItIs(SourceFileLoader):
     Bytecode is taken for current by the file's size and the second of its last change: a protocol that is edited twice
     in a second would be checked as it was before.
     """
+
+    def source_to_code(self, data: Any, path: Any, *arguments: Any, **named: Any) -> CodeType:  # type: ignore[override]
+        """The code of a text. SyntaxError, with the file's name, whatever makes it none: NULs, too deep a nesting."""
+        try:
+            return super().source_to_code(data, path, *arguments, **named)
+        except (ValueError, RecursionError, MemoryError) as wrong:
+            said = f"{type(wrong).__name__}: {wrong}" if str(wrong) else type(wrong).__name__
+            raise SyntaxError(said, (str(path), 1, None, None)) from None
 
     def path_stats(self, path: str) -> NoReturn:
         """Nothing is known of the file that bytecode could be compared with."""
@@ -68,10 +78,11 @@ class _Neighbours(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of ``name.py`` in the directory."""
+        """The spec of ``name.py`` in the directory. InputError where it is a link that leads out of it."""
         if path is not None or fullname not in self.names:
             return None
         file = str(self.directory / f"{fullname}.py")
+        refuse_foreign(Path(file), self.directory, f"import {fullname}")
         return importlib.util.spec_from_file_location(fullname, file, loader=AsItIs(fullname, file))
 
 

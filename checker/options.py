@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from highwater.checker import engines
+from highwater.checker import allowed_code, engines
 from highwater.checker.engines import Engine
 from highwater.checker.request import Overrides
 from highwater.checker.search import SearchOptions
@@ -108,6 +108,17 @@ cache_option = click.option(
     help="Compile anew: take no machine code that is kept, and keep none.",
 )
 
+allow_code_option = click.option(
+    allowed_code.OPTION,
+    "allow_code",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    multiple=True,
+    expose_value=False,
+    callback=lambda context, option, folders: context.with_resource(allowed_code.allowing(folders)),
+    help="Execute protocols in DIR, too, not only beside the scenario's file; may repeat.",
+)
+
 
 def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
     """``--limit-states``; ``default`` None is no limit."""
@@ -160,7 +171,7 @@ def model_options(
         meaning = "Check the states just outside the bounds, too; they are not gone on from."
         options.append(click.option("--outside", is_flag=True, help=meaning))
         names.append("outside")
-    return _as_one("overrides", Overrides.parse, names, options)
+    return _as_one("overrides", Overrides.parse, names, [*options, allow_code_option])
 
 
 def search_options(function: Function) -> Function:
@@ -223,6 +234,7 @@ def _as_one(
 
 __all__ = [
     "Positive",
+    "allow_code_option",
     "cache_option",
     "engine_option",
     "first_option",

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from highwater.checker import catalogue
+from highwater.checker import allowed_code, catalogue, untrusted
 from highwater.checker.catalogue import Definition
 from highwater.checker.problems import InputError, unknown
 from highwater.checker.search import DEADLOCK
@@ -288,22 +287,14 @@ class _File:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.text = path.read_text(encoding="utf-8")
-        except OSError as wrong:
-            raise InputError(f"{path}: {wrong.strerror or wrong}") from None
-        except UnicodeDecodeError:
-            raise InputError(f"{path}: not a text in UTF-8") from None
+            self.text = untrusted.read_text(path)
+        except FileNotFoundError as wrong:
+            raise InputError(f"{path}: {wrong.strerror}") from None
 
     @cached_property
     def table(self) -> dict[str, Any]:
         """The file's content."""
-        try:
-            return tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as wrong:
-            place = re.search(r" \(at line (\d+), column (\d+)\)$| \(at end of document\)$", str(wrong))
-            message = str(wrong)[: place.start()] if place else str(wrong)
-            line = place[1] if place and place[1] else self.text.count("\n") + 1
-            raise InputError(f"{self.path}:{line}: not TOML: {message}") from None
+        return untrusted.toml(self.path, self.text)
 
     def line(self, key: str, table: str | None = None) -> int | None:
         """The line of a key, else of its table's header; None where neither is seen."""
@@ -342,12 +333,13 @@ class _File:
                     raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
 
     def definition(self, protocol: str) -> Definition:
-        """The protocol that the file names: by its package, or by a Python file beside this one."""
+        """The protocol that the file names: by its package, or by a Python file beside this one, which is executed."""
         with self.at("protocol"):
             if protocol.endswith(".py"):
                 path = self.path.parent / protocol
                 if not path.is_file():
                     raise InputError(f"protocol: there is no file {path}")
+                allowed_code.refuse_foreign(path, self.path.parent, "protocol")
             else:
                 return catalogue.load(protocol)
         return catalogue.load_file(path)

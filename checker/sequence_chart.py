@@ -40,6 +40,8 @@ class SequenceChart:
             lines.append(f"    Note over {place}: {_paragraphs(note)}")
             for message in self.lanes.sent(before.state, step.state):
                 lines.append(f"    L{lane or 0}-)L{message.receiver}: {escape(str(message))}")
+            if handed := self.lanes.delivered(step.action, step.parameters):
+                lines.append(f"    L{handed.sender}-)L{handed.receiver}: {escape(handed.title)}")
         if example.loop and example.loop.start < len(example.steps) - 1:
             lines.append("    end")
         how = f" by step {example.depth}" if example.of_step else ""

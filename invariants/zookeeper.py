@@ -40,6 +40,30 @@ def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Tr
     )
 
 
+@invariant("380.2")
+def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
+    """No broker writes its checkpoint of HWMs without a partition that it has.
+
+    The HWM of that one would be 0 to the process that reads it: as a leader it takes back what consumers were told, and
+    as a follower, before KIP-101, it truncates its whole log.
+    """
+    if m.p.partitions == 1:
+        return as_bool(True)
+    return all_of(s.brokers[b].checkpointed for b in m.broker)
+
+
+@invariant("380.2")
+def isr_members_keep_their_log(m: ZooKeeperMode, s: State) -> Truth:
+    """No member of the ISR has had its log deleted since it joined: a StopReplica from before comes too late.
+
+    It would be elected with an empty log.
+    """
+    isr = s.zookeeper.partition.isr
+    return all_of(
+        implies(isr.has(b) & (m.p.removals > s.budgets.removals), ~s.brokers[b].deleted) for b in m.broker
+    )
+
+
 @invariant("380.3")
 def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
     """A restarted broker does not lose leadership to its former generation's ControlledShutdown."""
@@ -118,6 +142,8 @@ def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
 INVARIANTS = (
     former_requests_are_refused,
     replicas_are_stopped_by_their_own_requests,
+    checkpoints_keep_every_partition,
+    isr_members_keep_their_log,
     former_shutdowns_take_no_leadership,
     only_who_asked_is_shut_down,
     epochs_never_go_back,
@@ -157,6 +183,7 @@ def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
     p = s.zookeeper.partition
     return all_of(
         ~_is_live(m, s, b)
+        | ~m.replicas(p).has(b)
         | (
             (s.brokers[b].leader == p.leader)
             & s.brokers[b].leader_epoch.is_(p.leader_epoch)

@@ -6,9 +6,14 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from highwater.checker import code_cache
 from tests.slow import without_reason
+
+# No test is decided by how busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 TOGETHER = {
     "tests/spark/": "Spark",

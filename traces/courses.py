@@ -15,6 +15,7 @@ from highwater.traces.kafka.broker_events import (
     LeoRecorded,
     LogLoaded,
     StillLeader,
+    Truncating,
 )
 
 MAX_POINTS = 240
@@ -123,6 +124,8 @@ def _said(event: BrokerEvent) -> Iterator[tuple[int, str, int]]:
             yield event.broker, LEO, event.leo
             if isinstance(event, BecameFollower):
                 yield event.broker, HWM, event.hwm
+        case Truncating():  # never to beyond its end
+            yield event.broker, LEO, event.offset
         case _:
             pass
 

@@ -24,7 +24,8 @@ def lost(group: Group) -> str:
     number = _records(known["lost"])
     head = f"{group.partition} lost {'up to ' if known.get('at_most') else ''}{number}, "
     said = (
-        head + f"offsets [{known['first_lost']}, {known['end_lost']}), at {_when(group.head)}: {_how(group)}"
+        head
+        + f"offsets [{known['first_lost']}, {known['end_lost']}), at {_first_when(group.head)}: {_how(group)}"
     )
     said += (
         f" with a log that ended at offset {known['leo']}{_configured(group)}{_after(group)}{_stuck(group)}"
@@ -52,14 +53,14 @@ def elected(group: Group, has_logs: bool) -> str:
     around = f"{_how(group)}{_configured(group)}{_after(group)}{_stuck(group)}"
     if complete is not None:
         return (
-            f"{group.partition} had an unclean election at {_when(group.head)}, and lost nothing that the brokers' "
-            f"logs show: {around}; its log ended at offset {complete['leo']}, and the HWM had reached "
+            f"{group.partition} had an unclean election at {_first_when(group.head)}, and lost nothing that the "
+            f"brokers' logs show: {around}; its log ended at offset {complete['leo']}, and the HWM had reached "
             f"{complete['hwm']}."
         )
     why = "the brokers' logs do not say" if has_logs else "only the brokers' logs can say"
     return (
-        f"{group.partition} may have lost committed records at {_when(group.head)}: {around}; whether any, and how "
-        f"many, {why}."
+        f"{group.partition} may have lost committed records at {_first_when(group.head)}: {around}; whether any, and "
+        f"how many, {why}."
     )
 
 
@@ -78,7 +79,9 @@ def nobody(group: Group) -> str:
     known = after["last_known_elr"]
     rest = f"its last known leader is {_brokers(known)}" if known else "no last known leader is left either"
     told = "" if cause == "change_min_isr" else _after(group)
-    return f"{group.partition} has nobody to elect without loss since {_when(head)}: {what}{told}; {rest}."
+    return (
+        f"{group.partition} has nobody to elect without loss since {_first_when(head)}: {what}{told}; {rest}."
+    )
 
 
 def broken(group: Group) -> str:
@@ -86,9 +89,10 @@ def broken(group: Group) -> str:
     head = group.head
     told = _risks(group)
     if not told:
-        return f"{group.partition}, at {_when(head)}: {head.summary}"
+        return f"{group.partition}, at {_first_when(head)}: {head.summary}"
     known = "can" if head.certain else "may, as far as the log tells,"
-    return f"{group.partition} {known} lose committed records since {_when(head)}: {'; '.join(told)}{_after(group)}."
+    since = f"lose committed records since {_first_when(head)}"
+    return f"{group.partition} {known} {since}: {'; '.join(told)}{_after(group)}."
 
 
 def is_configured(group: Group) -> bool:
@@ -260,6 +264,11 @@ def _brokers(members: Sequence[int]) -> str:
 
 def _records(number: int) -> str:
     return f"{number:,} committed record{'s' * (number != 1)}"
+
+
+def _first_when(found: Finding) -> str:
+    """The time, and the place in the metadata log, which is not one of the offsets that a sentence is about."""
+    return _when(found).replace(")", " of the metadata log)")
 
 
 def _when(found: Finding) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 CHUNK = 1 << 16
 MAX_LINE = 1 << 22
 """The longest line that is read, in bytes."""
+MAX_VALUES = 500_000
+"""The most values of a line of JSON, each of which takes up to a hundred bytes of memory."""
 MAX_BYTES = 1 << 33
 """The most that is read of one file, in bytes after decompression."""
 
@@ -70,11 +74,17 @@ class Source:
         self.terminated = True
         """Whether the last line that ``split`` gave ended with a newline."""
         try:
-            self._file = path.open("rb")
+            # Without waiting for whoever writes: it might be a pipe.
+            self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
+            if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                self._file.close()
+                raise TraceError(path, None, None, "not a file")
             self.compressed = self._file.read(2) == GZIP_MAGIC
             self._file.seek(0)
         except OSError as wrong:
             raise _unreadable(path, wrong) from None
+        except ValueError:  # a NUL
+            raise TraceError(printable(path), None, None, "cannot be the path of a file") from None
         self._chunks = self.chunks()
         self._rest = b""
 
@@ -155,6 +165,8 @@ def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
 
 def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     """The JSON object that a line is. Raises TraceError where it is anything else."""
+    if sum(map(line.count, (b"{", b"[", b","))) > MAX_VALUES:
+        raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
         parsed = json.loads(line.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
     except UnicodeDecodeError:

@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from highwater.checker.bench import commands, exploration, liveness, proofs, replay
+from highwater.checker.bench import commands, exploration, explore, liveness, proofs, replay
 from highwater.checker.bench.page import PAGE, machine, write_section
 
 PARTS = {
     "commands": commands,
     "exploration": exploration,
+    "explore": explore,
     "replay": replay,
     "liveness": liveness,
     "proofs": proofs,

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from highwater.checker import scenarios
-from highwater.checker.options import json_option, limit_seconds_option, quiet_option
+from highwater.checker.options import allow_code_option, json_option, limit_seconds_option, quiet_option
 from highwater.checker.output import JsonOutput
 from highwater.checker.page.output import PageOutput, html_option
 from highwater.checker.page.shown import ShownRun
@@ -31,6 +31,7 @@ from highwater.checker.status import Status, worst
 @click.option("--each-rule", is_flag=True, help="Take over each rule in which they differ alone, one by one.")
 @click.option("--action", "actions", metavar="NAME", multiple=True, help="Compare this action; may repeat.")
 @click.option("--any-state", is_flag=True, help="Also from states that violate the invariants.")
+@allow_code_option
 @limit_seconds_option
 @json_option
 @html_option("the states that tell them apart")

@@ -55,7 +55,7 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
         request, lines = read_trace(trace)
     views = Views(request)
     at = path_of(views.session, lines)
-    server, address = serve(views, explorer_page(request), port)
+    server, address = serve(views, explorer_page(views), port)
     address += f"#{at}" if at.steps else ""
     click.echo(f"{address}\nCtrl-C ends it.")
     if browse:

@@ -12,7 +12,14 @@ from highwater.checker.gate import report, shown
 from highwater.checker.gate.baseline import Baseline, Selection
 from highwater.checker.gate.comparison import State
 from highwater.checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from highwater.checker.options import Positive, cache_option, json_option, quiet_option, workers_option
+from highwater.checker.options import (
+    Positive,
+    allow_code_option,
+    cache_option,
+    json_option,
+    quiet_option,
+    workers_option,
+)
 from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
 from highwater.checker.page.output import PageOutput, html_option
 from highwater.checker.problems import InputError
@@ -49,6 +56,7 @@ from highwater.checker.status import Status
     show_default=True,
     help="Explain so many of the scenarios that differ, the smallest ones.",
 )
+@allow_code_option
 @workers_option
 @cache_option
 @click.option("--markdown", metavar="FILE", help="Write a summary as Markdown.")
@@ -154,7 +162,8 @@ def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -
     write_text("--baseline", path, new.text())
     for verdict in found.verdicts:
         verdict.state = State.UPDATED if not verdict.passes else verdict.state
-    return found, [*([] if quiet else said), f"{path} was written: {len(new.facts)} scenarios and proofs"]
+    entries = f"{len(new.facts)} {'entry' if len(new.facts) == 1 else 'entries'}"
+    return found, [*([] if quiet else said), f"{path} was written: {entries}"]
 
 
 def _written(before: Baseline, new: Baseline) -> Iterator[str]:

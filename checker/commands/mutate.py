@@ -17,6 +17,7 @@ from highwater.checker.mutation.examining import SURVIVED, UNFINISHED
 from highwater.checker.mutation.findings import WITHIN
 from highwater.checker.mutation.run import Findings, MutationRun
 from highwater.checker.options import (
+    allow_code_option,
     cache_option,
     json_option,
     memory_option,
@@ -51,6 +52,7 @@ from highwater.checker.status import Status
 @click.option("--keep", metavar="FILE", help="Keep what is found in this file, and go on from what it holds.")
 @click.option("--again", metavar="FILE", help="Tell a run again from what --json wrote, and run nothing.")
 @click.option("--listed", metavar="FILE", help="Holes that are known, each with its reason.")
+@allow_code_option
 @workers_option
 @memory_option
 @cache_option

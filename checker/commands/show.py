@@ -9,7 +9,7 @@ import click
 from highwater.checker import listing, rulebook, terminal
 from highwater.checker.commands.show_number import family_lines, number_lines
 from highwater.checker.listing import Entry
-from highwater.checker.options import json_option
+from highwater.checker.options import allow_code_option, json_option
 from highwater.checker.output import JsonOutput
 from highwater.checker.problems import InputError, unknown
 from highwater.checker.status import Status
@@ -17,6 +17,7 @@ from highwater.checker.status import Status
 
 @click.command(short_help="One of these in full.")
 @click.argument("name", metavar="NAME")
+@allow_code_option
 @json_option
 def show(name: str, json_file: str | None) -> Status:
     """Show what NAME is: a scenario, a protocol, a rule, a property of states, steps or runs, or an action.

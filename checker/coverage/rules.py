@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from highwater.checker.coverage.counting import count
 from highwater.checker.gate.fingerprints import Fingerprints, by_action
-from highwater.checker.gate.states import instances_of_both, leads_elsewhere
+from highwater.checker.gate.questions import instances_of_both, leads_elsewhere
 from highwater.checker.native.evaluation import Evaluation
 from highwater.checker.native.layout import Layout, Words
 from highwater.checker.native.machine import Effort

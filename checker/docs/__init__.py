@@ -16,6 +16,7 @@ from highwater.checker.docs.kafka_4_2 import kafka_4_2
 from highwater.checker.docs.kafka_trunk import kafka_trunk
 from highwater.checker.docs.linking import link_numbers
 from highwater.checker.docs.liveness import liveness_page
+from highwater.checker.docs.picture import picture
 from highwater.checker.docs.promise import promise_page
 from highwater.checker.docs.quorum import quorum_page
 from highwater.checker.docs.replication_rules import replication_rules
@@ -47,8 +48,8 @@ _PAGES: dict[str, Callable[[], str]] = {
     "rules.md": rules_page,
 }
 
-PAGES = {name: _linked(page) for name, page in _PAGES.items()}
-"""The generated pages: file name in docs/ and what writes it. The rulebook comes last: it looks into the galleries."""
+PAGES = {**{name: _linked(page) for name, page in _PAGES.items()}, "images/counterexample.svg": picture}
+"""The generated pages: file name in docs/ and what writes it. The rulebook is the last page: it looks into them."""
 
 
 def main(arguments: list[str]) -> int:
@@ -69,6 +70,7 @@ def main(arguments: list[str]) -> int:
                 print(f"docs/{name} is out of date: run make docs")
                 status = 1
         else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"wrote docs/{name}")
     return status

@@ -42,15 +42,28 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "elr-outlives-replica",
             "elr-outlives-min-isr",
             "elr-after-election",
+            "early-deletion",
+            "added-again",
         ),
     ),
     (
+        "What clients see: acknowledgements, and the HWM of consumers",
+        ("uncommitted-read", "told-end", "configured-min-isr", "waiting-producers"),
+    ),
+    (
         "KIP-903: stale broker epochs",
-        ("stale-epoch-both", "stale-epoch-controller", "stale-epoch-leader"),
+        ("stale-epoch-both", "stale-epoch-controller", "stale-epoch-leader", "epochs-of-metadata"),
     ),
     (
         "KIP-841: fenced and shutting-down replicas",
-        ("fenced-both", "fenced-controller", "fenced-leader", "shutting-down"),
+        (
+            "fenced-both",
+            "fenced-controller",
+            "fenced-leader",
+            "shutting-down",
+            "stops-listening",
+            "implicit-stop",
+        ),
     ),
     (
         "KIP-101, KIP-279, KIP-320: fetching, truncation and joining the ISR",
@@ -76,6 +89,9 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "former-incarnation",
             "removed-replica-joins",
             "forgotten-proposal",
+            "leaving-at-once",
+            "late-proposal",
+            "former-controller",
         ),
     ),
 )
@@ -190,9 +206,39 @@ _NOTES: dict[str, str] = {
         "966.8. min.insync.replicas becomes 1, so the HWM advances with one member; who stayed in the ELR "
         "from the time of min ISR 2 is elected and lacks what was committed since."
     ),
+    "early-deletion": (
+        "966.9. What is being removed is still a replica: it is in the ISR, can be elected, and stays if the "
+        "reassignment is cancelled. Only once it is out of the replicas is its log of no use."
+    ),
+    "added-again": (
+        "B8. A removal that ends the leader epoch is what makes the leader forget where the removed replica was. "
+        "Without it the leader that hears of removal and addition at once takes the old fetch for one of the new, "
+        "empty log; the controller takes the replica in, and it leads alone."
+    ),
     "elr-after-election": (
         "966.4, 966.6. The ISR reaches min ISR by an election from the ELR, not by an AlterPartition; the ELR "
         "has to be emptied all the same."
+    ),
+    "uncommitted-read": (
+        "B6. acks=1 is answered at the append, and that is all that it means: while the ISR is under min ISR the "
+        "record is shown to nobody (966.1). Shown at once, it is read from a leader that has been replaced, is "
+        "truncated, and another record is read at its offset."
+    ),
+    "told-end": (
+        "207.1, KIP-966: the HWM does not move backward for consumers. Broker 0 crashes and comes back with an HWM "
+        "from an older checkpoint, catches up, and leads when broker 1 crashes. min ISR is 2, so its HWM stays "
+        "where it is; told as the end of the log, it is less than what consumers have heard. With the rule it is "
+        "not told before it has reached the LESO."
+    ),
+    "configured-min-isr": (
+        "966.2. Two replicas can never be three. A leader that comes back with an old HWM never shows again what "
+        "was committed, whatever its follower fetches. This one is a run that goes on for ever."
+    ),
+    "waiting-producers": (
+        "B6. A producer's wait is for an offset. Kafka's leader goes on with it when it is elected anew, and that "
+        "is sound: nothing of its log goes as long as it leads. Here it followed in between and truncated, so that "
+        "another record stands at the offset; the HWM passes that one, and the first producer is told that its "
+        "record is written."
     ),
     "stale-epoch-both": (
         "903.2 and 903.4. Broker 1 fetches up to the end, crashes, loses its log and registers anew. Then its "
@@ -206,6 +252,20 @@ _NOTES: dict[str, str] = {
         "903.2 alone is not needed for safety: each proposal carries the epochs of the members' fetches "
         "(903.3), and the controller refuses those that are old. The leader's check spares the refused "
         "request."
+    ),
+    "epochs-of-metadata": (
+        "903.3. **An alternative that KIP-903 rejects**, with its own example: the last fetch comes late, and by "
+        "then the leader knows the new broker epoch. It vouches with that for a log that is gone, and the "
+        "controller finds nothing wrong."
+    ),
+    "stops-listening": (
+        "841.5. The controller has moved the leadership away, and the broker does not hear of it: it takes itself "
+        "for the leader until it has stopped, 5 seconds or more later."
+    ),
+    "implicit-stop": (
+        "841.5. **An alternative that KIP-841 rejects**, for the reason that it gives: nobody knows from where in "
+        "the metadata log on a change is due to the shutdown. Broker 1 was elected before the controller heard of "
+        "its shutdown; it takes its election for a StopReplica, and the partition has a leader that does not lead."
     ),
     "fenced-both": (
         "841.1 and 841.2. The leader has not heard of the fencing, so its own check would not have helped: "
@@ -285,6 +345,20 @@ _NOTES: dict[str, str] = {
     "removed-replica-joins": (
         "B8. The epochs and the list of replicas each keep a replica out that a reassignment took back; all "
         "three are off here."
+    ),
+    "leaving-at-once": (
+        "B7, with a request that Kafka sends and no rule forbids: two members are taken out at once. Until the "
+        "controller has answered both can be elected, so the HWM waits for both."
+    ),
+    "late-proposal": (
+        "B8. The leader sends its AlterPartition again when no answer comes. The second copy is accepted, the ISR "
+        "shrinks again, and then the first copy arrives, beside the shrink's answer: by its partition epoch it is "
+        "from before."
+    ),
+    "former-controller": (
+        "B8. A controller that was replaced, and does not know, takes the leader's shrink, and its own log will "
+        "never be the metadata log. If it answers at once, the leader commits alone, while the other broker is in "
+        "the ISR of the real controller."
     ),
     "forgotten-proposal": (
         "B7. The leader learns the new partition epoch from the answer to its AlterPartition, then proposes "

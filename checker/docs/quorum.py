@@ -28,8 +28,9 @@ OTHERWISE = {"settled": 1, "observers": 1, "appends": 1, "restarts": 1}
 FULL = tuple(p for p in LIVENESS if p.name != "fetches_come_to_rest")
 _REST = tuple(p for p in LIVENESS if p.name == "fetches_come_to_rest")
 
-_OBSERVED, _OLDER, _ELECTED = (
+_OBSERVED, _CONSUMED, _OLDER, _ELECTED = (
     {"observers": 1, "appends": 1},
+    {"observers": 1, "consumers": 1, "appends": 1},
     {"older": 4, "appends": 1},
     {"elections": 1, "appends": 1},
 )
@@ -40,11 +41,15 @@ LIVE: tuple[tuple[tuple[str, ...], Mapping[str, int]], ...] = (
     (("behind_is_answered",), _OBSERVED),
     (("equal_hwm_parks",), _OBSERVED),
     (("hwm_growth_completes",), _OBSERVED),
+    (("growth_completes_all",), _OBSERVED),
+    ((), _CONSUMED),
+    (("consumers_leave_it_out",), _CONSUMED),
     (("records_complete",), _OBSERVED),
     ((), _OLDER),
     (("missing_hwm_is_greatest",), _OLDER),
     ((), _ELECTED),
     (("leader_change_record",), _ELECTED),
+    (("diverging_is_answered",), _ELECTED),
     (("new_leader_forgets_hwm",), _ELECTED),
     (("timer_answers_as_parked",), _ELECTED),
 )
@@ -69,6 +74,12 @@ does not state is as in Kafka trunk of 2024-10, which is from before it.
 $ highwater check quorum/standard-elections quorum/live-older-follower
 $ highwater show quorum/standard-elections
 ```
+
+What changes while the quorum runs: members learn one by one that version 18 is finalised (`finalised_late`); until then
+they send no HWM, and are parked as older ones. Every safety property holds meanwhile (`quorum/standard-finalised`).
+What does not hold at once is the promise: a fetch that was parked before says nothing of the HWM, and its park timer
+can be the last one that is needed (`quorum/live-finalised`). A consumer (`consumers`) sends no HWM and is given what is
+committed; a leader of either version parks it until there is a record for it.
 
 ## How long it takes
 

@@ -13,12 +13,17 @@ _GROUPS = (
             "unknown-hwm-untold",
             "behind-parks",
             "growth-completes-nothing",
+            "growth-leaves-one-out",
+            "diverging-parks",
             "records-wait",
             "waits-for-timer",
             "no-leader-change-record",
         ),
     ),
-    ("Fetches that tell nothing", ("equal-hwm-answered", "older-sender-answered", "busy-loop")),
+    (
+        "Fetches that tell nothing",
+        ("equal-hwm-answered", "older-sender-answered", "missing-field", "consumer-says-hwm", "busy-loop"),
+    ),
     (
         "Commits that are none",
         (
@@ -27,6 +32,7 @@ _GROUPS = (
             "earlier-epoch-commits",
             "hwm-carried-over",
             "hwm-past-log",
+            "consumer-reads-all",
             "unfenced-fetch",
         ),
     ),
@@ -45,6 +51,10 @@ _NOTES = {
     "growth-completes-nothing": "The observer's fetch was parked rightly: it knew all that there was to know. Then "
     "another member's fetch moves the HWM. The proposal says that the leader may complete parked fetches then; one "
     "that does not leaves them to the park timer.",
+    "growth-leaves-one-out": "May complete all is not may complete some: whoever is left out waits for the timer, as "
+    "all did before the proposal.",
+    "diverging-parks": "The proposal parks a fetch where the response is empty. One that tells where to truncate has "
+    "no records, and is all that the replica needs: parked, it has a log that is not the leader's for 500 ms more.",
     "records-wait": "The oldest of the rules on parked fetches: new records end the wait.",
     "waits-for-timer": "What the defects above come to, as a run without end: everything that is fair has been done, "
     "and the replica is behind. The park timer would help; nothing else does.",
@@ -54,6 +64,9 @@ _NOTES = {
     "each other empty messages as fast as the network goes.",
     "older-sender-answered": "Why the default of the field is 2⁶³−1 and not −1: a sender that cannot say what it "
     "knows would be taken for one that knows nothing, and answered every time.",
+    "missing-field": "The same while a cluster is upgraded: until a member has learned that version 18 is finalised it "
+    "sends no HWM. Every cluster goes through this.",
+    "consumer-says-hwm": "Why 1166.5 keeps consumers from setting the field: no HWM is news to them, only records are.",
     "busy-loop": "The same as a run without end. The park timer is left out, so that what goes round is the loop.",
     "one-other-commits": "With five voters a record on two of them is gone when the other three elect.",
     "observers-count": "The leader and an observer have the record. Two voters without it elect one of them.",
@@ -64,6 +77,8 @@ _NOTES = {
     "less than they have seen.",
     "hwm-past-log": "An answer carries one record and the HWM of a leader that is further. Below that HWM the replica "
     "would count on a record that it does not have.",
+    "consumer-reads-all": "Members of the quorum fetch what is not committed, and wait for the HWM before they apply "
+    "it. A consumer has nothing to wait with.",
     "unfenced-fetch": "A leader of two epochs takes a fetch that was sent to it in the first one. What the sender had "
     "then it has truncated since.",
     "late-answer": "The record of an answer belongs behind the records that the replica had when it asked.",

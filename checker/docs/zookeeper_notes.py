@@ -18,6 +18,8 @@ _GROUPS = (
             "defect-leads-again",
             "defect-update-metadata",
             "defect-unlearned-epoch",
+            "defect-partial-leader-and-isr",
+            "defect-late-deletion",
         ),
     ),
     ("KIP-380: a late ControlledShutdown", ("defect-late-shutdown", "defect-barred")),
@@ -31,7 +33,7 @@ _GROUPS = (
             "defect-same-leader-epoch",
         ),
     ),
-    ("What KIP-380 leaves open", ("gap-failover", "gap-late-metadata")),
+    ("What KIP-380 leaves open", ("gap-failover", "gap-late-metadata", "gap-late-deletion")),
 )
 """The defects and gaps by what they are about."""
 
@@ -105,6 +107,22 @@ _NOTES = {
     "defect-same-leader-epoch": (
         "And it can do so only if each decision has its own. A broker that is there already does not take another "
         "leader in the leader epoch that it is in; one that starts does."
+    ),
+    "defect-partial-leader-and-isr": (
+        "380.2, with two partitions. A broker shuts down and is back before the controller hears of it. What the "
+        "controller then decides is about the partition that it led, and for its former self. It is the first that "
+        "the new process hears: from now on it writes checkpoints, of the replicas that it knows of. The high "
+        "watermark of the other partition is gone, and starts from 0 when its LeaderAndIsr comes."
+    ),
+    "defect-late-deletion": (
+        "380.2. The replica was taken away while the broker was down, and given back to the new process, which is "
+        "in the ISR by now. The StopReplica for the former process comes late, and deletes the log of an ISR "
+        "member."
+    ),
+    "gap-late-deletion": (
+        "The same within one generation: a copy of a StopReplica, sent again on a new connection, arrives after the "
+        "replica was given back. Its broker epoch is right. Only an epoch of the partition tells that it is old, "
+        "which KIP-570 puts into the request."
     ),
     "gap-failover": (
         "The bounce is over when the successor reads the list for the first time. It sees a live leader and no "

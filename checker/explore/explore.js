@@ -66,7 +66,7 @@ globalThis.explorer = () => {
     return [el("form", { class: "ask", onsubmit: event => { event.preventDefault(); if (input.value.trim()) submit(input.value.trim(), input); } },
       input, el("button", { type: "submit" }, label)), input];
   };
-  const [seeking, where] = field("Nearest state where", "partition.leader is none and brokers[1].hwm > 0", async text => {
+  const [seeking, where] = field("Nearest state where", given.examples[0], async text => {
     const found = await doing("searching", () => ask("nearest", { path: here(current()).join("."), where: text }));
     if (!found) return;
     if (found.path) {
@@ -74,7 +74,7 @@ globalThis.explorer = () => {
       say(`Found after ${many(found.states, "state")} in ${found.seconds} s.`);
     } else say(found.complete ? `There is none: ${many(found.states, "state")} from here on, and it holds in none of them.` : `Not found among ${many(found.states, "state")}; the search was ended.`, true);
   });
-  const [watching] = field("Watch", "size(partition.isr)", (text, input) => {
+  const [watching] = field("Watch", given.examples[1], (text, input) => {
     if (!watch.includes(text)) watch.push(text);
     input.value = "";
     go(path, current());

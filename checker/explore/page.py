@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from highwater.checker.explore.examples import examples
 from highwater.checker.explore.server import page_file
+from highwater.checker.explore.views import Views
 from highwater.checker.page.content import about
 from highwater.checker.page.writing import page
-from highwater.checker.request import Request
 
 
-def explorer_page(request: Request) -> str:
+def explorer_page(views: Views) -> str:
     """The text of the page; what it shows it asks for."""
+    request = views.request
     data: dict[str, Any] = {
         "title": f"Exploring {request.scenario.name}",
         "about": [list(pair) for pair in about(request)],
         "rules": {},
         "runs": [],
+        "examples": list(examples(views.session.model.protocol.state)),
         "switches": [[name, on] for name, on in request.rules.items()],
     }
     return page(data, style=page_file("explore.css"), script=page_file("explore.js"), asks=True)

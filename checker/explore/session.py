@@ -21,7 +21,7 @@ from highwater.checker.problems import InputError
 from highwater.checker.search import SearchOptions, SearchResult
 from highwater.model.language import graph
 from highwater.model.language.evaluation import compile_nodes
-from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.interpreter import interpreter_of
 from highwater.model.language.model import Instance, Model, Property, Scalars
 from highwater.model.language.protocol import Invariant
 
@@ -67,7 +67,7 @@ class Session:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.interpreter = Interpreter(model)
+        self.interpreter = interpreter_of(model)
         self.choices = Choices(model)
 
     def states(self, path: Path) -> list[Scalars]:

@@ -8,6 +8,8 @@ from highwater.checker.explore.session import LONGEST, Path, Session
 from highwater.checker.problems import InputError
 from highwater.checker.request import Request
 from highwater.checker.subject import asked
+from highwater.model import registry
+from highwater.model.language.choices import ChoiceError
 from highwater.traces.errors import TraceError
 from highwater.traces.runs.format import Line, read_run
 
@@ -30,6 +32,10 @@ def read_trace(file: File) -> tuple[Request, list[Line]]:
         raise InputError(
             f"{file}: only a run from an initial state on, without hidden steps, can be explored"
         )
+    try:
+        registry.protocol_of(meta.protocol)  # by its name only: a path would be a program to execute
+    except ChoiceError as wrong:
+        raise InputError(str(meta.place.at("protocol").wrong(str(wrong)))) from None
     request = asked(meta.protocol, parameters=meta.parameters, rules=meta.rules, profile=meta.profile)
     return request, lines
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from highwater.checker import scenarios
+from highwater.checker import scenarios, untrusted
 from highwater.checker.gate.entries import PROOF, SCENARIO, Entry
-from highwater.checker.gate.facts import TABLES, Facts
+from highwater.checker.gate.facts import NUMBERS, TABLES, Facts
 from highwater.checker.problems import InputError, unknown
 
 DEFAULT = Path(".highwater") / "gate.toml"
@@ -64,13 +63,16 @@ class Selection:
 
 
 def _matching(pattern: str, root: Path) -> list[str]:
-    """The scenarios that a name, a glob or a path means."""
+    """The scenarios that a name, a glob or a path means. InputError for a glob that cannot be looked for."""
     titles = scenarios.titles()
     if pattern == STANDARD:
         return [name for name, (_, standard) in titles.items() if standard]
     if pattern.endswith(".toml"):
-        paths = root.glob(pattern) if re.search(r"[*?[]", pattern) else [root / pattern]
-        return [str(p.relative_to(root)) for p in paths]
+        try:
+            paths = list(root.glob(pattern)) if re.search(r"[*?[]", pattern) else [root / pattern]
+        except (ValueError, NotImplementedError):  # an absolute pattern; `**` beside other signs
+            raise InputError(f"{pattern}: no pattern of paths below {root}") from None
+        return [str(p.relative_to(root) if p.is_relative_to(root) else p) for p in paths]
     return [name for name in titles if fnmatchcase(name, pattern)]
 
 
@@ -108,15 +110,11 @@ class Baseline:
 def read(path: Path) -> Baseline:
     """Read a baseline. Raises InputError, one line that names the file and the key, where it is none."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = untrusted.read_toml(path)
     except FileNotFoundError:
         raise InputError(
             f"{path}: there is no baseline; `highwater gate --update --baseline {path} SCENARIO…` writes one"
         ) from None
-    except OSError as wrong:
-        raise InputError(f"{path}: {wrong.strerror or wrong}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        raise InputError(f"{path}: not TOML: {wrong}") from None
     _known(
         path, "key", table, {"format": int, "engine": str, "select": dict, "scenarios": dict, "proofs": dict}
     )
@@ -155,6 +153,9 @@ def _facts(path: Path, where: str, found: Any) -> Facts:
             isinstance(v, (str, int, bool)) for v in values
         ):
             raise InputError(f"{path}: {where}: {key} is not a fact")
+        for number in values if key in NUMBERS else ():
+            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                raise InputError(f"{path}: {where}: {key}: a whole number is expected, not {number!r}")
     if not isinstance(found.get("verdict"), str):
         raise InputError(f"{path}: {where}: the fact 'verdict' is missing")
     return found

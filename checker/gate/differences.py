@@ -51,6 +51,10 @@ class ActionChange:
     otherwise: int = 0
     asked: bool = False
     examples: list[str] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)
+    """Where it does the same in each state that is reached: what of one in which it does not is not as at first."""
+    beyond: str = ""
+    """Where there is no such state: "none", or why nobody knows."""
 
     @property
     def same_so_far(self) -> bool:
@@ -123,6 +127,7 @@ def _action_lines(found: Comparison, change: ActionChange) -> Iterator[str]:
         return
     if change.same_so_far:
         yield f"  it does the same in each of the {found.states:,} states that both revisions reach"
+        yield from _beyond_lines(change)
     for word, count in (
         ("can be taken where it could not", change.gained),
         ("cannot be taken where it could", change.lost),
@@ -130,7 +135,20 @@ def _action_lines(found: Comparison, change: ActionChange) -> Iterator[str]:
     ):
         if count:
             yield f"  {word}: in {count:,} cases (a state and a choice of parameters)"
-    yield from (f"    {example}" for example in change.examples)
+    if not change.same_so_far:
+        yield from (f"    {example}" for example in change.examples)
+
+
+def _beyond_lines(change: ActionChange) -> Iterator[str]:
+    """What is known of states that the scenario does not reach."""
+    if change.beyond == "none":
+        yield "  and in every other state within the types that has the invariants"
+    elif change.beyond:
+        yield f"  of other states nothing is known: {change.beyond}"
+    elif change.unreached:
+        yield "  but not in this one, which the scenario does not reach (what is not as in the initial state):"
+        yield from (f"    {line}" for line in change.unreached)
+        yield from (f"    {example}" for example in change.examples)
 
 
 def _state_lines(found: Comparison) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from highwater.checker import scenarios
+from highwater.checker import allowed_code, scenarios
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import Scenario
 
@@ -27,6 +27,11 @@ class Entry:
     parameters: Mapping[str, int] = field(default_factory=dict)
     rules: Mapping[str, bool] = field(default_factory=dict)
     unbounded: bool = False
+
+    def __post_init__(self) -> None:
+        """InputError where a baseline leads to a scenario outside of its root, whose protocol would be executed."""
+        if self.scenario.endswith(".toml"):
+            allowed_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
 
     @classmethod
     def of_scenario(cls, name: str, root: Path) -> Entry:

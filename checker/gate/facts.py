@@ -33,6 +33,8 @@ Facts = dict[str, Any]
 
 TABLES = ("violated", "actions", "premises", "cut", "properties")
 """The keys that hold a table: from the name of a property, an action or a bound."""
+NUMBERS = ("distinct_states", "depth", "generated_states", "violated", "actions", "premises", "cut")
+"""The keys that hold a whole number, or a table of them."""
 
 
 @dataclass
@@ -206,4 +208,4 @@ def _proof(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes: in
         ran.facts["never_enabled"] = ", ".join(sorted(result["never_enabled"]))
 
 
-__all__ = ["TABLES", "Facts", "Ran", "engine", "fingerprint", "run", "run_image"]
+__all__ = ["NUMBERS", "TABLES", "Facts", "Ran", "engine", "fingerprint", "run", "run_image"]

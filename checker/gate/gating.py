@@ -14,6 +14,7 @@ from highwater.checker.gate.comparison import GRAPH, State, Verdict, compare
 from highwater.checker.gate.differences import Comparison
 from highwater.checker.gate.entries import PROOF, SCENARIO, Entry
 from highwater.checker.gate.facts import Facts
+from highwater.checker.gate.nowhere import rules_on_nowhere
 from highwater.checker.gate.restored import UnknownImageError
 from highwater.checker.gate.revisions import Revision, checked_out, last_change
 from highwater.checker.gate.texts import TextChange
@@ -90,6 +91,7 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
     known = {e.key for e in all_entries}
     entries = _chosen(all_entries, options.names)
     unlisted = [e for e in baseline.select.entries(baseline.root) if e.key not in known]
+    gate.notes += rules_on_nowhere(all_entries)
     moved = _moved(baseline, entries, unlisted, options)
     gate.unlisted = [] if options.names else [e.name for e in unlisted if e not in moved.values()]
     plan: dict[Key, Entry] = {}
@@ -116,6 +118,7 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
     if any(e.kind == PROOF for e in entries):
         gate.notes.append("proofs are not compared between revisions")
     entries = [e for e in entries if e.kind == SCENARIO]
+    gate.notes += rules_on_nowhere(entries)
     with checked_out(revision, baseline.root) as old:
         images = {e.key: i for e, i in zip(entries, old.images([e.scenario for e in entries]), strict=True)}
         for entry in entries:

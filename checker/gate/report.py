@@ -235,6 +235,8 @@ def _comparison(found: differences.Comparison) -> dict[str, Any]:
                 "lost": a.lost,
                 "otherwise": a.otherwise,
                 "examples": a.examples,
+                "unreached": a.unreached,
+                "beyond": a.beyond,
             }
             for a in found.actions
         ],

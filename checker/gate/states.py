@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker import words
 from highwater.checker.explored import Explored
-from highwater.checker.gate.differences import Comparison, Run, Step
+from highwater.checker.gate.differences import ActionChange, Comparison, Run, Step
 from highwater.checker.gate.fingerprints import by_action
+from highwater.checker.gate.questions import instances_of_both, questions_of_both
 from highwater.checker.gate.restored import RestoredModel
 from highwater.checker.native.explored import explore
 from highwater.checker.page.shown import ShownRun, taken
 from highwater.checker.search import SearchOptions
-from highwater.model.language import graph
-from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Instance, Model, Scalars
 
@@ -79,6 +76,27 @@ class States:
                 if word in first:
                     index, a, b = first[word]
                     change.examples.append(self._example(word, self.after.scalars(index), a, b))
+            if change.same_so_far and self.found.whole:
+                self._beyond(change, pairs)
+
+    def _beyond(self, change: ActionChange, pairs: list[tuple[Instance | None, Instance | None]]) -> None:
+        """Where an action does the same in every state that was reached: a state in which it does not."""
+        from highwater.checker.gate.unreached import Stopped, unreached  # the solver takes time to load
+
+        try:
+            found = unreached(pairs, self.new)
+        except Stopped as stopped:
+            change.beyond = f"the solver was stopped ({stopped.why})"
+            return
+        if found is None:
+            change.beyond = "none"
+            return
+        special = Interpreter(self.new).changes(self.new.first_initial, found.state)
+        type_ = self.new.protocol.state
+        change.unreached = [
+            f"{path}  {words.say(words.at(type_, path), value)}" for path, (_, value) in special.items()
+        ]
+        change.examples.append(self._example(_WORDS[found.question], found.state, *pairs[found.pair]))
 
     def _example(self, word: str, state: Scalars, a: Instance | None, b: Instance | None) -> str:
         sentence = _sentence(b or a)
@@ -94,40 +112,6 @@ class States:
         names = Interpreter(model).refusals(state, refused)
         why = " and ".join(f"“{n}”" for n in names) if names else "a bound"
         return f"{sentence}: {other} refused by {why}"
-
-
-def instances_of_both(
-    before: list[Instance], after: list[Instance]
-) -> list[tuple[Instance | None, Instance | None]]:
-    """The instances of an action in both revisions, by the values of their parameters in order."""
-    old = {_values(i): i for i in before}
-    new = {_values(i): i for i in after}
-    return [(old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]
-
-
-def _values(instance: Instance) -> str:
-    return repr([list(v) if isinstance(v, tuple) else v for v in instance.parameters.values()])
-
-
-def questions_of_both(
-    a: Instance | None, b: Instance | None, inputs: Sequence[Node]
-) -> tuple[Node, Node, Node]:
-    """Whether a step is possible now only, before only, or leads elsewhere."""
-    before, after = (graph.FALSE if i is None else i.leads_on for i in (a, b))
-    both = graph.and_(before, after)
-    return (
-        graph.and_(after, graph.not_(before)),
-        graph.and_(before, graph.not_(after)),
-        graph.FALSE if a is None or b is None else graph.and_(both, leads_elsewhere(a, b, inputs)),
-    )
-
-
-def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
-    """Whether two steps from one state lead to different ones."""
-    return graph.any_(
-        graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))
-        for leaf in sorted({*a.writes, *b.writes})
-    )
 
 
 def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -193,4 +177,4 @@ def _changes(model: Model, before: Scalars, after: Scalars) -> str:
     return "; ".join(told) or "nothing changes"
 
 
-__all__ = ["States", "instances_of_both", "leads_elsewhere", "questions_of_both"]
+__all__ = ["States"]

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from highwater.checker import untrusted
 from highwater.checker.mutation.examining import (
     EQUAL,
     HOLDS,
@@ -28,7 +29,6 @@ WITHIN, LISTED = "within", "listed"
 _FORMAT = "highwater mutants 1"
 _KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
 _HOWS = {None, VIOLATED, HOLDS, LEAVES, NEARBY}
-_MOST_BYTES = 256 << 20
 
 
 @dataclass
@@ -111,15 +111,12 @@ class Record:
 def read(path: Path) -> Kept:
     """What a file keeps; nothing without a file. InputError where it is not ours."""
     try:
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: not a file")
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{path}: larger than what highwater mutate keeps")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = untrusted.read_json(path)
     except FileNotFoundError:
         return Kept()
-    except (OSError, ValueError, RecursionError) as wrong:
-        raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
+    except InputError as wrong:
+        said = str(wrong).removeprefix(f"{path}: ")
+        raise InputError(f"{path}: not what highwater mutate keeps: {said}") from None
     try:
         if content["format"] != _FORMAT:
             raise ValueError("of another format")

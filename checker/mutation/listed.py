@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from highwater.checker import untrusted
 from highwater.checker.mutation.findings import Record
 from highwater.checker.mutation.report import source_of
 from highwater.checker.problems import InputError, unknown
@@ -36,11 +36,9 @@ class Listed:
 def read(path: Path) -> list[Listed]:
     """The entries of a file; InputError where it is not of the form that docs/mutate.md has."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as wrong:
-        raise InputError(f"{path}: {wrong.strerror or wrong}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
-        raise InputError(f"{path}: not TOML: {wrong}") from None
+        content = untrusted.read_toml(path)
+    except FileNotFoundError as wrong:
+        raise InputError(f"{path}: {wrong.strerror}") from None
     entries = content.pop("listed", [])
     if content or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise InputError(f"{path}: it holds tables [[listed]] and nothing else")

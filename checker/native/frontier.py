@@ -32,7 +32,7 @@ class Store:
         self.bounded = bounded
         self._spare: list[Words] = []
         self._source = Scratch(directory)
-        self._end = 0
+        self._end = self._live = 0
         self._lock = threading.Lock()
         self._free: list[tuple[int, int]] = []
         self.memory_bytes = 0
@@ -46,6 +46,7 @@ class Store:
             if not spill or (self.failure is not None and not self.bounded):
                 return self._hold(array)
             offset = self._place(array.nbytes)
+            self._live += array.nbytes
         try:
             self._source.write(array, offset)
         except OSError as wrong:
@@ -53,6 +54,7 @@ class Store:
                 raise
             place = self._directory or tempfile.gettempdir()
             with self._lock:
+                self._live -= array.nbytes
                 self.failure = f"cannot write to {place}: {wrong.strerror}"
                 return self._hold(array)
         return Kept(array.shape, None, offset, self._source)
@@ -102,7 +104,10 @@ class Store:
         return int(word[0])
 
     def drop(self, kept: Kept) -> None:
-        """Forget an array; its memory, or its place in the file, is free again."""
+        """Forget an array; its memory, or its place in the file, is free again.
+
+        When nothing is left in the file, as after a checkpoint, the disk gets its room back, too.
+        """
         with self._lock:
             if kept.array is not None:
                 self.memory_bytes -= kept.array.nbytes
@@ -112,11 +117,14 @@ class Store:
                 kept.array = None
             elif kept.source is self._source:
                 self._free.append((kept.offset, kept.bytes))
+                self._live -= kept.bytes
+                if not self._live:
+                    self.clear()
 
     def clear(self) -> None:
         """Forget all that lies in the file. What was not written to the disk yet need not be any more."""
         self._source.clear()
-        self._free, self._end = [], 0
+        self._free, self._end, self._live = [], 0, 0
 
     def close(self) -> None:
         """Remove the file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -46,8 +46,8 @@ class Arrow:
 def chart(lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Everything that is drawn, as data; ``places`` has a lane or null for each step."""
     places = [None if i == 0 else lanes.lane(step.sentence) for i, step in enumerate(steps)]
-    linear = all(step.base in (None, i - 1) for i, step in enumerate(steps))
-    found = [arrow.as_data() for arrow in arrows(lanes, steps, states, places)] if linear else []
+    found = [arrow.as_data() for arrow in arrows(lanes, steps, states, places)]
+    found += _deliveries(lanes, steps, states)
     found += [_within(lanes, i, step) for i, step in enumerate(steps) if len(_ends(lanes, i, step)) == 2]
     return {
         "lanes": [[title, i in lanes.outside] for i, title in enumerate(lanes.titles)],
@@ -61,26 +61,66 @@ def chart(lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, An
 def arrows(
     lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], places: Sequence[int | None]
 ) -> Iterable[Arrow]:
-    """The messages of a run. Those of the first state have been sent before it, by nobody who is known."""
-    found = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0], waiting=True)]
-    open_arrows = list(found)
-    for i, step in enumerate(steps):
-        if step.base is None:
-            continue
-        now = list(lanes.in_flight(states[i], waiting=True))
-        left, still = list(now), []
-        for arrow in open_arrows:
+    """The messages of a run. Those of a state that no step leads to have been sent before it, by nobody who is known.
+
+    Of a difference each outcome has its own end of a message; one that an outcome takes is not drawn as under way.
+    """
+    waiting = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0], waiting=True)]
+    open_at = {0: waiting}
+    begun, ended = list(waiting), []
+    for i, step in enumerate(steps[1:], 1):
+        left = list(lanes.in_flight(states[i], waiting=True))
+        still = []
+        for arrow in open_at[step.base or 0]:
             if arrow.message in left:
                 left.remove(arrow.message)
                 still.append(arrow)
             else:
                 read = step.instance is not None and _reads(step.model, step.instance, arrow.message)
-                arrow.end, arrow.fate = i, TAKEN if read else LOST
-        sender = places[i]
-        new = [Arrow(m, 0 if sender is None else sender, i) for m in left]
-        found += new
-        open_arrows = still + new
-    return found
+                ended.append((arrow, i, TAKEN if read else LOST))
+        sender = places[i] or 0
+        new = [Arrow(m, m.receiver if step.instance is None else sender, i) for m in left]
+        begun += new
+        open_at[i] = still + new
+    for arrow in begun:
+        ends = [replace(arrow, end=i, fate=fate) for gone, i, fate in ended if gone is arrow]
+        yield from ends or [arrow]
+
+
+def _deliveries(
+    lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """What steps hand over: within the step, or since the last one that changed what was left for it."""
+    for i, step in enumerate(steps):
+        if step.instance is None or step.base is None:
+            continue
+        found = lanes.delivered(step.instance.action.name, step.instance.parameters)
+        if found is None:
+            continue
+        start = i if found.left is None else _written(steps, states, step.base, *found.left)
+        yield {
+            "title": found.title,
+            "shown": [],
+            "from": found.sender,
+            "to": found.receiver,
+            "start": start,
+            "end": i,
+            "fate": WITHIN if start == i else TAKEN,
+        }
+
+
+def _written(
+    steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], at: int, field: str, element: int
+) -> int:
+    """The step on the way to a state that changed an element of an array last; the first state where none did."""
+
+    def value(i: int) -> Any:
+        array = states[i][field]
+        return (list(array.values()) if isinstance(array, Mapping) else array)[element]
+
+    while (base := steps[at].base) is not None and value(base) == value(at):
+        at = base
+    return at
 
 
 def _reads(model: Model, instance: Instance, message: InFlight) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from highwater.checker import words
 from highwater.checker.page.shown import Shown, said
-from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
+from highwater.model.language.interpreter import BoundError, interpreter_of
 from highwater.model.language.model import Instance, Model, Scalars
 
 POSSIBLE = 0
@@ -20,18 +19,14 @@ class Choices:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.interpreter = Interpreter(model)
+        self.interpreter = interpreter_of(model)
         names = dict.fromkeys(g.name for i in model.instances for g in i.guards)
         self.guards = {name: number for number, name in enumerate(names, 1)}
         self.bounds: dict[str, int] = {}
 
-    @cached_property
-    def _ask(self) -> Any:
-        return compile_nodes([g.node for i in self.model.instances for g in i.guards])
-
     def fates(self, state: Scalars) -> list[int]:
         """The fate of each instance, in the model's order."""
-        holds = iter(self._ask(state))
+        holds = iter(self.interpreter.guards(state))
         found = []
         for number, instance in enumerate(self.model.instances):
             answers = [next(holds) for _ in instance.guards]

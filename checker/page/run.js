@@ -73,12 +73,12 @@ function branch(part) {
 // What two sets of rules make of the same state, where it is not the same.
 function outcomes(r) {
   if (!r.sides) return "";
-  const [a, b] = [ids(last() - 1), ids(last())], before = ids(r.steps[last()].base);
+  const [a, b] = [ids(last() - 1), ids(last())], before = ids(r.steps[last()].base), sides = ["before", ...r.sides];
   const rows = cellsOf(r).filter(({ cell }) => a[cell] !== b[cell]).map(({ cell, label, column }) => el("tr", {}, el("th", { scope: "row" }, column ? el("span", { class: "soft" }, column + " ") : null, el("code", {}, label)),
-    [before, a, b].map(texts => el("td", {}, r.texts[texts[cell]]))));
+    [before, a, b].map((texts, n) => el("td", { "data-side": sides[n] }, r.texts[texts[cell]]))));
   const notes = [last() - 1, last()].map(i => r.steps[i].note && el("p", { class: "note" }, `${r.sides[i - last() + 1]}: ${r.steps[i].note}`)).filter(Boolean);
   return el("section", { class: "why", "aria-label": "both outcomes" }, el("h2", {}, r.steps[last() - 1].sentence.replace(`${r.sides[0]}: `, "")), notes,
-    el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["", "before", ...r.sides].map(h => el("th", {}, h)))), el("tbody", {}, rows))));
+    el("div", { class: "scroll" }, el("table", { class: "outcomes" }, el("thead", {}, el("tr", {}, ["", ...sides].map(h => el("th", {}, h)))), el("tbody", {}, rows))));
 }
 
 // --- a step ----------------------------------------------------------------------------------------------------------

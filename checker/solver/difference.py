@@ -138,8 +138,10 @@ def _compare(
     solver.add(z3.Or(taken_a != taken_b, z3.And(taken_a, other)))
     if not limits.check(solver):
         return None
-    before = tuple(_least(solver, limits, numbers, state, leaves, first.first_initial))
-    scalars = _least(solver, limits, numbers, parameters, chosen.leaves, [x.low for x in chosen.leaves])
+    before = tuple(nearest_state(solver, limits, numbers, state, leaves, first.first_initial))
+    scalars = nearest_state(
+        solver, limits, numbers, parameters, chosen.leaves, [x.low for x in chosen.leaves]
+    )
     witness = Witness(
         _sentence([(first, a), (second, b)], scalars),
         chosen.parameters(scalars),
@@ -152,7 +154,7 @@ def _compare(
     return witness
 
 
-def _least(
+def nearest_state(
     solver: z3.Solver,
     limits: Limits,
     numbers: Numbers,

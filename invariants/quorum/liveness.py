@@ -9,7 +9,11 @@ from highwater.model.language import State, all_of, always_eventually, any_of, e
 from highwater.model.language.values import Number, Truth
 from highwater.model.quorum import Quorum
 
-_FETCHING = weak("send_fetch", "take_answer") + weak(either("receive_fetch", "refuse_fetch"), by=["f"])
+_FETCHING = (
+    weak("send_fetch", "take_answer")
+    + weak(either("receive_fetch", "refuse_fetch"), by=["f"])
+    + weak("learn_version", by=["m"])
+)
 _TIMER = weak("park_timer", by=["f"])
 _LEARNING = weak("learn", by=["m"])
 

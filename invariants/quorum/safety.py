@@ -7,6 +7,7 @@ from highwater.model.language import State, all_of, any_of, implies, invariant, 
 from highwater.model.language.values import Number, SeqValue, Truth
 from highwater.model.quorum import Quorum
 from highwater.model.quorum.cluster import UNKNOWN
+from highwater.model.quorum.leadership import readable
 from highwater.model.replication import logs
 
 
@@ -17,7 +18,7 @@ def _holds(log: SeqValue, committed: SeqValue, end: Number) -> Truth:
 
 def both_support(m: Quorum, f: Number, leader: Number) -> bool:
     """1166.4. Whether both ends of a fetch have version 18."""
-    return not m.is_older(f) and not m.is_older(leader)
+    return not m.is_older(f) and not m.is_older(leader) and not m.is_consumer(f)
 
 
 @statements.leader_completeness.seen("595.5, 595.7")
@@ -46,15 +47,17 @@ def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
     )
 
 
-@invariant("595.6")
+@invariant("595.6, B6")
 def hwm_is_committed(m: Quorum, s: State) -> Truth:
-    """What is below a member's HWM is committed, and it has it: its state machine applies these records."""
+    """What is below a member's HWM is committed, and it has it: its state machine applies these records.
+
+    So is all that a consumer has read.
+    """
+    members = [
+        (s.members[f], s.members[f].log.length if m.is_consumer(f) else s.members[f].hwm) for f in m.member
+    ]
     return all_of(
-        implies(
-            s.members[f].hwm > UNKNOWN,
-            _holds(s.members[f].log, s.committed, s.members[f].hwm),
-        )
-        for f in m.member
+        implies(member.hwm > UNKNOWN, _holds(member.log, s.committed, end)) for member, end in members
     )
 
 
@@ -131,7 +134,7 @@ def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Truth:
     return all_of(
         implies(
             s.parked[f].is_some & (s.parked[f].value.leader == leader),
-            s.members[leader].log.length <= s.parked[f].value.offset,
+            readable(m, f, s.members[leader]) <= s.parked[f].value.offset,
         )
         for f in m.member
         for leader in m.voter
@@ -149,12 +152,37 @@ def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
         implies(
             s.parked[f].is_some
             & (s.parked[f].value.leader == leader)
-            & (s.parked[f].value.epoch == s.members[f].epoch),
+            & (s.parked[f].value.epoch == s.members[f].epoch)
+            & (s.parked[f].value.told | (not m.p.finalised_late)),
             s.members[leader].hwm <= s.members[f].hwm,
         )
         for f in m.member
         for leader in m.voter
         if both_support(m, f, leader)
+    )
+
+
+@invariant("1166.2")
+def no_fetch_waits_while_its_log_diverges(m: Quorum, s: State) -> Truth:
+    """A fetch is parked only while its sender's log is the beginning of the leader's.
+
+    Else the replica, which can do nothing before it has truncated, waits for the park timer.
+    """
+    return all_of(
+        implies(
+            s.parked[f].is_some
+            & (s.parked[f].value.leader == leader)
+            & (s.parked[f].value.epoch == s.members[f].epoch)
+            & m.leads(leader, s.members[leader])
+            & (s.members[leader].epoch == s.members[f].epoch),
+            ~logs.diverges(
+                s.members[leader].log,
+                s.members[f].log.length,
+                logs.last_epoch(m.some_epoch, s.members[f].log),
+            ),
+        )
+        for f in m.member
+        for leader in m.voter
     )
 
 
@@ -192,5 +220,6 @@ INVARIANTS = (
     truncation_stays_above_hwm,
     no_fetch_waits_while_there_are_records,
     no_fetch_waits_while_its_hwm_is_behind,
+    no_fetch_waits_while_its_log_diverges,
     answers_bring_news,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.model.language import State, all_of, any_of, implies, invariant, size, total
+from highwater.model.language import State, all_of, any_of, implies, invariant, size, total, where
 from highwater.model.language.sequences import members_of
 from highwater.model.language.values import Number, Truth, as_bool
 from highwater.model.replication import Replication
@@ -12,6 +12,7 @@ from highwater.model.replication.clients import can_acknowledge
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.eligible_leader_replicas import effective_min_isr
 from highwater.model.replication.high_watermark import gate_is_open
+from highwater.model.replication.leadership import tells_end
 
 
 def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
@@ -102,6 +103,29 @@ def consumers_read_consistently(m: Replication, s: State) -> Truth:
     )
 
 
+@invariant("207.1, P1")
+def told_end_never_falls(m: Replication, s: State) -> Truth:
+    """The end of the log that consumers are told never falls: no leader tells less than one has told before.
+
+    What is lost is left out here: other properties tell of it. Of the leader that the controller chose, in its epoch: a
+    consumer that has heard of it asks no former one.
+    """
+    return all_of(
+        implies(
+            s.partition.leader.is_(b)
+            & m.leads(b, s.brokers[b])
+            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
+            & ~s.committed.is_empty
+            & tells_end(m, s.brokers[b]),
+            all_of(
+                (s.brokers[b].hwm > o) | ~log_rules.same_record(s.brokers[b].log, s.committed, o)
+                for o in m.offsets
+            ),
+        )
+        for b in m.broker
+    )
+
+
 @invariant("B4")
 def hwm_within_log(m: Replication, s: State) -> Truth:
     """No HWM is past the end of its log."""
@@ -115,6 +139,20 @@ def one_leader_per_epoch(m: Replication, s: State) -> Truth:
     """By the brokers' views."""
     return statements.one_leader_per_epoch(
         [(m.leads(b, s.brokers[b]), s.brokers[b].view.leader_epoch) for b in m.broker]
+    )
+
+
+@invariant("841.5, B8")
+def told_leaders_lead(m: Replication, s: State) -> Truth:
+    """A broker that has heard of the leader epoch in which the controller chose it leads, as long as it runs."""
+    return all_of(
+        implies(
+            s.partition.leader.is_(b)
+            & m.is_up(s.brokers[b])
+            & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch),
+            m.leads(b, s.brokers[b]),
+        )
+        for b in m.broker
     )
 
 
@@ -198,7 +236,11 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 
 @invariant("B6")
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
-    """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since."""
+    """Whenever a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one lost it since.
+
+    With a replica that an operator removes goes its copy, and with one replica left min ISR is 1: so many are sure to
+    be there once there was a reassignment.
+    """
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 
     def copies(v: Number) -> Number:
@@ -207,8 +249,14 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
             for b in m.broker
         )
 
+    def needed(b: Number) -> Number:
+        known = m.min_isr_in(s.brokers[b].view)
+        if not m.p.reassignments:
+            return known
+        return where(s.budgets.reassignments == m.p.reassignments, known, 1)
+
     return all_of(
-        implies(unspent & can_acknowledge(m, s, b, v), copies(v) >= m.min_isr_in(s.brokers[b].view))
+        implies(unspent & can_acknowledge(m, s, b, v), copies(v) >= needed(b))
         for b in m.broker
         for v in m.value
     )
@@ -234,8 +282,10 @@ INVARIANTS = (
     acknowledged_records_survive,
     logs_match_below_hwm,
     consumers_read_consistently,
+    told_end_never_falls,
     hwm_within_log,
     one_leader_per_epoch,
+    told_leaders_lead,
     views_are_prefixes,
     isr_members_are_eligible,
     isr_and_elr_are_disjoint,

@@ -126,7 +126,8 @@ def answers_are_taken_in_their_epoch(m: Replication, before: State, after: State
         kept.append(implies(current & ~got.diverging, new.hwm == least(got.hwm, new.log.length)))
         kept.append(implies(current & got.diverging, new.hwm == least(old.hwm, new.log.length)))
         runs = _is_same_process(m, before, after, f) & (old.log != new.log)
-        kept.append(implies(runs & ~m.leads(f, old) & ~m.leads(f, new), taken))
+        removed = ~new.view.replicas.has(f)  # who is a replica no more deletes its log
+        kept.append(implies(runs & ~m.leads(f, old) & ~m.leads(f, new), taken | removed))
         kept.append(implies(runs | taken, new.flushed == least(old.flushed, new.log.length)))
     return all_of(kept)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from highwater.model.language import State, all_of, always_eventually, any_of, either, implies, weak
 from highwater.model.language.values import Number, Truth
 from highwater.model.replication import Replication
+from highwater.model.replication import logs as log_rules
 from highwater.model.replication.isr import is_eligible
 
 
@@ -91,6 +92,19 @@ def writes_are_answered(m: Replication, s: State) -> Truth:
     )
 
 
+@always_eventually("B4, 966.1", fair=_RETURN + _RECOVER + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
+def hwm_comes_to_cover_what_is_committed(m: Replication, s: State) -> Truth:
+    """What a leader has and was once committed comes to be below its HWM again: consumers can read it."""
+    return all_of(
+        ~m.leads(b, s.brokers[b])
+        | all_of(
+            (s.brokers[b].hwm > o) | ~log_rules.same_record(s.brokers[b].log, s.committed, o)
+            for o in m.offsets
+        )
+        for b in m.broker
+    )
+
+
 @always_eventually("B1, B6", fair=_RETURN + _RECOVER + _REPLAY + _FETCH)
 def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Truth:
     """What was acknowledged is, in the end, in the log of every replica."""
@@ -127,6 +141,7 @@ LIVENESS = (
     proposals_are_settled,
     proposals_come_to_rest,
     writes_are_answered,
+    hwm_comes_to_cover_what_is_committed,
     acknowledged_writes_reach_all_replicas,
     reassignments_complete,
     electable_replicas_lead,

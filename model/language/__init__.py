@@ -8,7 +8,7 @@ protocol traced once into an expression graph, which every engine reads.
 from highwater.model.language.branches import one_of, otherwise, when
 from highwater.model.language.budgets import Budgets, spend
 from highwater.model.language.checks import Checks
-from highwater.model.language.drawing import Band, Drawing, Lane, Log, Message, Sign
+from highwater.model.language.drawing import Band, Delivery, Drawing, Lane, Log, Message, Sign
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import free
 from highwater.model.language.liveness import (
@@ -62,7 +62,7 @@ from highwater.model.language.values import (
 )
 
 __all__ = [
-    "Action", "Array", "ArrayValue", "Band", "Bool", "Budgets", "Checks", "Drawing", "Enum", "Index", "Int",
+    "Action", "Array", "ArrayValue", "Band", "Bool", "Budgets", "Checks", "Delivery", "Drawing", "Enum", "Index", "Int",
     "Invariant", "Lane", "LanguageError", "Liveness", "Log", "Message", "Messages", "Model", "Number", "Only",
     "Option", "OptionValue", "Parameter", "Profile", "Protocol", "Rule", "Rulebook", "Seq", "SeqValue", "Set",
     "SetValue", "Sign", "State", "StepProperty", "Struct", "StructValue", "Truth", "action", "all_of",

@@ -44,6 +44,22 @@ class Message:
     also: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """What an action hands from one party to another, where no field holds it as a message that is used up.
+
+    ``sender`` and ``receiver`` are a lane's title, or a parameter of the action. It is sent and taken by one step; or,
+    with ``left``, an array of the state, it was sent by the step that last changed the element that the parameter
+    ``by`` names, and can be taken again.
+    """
+
+    title: str
+    sender: str
+    receiver: str
+    left: str = ""
+    by: str = ""
+
+
 SIGNS = ("down", "leader", "isr", "elr", "fenced", "known")
 """How a value of an index can stand in a band, what goes before the others first; one that is nothing of these is out.
 
@@ -96,7 +112,8 @@ class Drawing:
     """Lanes, messages by the field of the state that holds them, and the fields whose changes are told.
 
     A field of ``tells`` is a path without indices, such as ``partition.isr``; with it all below it are told. Logs and
-    bands are for pages. What names a field that a scenario's state has not is left out.
+    bands are for pages. ``deliveries`` are by the name of the action. What names a field that a scenario's state has
+    not is left out.
     """
 
     lanes: tuple[Lane, ...]
@@ -104,6 +121,7 @@ class Drawing:
     tells: tuple[str, ...] = ()
     logs: tuple[Log, ...] = ()
     bands: tuple[Band, ...] = ()
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict)
 
 
-__all__ = ["SIGNS", "Band", "Drawing", "Lane", "Log", "Message", "Sign"]
+__all__ = ["SIGNS", "Band", "Delivery", "Drawing", "Lane", "Log", "Message", "Sign"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from highwater.model.language.errors import LanguageError
@@ -40,6 +40,11 @@ class Interpreter:
     @cached_property
     def _holds(self) -> Evaluate:
         return compile_nodes([n for p in self.model.properties for n in (p.node, p.premise)])
+
+    @cached_property
+    def guards(self) -> Evaluate:
+        """Whether each guard holds in a state: those of the first instance, then those of the second, and so on."""
+        return compile_nodes([g.node for i in self.model.instances for g in i.guards])
 
     def _outcome(self, number: int) -> Evaluate:
         """An instance's checks and writes; compiled when it is first taken."""
@@ -142,4 +147,10 @@ def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any,
     return found
 
 
-__all__ = ["BoundError", "Evaluate", "Interpreter", "Step", "compile_nodes", "differences"]
+@lru_cache(maxsize=4)
+def interpreter_of(model: Model) -> Interpreter:
+    """The interpreter of a model, the same one when it is asked for again: what it has compiled is kept."""
+    return Interpreter(model)
+
+
+__all__ = ["BoundError", "Evaluate", "Interpreter", "Step", "compile_nodes", "differences", "interpreter_of"]

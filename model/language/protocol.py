@@ -274,11 +274,19 @@ class Protocol:
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
+        """LanguageError as of ``check``."""
+        super().__init_subclass__(**arguments)
+        cls.check()
+
+    @classmethod
+    def check(cls) -> None:
         """LanguageError where an action has a name that every protocol has, or a property would not be checked.
 
-        Also where a rule, an action or a property names what is not in the rulebook.
+        Also where an attribute is of another kind, and where what has a source names what is not in the rulebook.
         """
-        super().__init_subclass__(**arguments)
+        for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
+            if not isinstance(given := getattr(cls, attribute), kinds):
+                raise fail(f"{attribute} of {cls.__name__} cannot be {given!r}")
         for attribute, kind in (("parameters", Parameter), ("rules", Rule), ("profiles", Profile)):
             given = getattr(cls, attribute)
             if not isinstance(given, Mapping) or not all(isinstance(i, kind) for i in given.values()):
@@ -388,7 +396,7 @@ class Protocol:
         return list(found.values())
 
 
-def no_rule(protocol: Protocol, name: str) -> str:
+def no_rule(protocol: Protocol | type[Protocol], name: str) -> str:
     """What to say of a rule that a protocol does not have."""
     known = _list(protocol.rules)
     return f"{protocol.name} has no rule {name!r}; it has {known}{meant(name, protocol.rules)}"

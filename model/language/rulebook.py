@@ -88,7 +88,7 @@ class Rulebook(Mapping[str, NumberedRule]):
     def _content(self) -> _Content:
         try:
             plain = tomllib.loads(self._text())
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+        except (OSError, ValueError, RecursionError) as wrong:  # no TOML, no text, or too deep
             raise self._wrong(str(wrong)) from None
         unknown = set(plain) - {"proposals", "families", "rules"}
         if unknown:
@@ -228,7 +228,7 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
         if number not in book:
             import difflib
 
-            near = difflib.get_close_matches(number, list(book), n=1, cutoff=0.5)
+            near = difflib.get_close_matches(number, map(str, book), n=1, cutoff=0.5)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise LanguageError(
                 f"{what} names {number!r}, which is not in the rulebook{meant}", shortened(place)

@@ -1,12 +1,12 @@
 """What the quorum is made of: members with their logs, fetches under way and parked, what is committed.
 
-What is left out. Who is a member, and which version of Fetch each has, is fixed; there are no snapshots; logs are on
-disk at once. The messages of an election (Vote, BeginQuorumEpoch) are not in flight: a majority votes in one step,
-which stands for the moment of the last vote that it took, as neither a voter nor a candidate moves between its vote and
-the end of the election. Elections that fail, and pre-votes, are not told: they show as members that are slow. A member
-learns of a leader at any time after its election, or never. An answer has one record at most. A member has one fetch
-under way in an epoch: a new one is sent when the last is answered or lost. An error tells nothing, so the fetch just
-ends; a fetch that is parked ends when its leader leads no more.
+What is left out. Who is a member is fixed; a version of Fetch can be finalised, and is not taken back; there are no
+snapshots; logs are on disk at once. The messages of an election (Vote, BeginQuorumEpoch) are not in flight: a majority
+votes in one step, which stands for the moment of the last vote that it took, as neither a voter nor a candidate moves
+between its vote and the end of the election. Elections that fail, and pre-votes, are not told: they show as members
+that are slow. A member learns of a leader at any time after its election, or never. An answer has one record at most.
+A member has one fetch under way in an epoch: a new one is sent when the last is answered or lost. An error tells
+nothing, so the fetch just ends; a fetch that is parked ends when its leader leads no more.
 
 The steps are functions of (q, s, …) in the modules beside this one: ``q`` is the quorum, with the types, the parameters
 and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
@@ -64,6 +64,12 @@ class Cluster(Protocol):
         "older": Parameter(
             0, 0, 127, "members below version 18 of Fetch, as bits: 1 is member 0, 4 is member 2"
         ),
+        "consumers": Parameter(
+            0, 0, 1, "observers, the last one, that read as a consumer of a partition does"
+        ),
+        "finalised_late": Parameter(
+            0, 0, 1, "whether version 18 of Fetch is finalised while members run, who learn of it one by one"
+        ),
         "timer": Parameter(1, 0, 1, "whether the park timer can end a fetch"),
         "settled": Parameter(
             0, 0, 1, "whether all have the first leader's first record, and know it is committed"
@@ -115,6 +121,8 @@ class Cluster(Protocol):
             leader=self.member,
             epoch=self.epoch,
             offset=offset,
+            # Whether the fetch said which HWM its sender knows.
+            told=Only(Bool, p.finalised_late > 0),
             # The HWM as it was when the fetch parked.
             answer=Only(hwm, self.on("timer_answers_as_parked")),
         )
@@ -142,6 +150,8 @@ class Cluster(Protocol):
             responses=Array(self.member, self.some_response),
             # Who was elected in each epoch: what BeginQuorumEpoch and answers to fetches tell.
             elected=Array(self.epoch, Option(self.member)),
+            # Who knows that version 18 is finalised.
+            finalised=Only(Array(self.member, Bool), p.finalised_late > 0),
             # Every record that some leader's HWM has passed; no rule reads it.
             committed=Seq(self.record, self.size),
             budgets=BUDGETS.type(p),
@@ -175,6 +185,7 @@ class Cluster(Protocol):
                 "parked": nothing,
                 "responses": nothing,
                 "elected": [0] + [None] * p.elections,
+                "finalised": [False] * (p.voters + p.observers),
                 "committed": first if p.settled or p.voters == 1 else [],
                 "budgets": BUDGETS.granted(p),
             }
@@ -185,6 +196,11 @@ class Cluster(Protocol):
     def is_older(self, m: Number) -> bool:
         """1166.4. Whether a member neither sends the HWM with its fetches nor looks at that of others."""
         return bool(self.p.older >> int(m) & 1)
+
+    def is_consumer(self, m: Number) -> bool:
+        """1166.5. Whether a member reads what is committed, as a consumer of a partition does."""
+        members = self.p.voters + self.p.observers
+        return int(m) >= members - min(self.p.consumers, self.p.observers)
 
     def leads(self, m: Number, member: StructValue) -> Truth:
         """Whether a member takes itself for the leader."""

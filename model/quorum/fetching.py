@@ -18,6 +18,7 @@ from highwater.model.language import (
     as_bool,
     greatest,
     least,
+    one_of,
     require,
     spend,
     under,
@@ -44,17 +45,31 @@ def send_fetch(q: Cluster, s: State, f: Number) -> None:
         epoch=me.epoch,
         offset=me.log.length,
         last_epoch=logs.last_epoch(q.some_epoch, me.log),
-        hwm=carried_hwm(q, f, me),
+        hwm=where(s.finalised[f], carried_hwm(q, f, me), None)
+        if q.p.finalised_late
+        else carried_hwm(q, f, me),
     )
 
 
-def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
-    """1166.1. The HWM field of a member's fetch; none: it is not there, or has its default.
+@action("1166.1", says="member {m} learns that version 18 of Fetch is finalised", m="member")
+def learn_version(q: Cluster, s: State, m: Number) -> None:
+    """From its next fetch on it says which HWM it knows. One that is parked has not said so."""
+    require("versions are finalised", bool(q.p.finalised_late))
+    require("the member supports it", not q.is_older(m))
+    require("the member does not know yet", ~s.finalised[m])
+    s.next.finalised[m] = True
 
-    To know none, −1, is another thing than to say nothing: who says −1 is answered, who says nothing is parked.
+
+def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
+    """1166.1, 1166.5. The HWM field of a member's fetch; none: it is not there, or has its default.
+
+    To know none, −1, is another thing than to say nothing: who says −1 is answered, who says nothing is parked. A
+    consumer is parked: it waits for records, and no HWM is news to it.
     """
     if q.is_older(f) or not q.on("fetch_carries_hwm"):
         return q.hwm_field.none()
+    if q.is_consumer(f):
+        return q.hwm_field.none() if q.on("consumers_leave_it_out") else q.hwm_field.some(UNKNOWN)
     told = q.hwm_field.some(member.hwm)
     if q.on("unknown_hwm_is_told"):
         return told
@@ -83,15 +98,31 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
     require("the fetch can be used", can_use(q, leader, me, fetch))
     diverging = q.on("divergence_check") & logs.diverges(me.log, fetch.offset, fetch.last_epoch)
     after = settle(q, s, leader, where(diverging, me, note_fetch(q, me, f, fetch)))
-    plain = answer(q, after, fetch.offset)
-    parks = ~diverging & plain.record.is_none & may_park(q, leader, fetch.hwm, after.hwm)
+    plain = answer(q, f, after, fetch.offset)
+    # An answer that tells where to truncate is not empty, although it has no record.
+    empty = plain.record.is_none & ~diverging if q.on("diverging_is_answered") else plain.record.is_none
+    parks = empty & may_park(q, leader, fetch.hwm, after.hwm)
     s.next.requests[f] = None
     respond(q, s, f, ~parks, where(diverging, truncation(q, me, fetch, plain), plain))
-    kept = q.parked_type(leader=leader, epoch=me.epoch, offset=fetch.offset, answer=after.hwm)
+    kept = q.parked_type(
+        leader=leader, epoch=me.epoch, offset=fetch.offset, told=fetch.hwm.is_some, answer=after.hwm
+    )
     s.next.parked[f] = where(parks, q.some_parked.some(kept), s.parked[f])
-    if q.on("hwm_growth_completes") and not q.is_older(leader):
-        others = [g for g in q.member if int(g) != int(f)]
-        complete_parked(q, s, leader, after, after.hwm > me.hwm, others)
+    complete_parked(q, s, leader, after, after.hwm > me.hwm, told_of_growth(q, leader, f))
+
+
+def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
+    """1166.3. Those whose parked fetches end when a fetch of another one has moved the HWM.
+
+    All of them, as it is news to all. For consumers it is a record that comes to be there, as it always was.
+    """
+    others = [g for g in q.member if int(g) != int(f)]
+    if not q.on("hwm_growth_completes") or q.is_older(leader):
+        return [g for g in others if q.is_consumer(g)]
+    if q.on("growth_completes_all"):
+        return others
+    left_out = one_of("left out", [int(g) for g in others])
+    return [g for g in others if int(g) != left_out]
 
 
 def note_fetch(q: Cluster, leader: StructValue, f: Number, fetch: StructValue) -> StructValue:
@@ -161,7 +192,7 @@ def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
     require("the fetch is parked", parked.is_some)
     require("it is parked with this leader", parked.value.leader == leader)
     hwm = parked.value.answer if q.on("timer_answers_as_parked") else me.hwm
-    plain = answer(q, me, parked.value.offset)
+    plain = answer(q, f, me, parked.value.offset)
     late = plain.replace(epoch=parked.value.epoch, record=None, hwm=hwm, timed_out=True)
     respond(q, s, f, parked.is_some, late)
     s.next.parked[f] = None
@@ -205,6 +236,6 @@ def lose_fetch(q: Cluster, s: State, f: Number) -> None:
 
 
 __all__ = [
-    "carried_hwm", "lose_fetch", "may_park", "park_timer", "receive_fetch", "refuse_fetch", "send_fetch",
-    "take_answer",
+    "carried_hwm", "learn_version", "lose_fetch", "may_park", "park_timer", "receive_fetch", "refuse_fetch",
+    "send_fetch", "take_answer",
 ]  # fmt: skip

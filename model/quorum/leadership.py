@@ -77,9 +77,17 @@ def reachable_hwm(q: Cluster, leader: Number, member: StructValue) -> Number:
 # --- answers ------------------------------------------------------------------------------------------------
 
 
-def answer(q: Cluster, leader: StructValue, offset: Number) -> StructValue:
+def readable(q: Cluster, f: Number, leader: StructValue) -> Number:
+    """B6, 595.4. The end of what a leader gives out: all to members of the quorum, what is committed to consumers."""
+    if q.is_consumer(f) and q.on("consumers_read_committed"):
+        return greatest(leader.hwm, 0)
+    end: Number = leader.log.length
+    return end
+
+
+def answer(q: Cluster, f: Number, leader: StructValue, offset: Number) -> StructValue:
     """What a leader says to a fetch from this offset on: the next record, if there is one, and its HWM."""
-    has_record = leader.log.length > offset
+    has_record = readable(q, f, leader) > offset
     return q.response(
         epoch=leader.epoch,
         record=where(has_record, q.some_record.some(leader.log[offset]), None),
@@ -101,12 +109,17 @@ def respond(q: Cluster, s: State, f: Number, condition: Truth, sent: StructValue
 def complete_parked(
     q: Cluster, s: State, leader: Number, after: StructValue, condition: Truth, among: Iterable[Number]
 ) -> None:
-    """Answer those of these members' fetches that are parked with a leader, where the condition holds."""
+    """Answer those of these members' fetches that are parked with a leader, where the condition holds.
+
+    A consumer's only where there is a record for it.
+    """
     for f in among:
         parked = s.parked[f]
         ends = condition & parked.is_some & (parked.value.leader == leader)
-        respond(q, s, f, ends, answer(q, after, parked.value.offset))
+        if q.is_consumer(f):
+            ends &= readable(q, f, after) > parked.value.offset
+        respond(q, s, f, ends, answer(q, f, after, parked.value.offset))
         s.next.parked[f] = where(ends, None, parked)
 
 
-__all__ = ["answer", "append", "commit", "complete_parked", "reachable_hwm", "respond", "settle"]
+__all__ = ["answer", "append", "commit", "complete_parked", "reachable_hwm", "readable", "respond", "settle"]

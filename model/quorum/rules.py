@@ -19,7 +19,21 @@ _KIP_1166 = {
         "1166.2",
         "A fetch without new records parks where its HWM is the leader's. Off: only where it is greater.",
     ),
-    "hwm_growth_completes": Rule("1166.3", "When the leader's HWM grows, it completes every parked fetch."),
+    "hwm_growth_completes": Rule("1166.3", "When the leader's HWM grows, it completes parked fetches."),
+    "growth_completes_all": Rule(
+        "1166.3", "It completes all of them at once. Off: all but one, whichever that is."
+    ),
+    "diverging_is_answered": Rule(
+        "1166.2",
+        "An answer that tells where to truncate is not empty, and is sent at once. Off: it has no records, so the "
+        "fetch parks.",
+    ),
+    "consumers_leave_it_out": Rule(
+        "1166.5", "A consumer's fetch has no HWM. Off: it says −1, as a replica that knows none."
+    ),
+    "consumers_read_committed": Rule(
+        "B6", "A consumer is given what is below the HWM. Off: all that the leader has, as a replica."
+    ),
     "missing_hwm_is_greatest": Rule(
         "1166.4",
         "A fetch without the field counts as one with the greatest HWM there is, 2⁶³−1, and parks as it did before. "
@@ -72,14 +86,14 @@ RULES = {**_KIP_1166, **_KRAFT}
 _BEFORE = (
     "fetch_epoch_check", "fetch_response_check", "divergence_check", "records_complete", "timer_answers_as_parked",
     "majority_commits", "observers_do_not_count", "own_epoch_commits", "new_leader_forgets_hwm", "hwm_within_log",
-    "majority_elects", "up_to_date_vote", "leader_change_record",
+    "majority_elects", "up_to_date_vote", "leader_change_record", "diverging_is_answered", "consumers_read_committed",
 )  # fmt: skip
 
 PROFILES = {
     "kip_1166": Profile.of(
         "KIP-1166: the HWM travels with the fetch",
         *_BEFORE, "fetch_carries_hwm", "unknown_hwm_is_told", "behind_is_answered", "equal_hwm_parks",
-        "hwm_growth_completes", "missing_hwm_is_greatest",
+        "hwm_growth_completes", "growth_completes_all", "missing_hwm_is_greatest", "consumers_leave_it_out",
     ),
     "before_kip_1166": Profile.of("before KIP-1166: a leader does not know which HWM a replica has", *_BEFORE),
 }  # fmt: skip

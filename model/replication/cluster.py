@@ -44,6 +44,7 @@ from highwater.model.replication.controller.eligible_leader_replicas import effe
 from highwater.model.replication.controller.rules import ELR_FEATURE
 from highwater.model.replication.controller.rules import RULES as CONTROLLER_RULES
 from highwater.model.replication.controller.types import Terms
+from highwater.model.replication.freedoms import FREEDOMS
 from highwater.model.replication.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
@@ -117,6 +118,7 @@ class Cluster(Protocol):
         "max_leader_epoch": Parameter(3, 0, 9, "the last leader epoch"),
         "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
         "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
+        **FREEDOMS,
         **BUDGETS.parameters,
     }
     rules = RULES
@@ -152,6 +154,9 @@ class Cluster(Protocol):
             metadata=Only(Array(self.broker, Option(self.view)), p.metadata_in_flight > 0),
             log_infos_sent=Only(self.log_infos, p.recovery > 0),
             log_infos=Only(self.log_infos, p.recovery > 0),
+            late_proposals=Only(Array(self.broker, Option(self.alter_request)), p.late_proposals > 0),
+            former=Only(Option(self.former_controller), p.former_controller > 0),
+            waiting=Only(Array(self.value, Option(self.waiter)), p.waiting_producers > 0),
         )
 
     def _define_domains(self) -> None:
@@ -174,6 +179,7 @@ class Cluster(Protocol):
         self.log = Seq(self.record, p.records, bound="records")
         self.offset = Int(0, p.records)
         self.offsets = self.kept = range(p.records)
+        self.waiter = Struct("Waiter", leader=self.broker, offset=Int(0, p.records - 1))
 
         self.factor = min(p.replication_factor, p.brokers)
         self.targets = [
@@ -184,6 +190,8 @@ class Cluster(Protocol):
         low, high = (1, self.factor) if p.min_isr_changes else (p.min_isr, p.min_isr)
         self.min_isr_config = Int(low, max(low, high))
         self.min_isr_values = range(low, high + 1)
+        members = [[b for b in range(p.brokers) if chosen >> b & 1] for chosen in range(1, 1 << p.brokers)]
+        self.isrs = [self.t.brokers.lift(isr) for isr in members]
         self.again = (False, True) if p.duplicates else (False,)
         self.balanced = (True, False)
 
@@ -197,6 +205,7 @@ class Cluster(Protocol):
             partition_epoch=self.partition_epoch,
             isr=t.brokers,
             replicas=t.brokers,
+            removing=Only(t.brokers, not self.on("removed_replicas_delete")),
             min_isr=self.min_isr_config,
             active=t.brokers,
             epochs=Array(self.broker, self.broker_epoch),
@@ -205,8 +214,9 @@ class Cluster(Protocol):
     def _define_brokers(self) -> None:
         """A broker, and what a leader knows of its followers. A field is there where the rules have a use for it."""
         # An epoch that is given with a proposal is looked at again only when the proposal is sent again, and that
-        # is of use only where the first one can have been lost.
-        self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and self.p.losses > 0
+        # is of use only where the first one can have been lost, or given up.
+        again = self.p.losses > 0 or self.p.late_proposals > 0
+        self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and again
         self.member_epochs = Array(self.broker, Option(self.broker_epoch))
         self.fetch_state = Struct(
             "FetchState",
@@ -275,6 +285,9 @@ class Cluster(Protocol):
             isr=self.t.brokers,
         )
         self.some_alter_response = Option(self.alter_response)
+        self.former_controller = Struct(
+            "FormerController", partition=self.t.partition, registrations=self.t.registrations
+        )
         # The answer to GetReplicaLogInfo (966.14): under way, or collected by the controller.
         self.log_info = Struct(
             "ReplicaLogInfo",
@@ -308,6 +321,8 @@ class Cluster(Protocol):
 
     def min_isr_in(self, view: StructValue) -> Number:
         """966.2. The effective min ISR as a broker's view has it."""
+        if not self.on("min_isr_within_replicas"):
+            return view.min_isr
         return effective_min_isr(view.min_isr, size(view.replicas))
 
     @property
@@ -353,6 +368,7 @@ class Cluster(Protocol):
             partition_epoch=partition.partition_epoch,
             isr=partition.isr,
             replicas=members_of(partition.replicas, self.t.brokers),
+            removing=partition.removing,
             min_isr=min_isr,
             active=self.t.active(registrations),
             epochs=self.view.fields["epochs"].lift([registrations[b].epoch for b in self.broker]),

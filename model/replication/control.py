@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from highwater.model.language import (
+    ArrayValue,
     Checks,
     Number,
     SeqValue,
@@ -88,6 +89,19 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
     require("a request is under way", s.alter_requests[b].is_some)
     require("no answer is under way", s.alter_responses[b].is_none)
     sent = s.alter_requests[b].value
+    error, record = decide_alter_partition(m, s, b, sent, s.partition, s.registrations)
+    partition = write_record(m, s, record)
+    send_alter_answer(m, s, b, sent, answer_to(m, sent, error, partition))
+    if again:
+        spend(s, "duplicates")
+    else:
+        s.next.alter_requests[b] = None
+
+
+def decide_alter_partition(
+    m: Cluster, s: State, b: Number, sent: StructValue, partition: StructValue, registrations: ArrayValue
+) -> tuple[Number, StructValue]:
+    """B8. What a controller that knows this partition and these registrations makes of a request: error and record."""
     request = m.t.alter_partition(
         version=3,
         broker=b,
@@ -97,23 +111,21 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
         new_isr=proposed_members(m, sent),
         leader_recovery_state="RECOVERED",
     )
-    checks: Checks = alter_partition.alter_partition_checks(m.t, request, s.partition, s.registrations)
+    checks: Checks = alter_partition.alter_partition_checks(m.t, request, partition, registrations)
     wanted = m.decided(
         s,
         lambda t: alter_partition.alter_partition(
-            t, request, s.partition, s.registrations, m.min_isr(s), m.unclean_allowed
+            t, request, partition, registrations, m.min_isr(s), m.unclean_allowed
         ),
     )
     record = where(checks.passed, wanted, m.t.record.zero())
-    error = where(checks.passed, alter_partition.alter_partition_error(request, record), checks.answer)
-    partition = write_record(m, s, record)
+    return where(checks.passed, alter_partition.alter_partition_error(request, record), checks.answer), record
+
+
+def send_alter_answer(m: Cluster, s: State, b: Number, sent: StructValue, answer: StructValue) -> None:
+    """An answer reaches the process that asked; to another incarnation it is lost with the connection."""
     reaches = m.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
-    answer = m.some_alter_response.some(answer_to(m, sent, error, partition))
-    s.next.alter_responses[b] = where(reaches, answer, None)
-    if again:
-        spend(s, "duplicates")
-    else:
-        s.next.alter_requests[b] = None
+    s.next.alter_responses[b] = where(reaches, m.some_alter_response.some(answer), None)
 
 
 def proposed_members(m: Cluster, sent: StructValue) -> SeqValue:
@@ -302,7 +314,7 @@ def elect(m: Cluster, s: State, election: Number) -> None:
 
 
 __all__ = [
-    "cancel_reassignment", "change_min_isr", "designate_leader", "downgrade", "elect_preferred_leader",
-    "elect_uncleanly", "fence_broker", "handle_alter_partition", "merged", "on_broker", "reassign", "unfence_broker",
-    "upgrade", "write_record",
+    "answer_to", "cancel_reassignment", "change_min_isr", "decide_alter_partition", "designate_leader", "downgrade",
+    "elect_preferred_leader", "elect_uncleanly", "fence_broker", "handle_alter_partition", "merged", "on_broker",
+    "reassign", "send_alter_answer", "unfence_broker", "upgrade", "write_record",
 ]  # fmt: skip

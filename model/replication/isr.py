@@ -19,6 +19,7 @@ from highwater.model.language import (
     all_of,
     cases,
     require,
+    size,
     spend,
     under,
     where,
@@ -80,11 +81,44 @@ def propose_shrink(m: Cluster, s: State, leader: Number, f: Number) -> None:
     require("the broker takes itself for the leader", m.leads(leader, broker))
     require("nothing is proposed", broker.proposed.is_none)
     require("the follower is in the ISR", (leader != f) & broker.view.isr.has(f))
-    known = broker.followers[f]
-    require("the follower lags", known.leo.is_none | (known.leo.value < broker.log.length))
+    require("the follower lags", lags(broker, f))
     spend(s, "shrinks")
     proposing = propose(m, s, leader, broker, broker.view.isr.without(f))
-    settle(m, s, leader, proposing.replace(followers=broker.followers.set(f, known.replace(caught_up=False))))
+    known = broker.followers[f].replace(caught_up=False)
+    settle(m, s, leader, proposing.replace(followers=broker.followers.set(f, known)))
+
+
+@action("B7", says="leader {leader} proposes {isr} for the ISR", leader="broker", isr="isrs")
+def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
+    """Several members at once: Kafka takes out in one request all that lag, and no rule asks for one at a time.
+
+    The leader answers for each: who joins is eligible, who leaves lags.
+    """
+    require("a proposal can change several members", bool(m.p.many_at_once))
+    broker = s.brokers[leader]
+    require("the broker takes itself for the leader", m.leads(leader, broker))
+    require("nothing is proposed", broker.proposed.is_none)
+    joining, leaving = isr - broker.view.isr, broker.view.isr - isr
+    require("several members change", size(joining | leaving) > 1)
+    require("the leader stays", isr.has(leader))
+    require("who joins is a replica", joining <= broker.view.replicas)
+    eligible = all_of(~joining.has(f) | is_eligible(m, broker, f) for f in m.broker)
+    require("who joins is eligible", eligible)
+    require("who leaves lags", all_of(~leaving.has(f) | lags(broker, f) for f in m.broker))
+    left = s.budgets.shrinks
+    require("the scenario grants shrinks", leaving.is_empty | (left > 0))
+    s.next.budgets.shrinks = where(leaving.is_empty, left, left - 1)
+    proposing = propose(m, s, leader, broker, isr)
+    followers = m.followers.of(
+        lambda f: where(leaving.has(f), broker.followers[f].replace(caught_up=False), broker.followers[f])
+    )
+    settle(m, s, leader, proposing.replace(followers=followers))
+
+
+def lags(leader: StructValue, f: Number) -> Truth:
+    """Whether a follower is not at the leader's log end, as far as the leader has heard."""
+    known = leader.followers[f]
+    return known.leo.is_none | (known.leo.value < leader.log.length)
 
 
 @action("841.3, 903.3", says="leader {leader} sends its AlterPartition again", leader="broker")
@@ -156,10 +190,13 @@ def send_alter_partition(
     """B7, B8. One at a time: of two under way the leader could not say which the controller may have taken over.
 
     It carries the epochs that the leader knows. The controller changes nothing by a request from before its last
-    change.
+    change. A leader cannot wait for ever on a connection: one that it gives up may still arrive (`late_proposals`).
     """
-    nothing = s.alter_requests[leader].is_none & s.alter_responses[leader].is_none
-    require("no AlterPartition is under way", nothing)
+    old = s.alter_requests[leader]
+    require("no answer is under way", s.alter_responses[leader].is_none)
+    require("no AlterPartition is under way", old.is_none | bool(m.p.late_proposals))
+    if m.p.late_proposals:
+        s.next.late_proposals[leader] = where(old.is_some, old, s.late_proposals[leader])
     s.next.alter_requests[leader] = m.alter_request(
         leader_epoch=broker.view.leader_epoch,
         partition_epoch=broker.view.partition_epoch,
@@ -177,14 +214,23 @@ def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue
         known = broker.followers[b]
         return cases(
             (leader == b, some.some(broker.epoch)),
-            (isr.has(b) & known.leo.is_some, some.some(known.broker_epoch)),
+            (isr.has(b) & known.leo.is_some, some.some(fetched_in(m, broker, b))),
             otherwise=some.none(),
         )
 
     return m.member_epochs.of(epoch_of)
 
 
+def fetched_in(m: Cluster, leader: StructValue, b: Number) -> Number:
+    """903.3. The broker epoch by which a leader vouches for a member: that of its fetch, not that of the metadata.
+
+    Its metadata can be ahead of the fetch: a log that is gone would go by the epoch of the life that lacks it.
+    """
+    epoch: Number = leader.followers[b].broker_epoch if m.on("epochs_from_fetches") else leader.view.epochs[b]
+    return epoch
+
+
 __all__ = [
-    "is_eligible", "lose_alter_partition", "propose_expand", "propose_shrink", "retry_alter_partition",
+    "is_eligible", "lose_alter_partition", "propose_expand", "propose_isr", "propose_shrink", "retry_alter_partition",
     "take_alter_answer",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ from highwater.model.language import (
     where,
 )  # fmt: skip
 from highwater.model.replication.cluster import Cluster
-from highwater.model.replication.high_watermark import gate_is_open
+from highwater.model.replication.high_watermark import end_is_told, gate_is_open
 
 
 def settle(m: Cluster, s: State, b: Number, broker: StructValue) -> None:
@@ -35,11 +35,11 @@ def settle_at(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Number)
     leads = m.leads(b, broker)
     hwm = where(leads, hwm, broker.hwm)
     s.next.brokers[b] = broker.replace(hwm=hwm)
-    commit(m, s, leads, broker.log, hwm)
+    commit(m, s, leads, broker.log, hwm if m.on("consumers_read_below_hwm") else broker.log.length)
 
 
 def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> None:
-    """B4. What a leader's HWM has passed is committed, and stays so whatever becomes of that leader.
+    """B4, B6. What a leader's HWM has passed is committed, and stays so whatever becomes of that leader.
 
     A leader that nobody follows any more commits, too, if its HWM moves: consumers read from it. That another one then
     holds something else at this offset is the loss that the proposals are to exclude.
@@ -60,6 +60,15 @@ def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
     no_further = 0
     may_reach = where(may_advance(m, leader), least_leo(m, b, leader), no_further)
     return greatest(leader.hwm, may_reach)
+
+
+def tells_end(m: Cluster, leader: StructValue) -> Truth:
+    """207.1. Whether a leader tells consumers its HWM as the end of the log, or that it does not know yet.
+
+    A new leader's HWM lags behind what an earlier one has told them: as a follower it heard of it an answer later, and
+    after a crash its checkpoint is older still. From its LESO on it cannot lag: all that was committed is before.
+    """
+    return under("end_waits_for_epoch_start", end_is_told(leader.hwm, leader.leso))
 
 
 def may_advance(m: Cluster, leader: StructValue) -> Truth:
@@ -92,6 +101,8 @@ def least_leo(m: Cluster, b: Number, leader: StructValue) -> Number:
 def waits_for(m: Cluster, leader: StructValue) -> SetValue:
     """B4, B7. The maximal ISR: a proposed member may be in the ISR already, and be elected, before the leader hears."""
     isr: SetValue = m.maximal_isr(leader) if m.on("hwm_over_maximal_isr") else leader.view.isr
+    if not m.on("hwm_waits_for_leaving"):
+        isr = where(leader.proposed.is_some, isr & leader.proposed.value, isr)
     return isr
 
 
@@ -114,5 +125,6 @@ __all__ = [
     "may_advance",
     "settle",
     "settle_at",
+    "tells_end",
     "waits_for",
 ]

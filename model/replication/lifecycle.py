@@ -7,7 +7,20 @@ acknowledges. It relies on copies, so each rule here is about not trusting a bro
 
 from __future__ import annotations
 
-from highwater.model.language import Number, State, StructValue, action, as_bool, least, require, spend, where
+from highwater.model.language import (
+    Number,
+    Option,
+    State,
+    StructValue,
+    action,
+    as_bool,
+    least,
+    one_of,
+    require,
+    spend,
+    where,
+)
+from highwater.model.replication.clients import end_waiting
 from highwater.model.replication.cluster import Cluster, Status
 from highwater.model.replication.control import merged, on_broker, write_record
 from highwater.model.replication.controller import brokers, sessions
@@ -60,16 +73,33 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     """
     t, broker, registration = m.t, s.brokers[b], s.registrations[b]
     record = record_of_registration(m, s, b)
+    if m.on("registration_bumps_leader_epoch"):
+        led = Option(Option(m.broker)).some(s.partition.leader)
+        hosts = s.partition.replicas.has(b) & record.leader.is_none
+        record = record.replace(leader=where(hosts, led, record.leader))
     same_incarnation = as_bool(False)
     partition = merged(m, s, record)
     registered = sessions.register(t, registration, same_incarnation, registration.epoch + 1)
     s.next.partition = partition
     s.next.registrations[b] = registered
     latest = m.view_of(partition, s.registrations.set(b, registered), s.min_insync_replicas)
-    started = broker.replace(
-        status="RUNNING", epoch=registered.epoch, hwm=least(broker.hwm, broker.log.length)
-    )
+    started = broker.replace(status="RUNNING", epoch=registered.epoch, hwm=hwm_at_start(m, broker))
     settle(m, s, b, with_metadata(m, b, started, latest, restarts=True))
+
+
+def hwm_at_start(m: Cluster, broker: StructValue) -> Number:
+    """B4. The HWM that a broker starts with, from its checkpoint: no more than its log has.
+
+    A clean stop writes the checkpoint. Else it was written some time ago, and the HWM may have moved since. Nobody may
+    take it for the end of what is committed.
+    """
+    known = least(broker.hwm, broker.log.length)
+    if not m.p.old_checkpoints:
+        return known
+    checkpoint = m.offset.lift(one_of("checkpoint", range(m.p.records + 1)))
+    is_old = (broker.status == "CRASHED") & (checkpoint < known)
+    require("such a checkpoint can be there", is_old | (checkpoint == known))
+    return checkpoint
 
 
 def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
@@ -103,6 +133,15 @@ def start_broker_in_part(m: Cluster, s: State, b: Number) -> None:
     write_record(m, s, record)
 
 
+@action("841.5", says="broker {b} is to shut down, and asks the controller", b="broker")
+def ask_for_shutdown(m: Cluster, s: State, b: Number) -> None:
+    """The broker knows of its shutdown before the controller does. Until then it is as any other to the controller."""
+    require("a shutdown is asked for", bool(m.p.shutdown_requests))
+    spend(s, "controlled_shutdowns")
+    require("the broker runs", s.brokers[b].status == "RUNNING")
+    s.next.brokers[b].status = "SHUTTING_DOWN"
+
+
 @action("841.5", says="broker {b} begins a controlled shutdown", b="broker")
 def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     """The broker asks the controller to move its leaderships; it goes on replaying metadata.
@@ -110,8 +149,12 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     To the ISR it counts as fenced from now on (841.2): else it could be taken in again, and be elected, right before
     it stops.
     """
-    spend(s, "controlled_shutdowns")
-    require("the broker runs", s.brokers[b].status == "RUNNING")
+    if m.p.shutdown_requests:
+        require("it was asked for", s.brokers[b].status == "SHUTTING_DOWN")
+        require("it was not granted before", ~s.registrations[b].in_controlled_shutdown)
+    else:
+        spend(s, "controlled_shutdowns")
+        require("the broker runs", s.brokers[b].status == "RUNNING")
     require("the broker is not fenced", ~s.registrations[b].fenced)
     require("the broker's epoch is the registered one", s.brokers[b].epoch == s.registrations[b].epoch)
     write_record(m, s, on_broker(m, s, b, brokers.on_fencing))
@@ -127,10 +170,12 @@ def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
     """
     broker = s.brokers[b]
     require("the broker is shutting down", broker.status == "SHUTTING_DOWN")
+    if m.p.shutdown_requests:
+        require("the controller knows", s.registrations[b].in_controlled_shutdown)
     require("it leads nothing any more", ~s.partition.leader.is_(b))
     s.next.registrations[b].fenced = True
     s.next.brokers[b] = stopped(m, broker.replace(flushed=broker.log.length), Status.STOPPED)
-    forget_messages(s, b)
+    forget_messages(m, s, b)
 
 
 @action("966.12", says="broker {b} flushes its log", b="broker")
@@ -150,7 +195,7 @@ def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
     """The process is gone without a CleanShutdownFile, and this remains. Nobody is told: fencing comes later."""
     require("the broker runs", m.is_up(s.brokers[b]))
     s.next.brokers[b] = stopped(m, remains, Status.CRASHED)
-    forget_messages(s, b)
+    forget_messages(m, s, b)
 
 
 def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
@@ -160,14 +205,15 @@ def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
     )
 
 
-def forget_messages(s: State, b: Number) -> None:
+def forget_messages(m: Cluster, s: State, b: Number) -> None:
     """Answers that were on their way to a process that is gone reach nobody. What it sent itself still arrives."""
     s.next.fetch_responses[b] = None
     s.next.alter_responses[b] = None
     s.next.metadata[b] = None
+    end_waiting(m, s, b)
 
 
 __all__ = [
-    "begin_shutdown", "crash_and_lose", "crash_broker", "finish_shutdown", "flush_log", "lose_disk", "start_broker",
-    "start_broker_in_part",
+    "ask_for_shutdown", "begin_shutdown", "crash_and_lose", "crash_broker", "finish_shutdown", "flush_log", "lose_disk",
+    "start_broker", "start_broker_in_part",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from highwater.model.language import (
     require,
     where,
 )  # fmt: skip
+from highwater.model.replication.clients import end_waiting
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.leadership import settle
 
@@ -32,6 +33,8 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
     """
     broker = s.brokers[b]
     require("the broker runs", m.is_up(broker))
+    if not m.on("listens_while_shutting_down"):
+        require("it is not shutting down", broker.status == "RUNNING")
     if m.p.metadata_in_flight:
         require("a batch of metadata is under way", s.metadata[b].is_some)
         after = with_metadata(m, b, broker, s.metadata[b].value)
@@ -39,7 +42,20 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
     else:
         after = with_metadata(m, b, broker, m.latest_view(s))
         require("there is something to replay", (after.view != broker.view) | broker.ahead)
+    if not m.on("changes_are_no_stop_replica"):
+        after = where(broker.status == "SHUTTING_DOWN", stopped_by(m, broker, after), after)
     settle(m, s, b, after)
+    end_waiting(m, s, b, ~m.leads(b, after))
+
+
+def stopped_by(m: Cluster, broker: StructValue, after: StructValue) -> StructValue:
+    """841.5, rejected. A change of the partition, whatever it says, makes the replica neither lead nor follow."""
+    changes = after.view.partition_epoch > broker.view.partition_epoch
+    nothing = m.broker_type.zero()
+    stopped = without_proposal(after).replace(
+        view=after.view.replace(leader=None), leso=nothing.leso, followers=nothing.followers
+    )
+    return where(changes, stopped, after)
 
 
 @action("B8", says="the controller sends broker {b} a batch of metadata", b="broker")
@@ -74,16 +90,31 @@ def with_metadata(
     log = broker.log
     if not m.on("divergence_check"):
         log = where(starts & ~leads & view.leader.is_some, log.truncate(broker.hwm), log)
+    deleted = deletes_log(m, b, latest, view)
+    log = where(deleted, log.truncate(0), log)
     # A proposal is for one partition epoch: with a newer one it is decided, or void (B7).
     kept = where(newer | ~leads | repeated, without_proposal(broker), broker)
     return kept.replace(
         view=view,
         log=log,
         flushed=least(broker.flushed, log.length),
+        hwm=where(deleted, 0, broker.hwm),
         leso=where(leads, where(starts, log.length, broker.leso), 0),
         followers=followers,
         ahead=broker.ahead & ~newer & ~repeated,
     )
+
+
+def deletes_log(m: Cluster, b: Number, latest: StructValue, view: StructValue) -> Truth:
+    """966.9. Whether a broker deletes its log: it finds that it is no replica any more, running or as it starts.
+
+    While it is only being removed it can still be elected, and the reassignment can be cancelled. Should it be added
+    again it begins with nothing; that its old fetches count no more is the new leader epoch's doing (B8).
+    """
+    if not m.p.reassignments:
+        return as_bool(False)
+    stays = view.replicas.has(b)
+    return ~stays if m.on("removed_replicas_delete") else ~stays | latest.removing.has(b)
 
 
 def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValue:
@@ -97,6 +128,7 @@ def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValu
         partition_epoch=known.partition_epoch,
         isr=known.isr,
         replicas=known.replicas,
+        removing=known.removing,
     )
 
 

@@ -1,6 +1,6 @@
 """Replication of partitions in KRaft mode: the whole protocol, at the level of messages."""
 
-from highwater.model.replication import clients, control, fetching, isr, lifecycle, metadata, recovery
+from highwater.model.replication import clients, control, copies, fetching, isr, lifecycle, metadata, recovery
 from highwater.model.replication.cluster import Cluster
 from highwater.model.replication.drawing import DRAWING
 
@@ -12,7 +12,7 @@ class Replication(Cluster):
     """
 
     name = "replication"
-    modules = (control, lifecycle, metadata, fetching, isr, clients, recovery)
+    modules = (control, copies, lifecycle, metadata, fetching, isr, clients, recovery)
     drawing = DRAWING
 
 

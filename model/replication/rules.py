@@ -36,11 +36,21 @@ RULES = {
     "hwm_over_maximal_isr": Rule(
         "B4, B7", "The HWM waits for the maximal ISR, a proposed member included. Off: for the committed ISR."
     ),
+    "hwm_waits_for_leaving": Rule(
+        "B7",
+        "The HWM waits for who a proposal takes out of the ISR, until the controller has answered. Off: no more as "
+        "soon as it is proposed.",
+    ),
     "hwm_needs_min_isr": Rule(
         "966.1", "The HWM advances only while the ISR has min ISR members, whatever the records' acks."
     ),
     "hwm_gate_is_committed_isr": Rule(
         "966.1", "It is the committed ISR that must have min ISR members. Off: the maximal ISR."
+    ),
+    "min_isr_within_replicas": Rule(
+        "966.2",
+        "A leader asks for no more ISR members than the partition has replicas. Off: for min.insync.replicas as it is "
+        "configured.",
     ),
     "hwm_waits_for_caught_up": Rule(
         "K3",
@@ -73,6 +83,11 @@ RULES = {
         "903.2",
         "A leader proposes a replica only when its fetch carried the broker epoch of the leader's view.",
     ),
+    "epochs_from_fetches": Rule(
+        "903.3",
+        "An AlterPartition gives each member the broker epoch that it fetched in. Off: the one that the leader's "
+        "metadata has, which KIP-903 rejects.",
+    ),
     "proposal_keeps_its_epochs": Rule(
         "903.3",
         "A proposal that is sent again gives each member the broker epoch that it gave at first. Off: that of the "
@@ -83,11 +98,50 @@ RULES = {
         "B6",
         "acks=all is refused while the ISR is under min ISR, and succeeds only with min ISR members in it.",
     ),
+    "followers_end_waiting": Rule(
+        "B6",
+        "A leader that comes to follow, or stops, ends the wait of its producers; one that leads on in a later epoch "
+        "does not. Off: they wait for their offsets, whatever comes to be there.",
+    ),
+    "consumers_read_below_hwm": Rule(
+        "B6",
+        "Consumers read below the HWM, whatever the records' acks. Off: what a leader has appended.",
+    ),
+    "end_waits_for_epoch_start": Rule(
+        "207.1",
+        "A leader tells consumers the end of the log once its HWM has reached the start of its epoch (LESO). Off: it "
+        "tells them its HWM at once.",
+    ),
+    # AlterPartition at the controller.
+    "answers_are_committed": Rule(
+        "B8",
+        "A controller answers that it has changed a partition once the change is in the metadata log. Off: at once, be "
+        "it a former controller, whose changes come to nothing.",
+    ),
+    # A controlled shutdown.
+    "listens_while_shutting_down": Rule(
+        "841.5",
+        "A broker in controlled shutdown goes on replaying metadata. Off: it stops as the shutdown begins, as before "
+        "KIP-841.",
+    ),
+    "changes_are_no_stop_replica": Rule(
+        "841.5",
+        "A broker in controlled shutdown takes a change of the partition for what it is. Off: for a StopReplica, the "
+        "alternative that KIP-841 rejects.",
+    ),
     # Registration.
+    "registration_bumps_leader_epoch": Rule(
+        "903.4",
+        "A broker that registers ends the leader epoch of its partitions. No version does so: KIP-903 rejects it.",
+    ),
     "fenced_before_registration": Rule(
         "B8",
         "A broker's new incarnation is registered only once the former registration is fenced. Off: it can be "
         "registered as soon as the former session is over, fenced or not.",
+    ),
+    "removed_replicas_delete": Rule(
+        "966.9",
+        "A broker deletes its log once it is no replica any more. Off: as soon as it is being removed.",
     ),
     # Unclean recovery.
     "recovery_answers_expire": Rule(
@@ -123,13 +177,15 @@ RULES = {
 # that profile is not of this defect, which is a race of its own.
 _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
-    "hwm_over_maximal_isr", "fetch_state_per_epoch", "join_at_hwm", "join_at_epoch_start", "proposal_keeps_its_epochs",
-    "acks_all_needs_min_isr",
+    "hwm_over_maximal_isr", "hwm_waits_for_leaving", "answers_are_committed", "fetch_state_per_epoch", "join_at_hwm",
+    "join_at_epoch_start", "proposal_keeps_its_epochs", "removed_replicas_delete",
+    "changes_are_no_stop_replica", "acks_all_needs_min_isr", "min_isr_within_replicas", "followers_end_waiting",
+    "consumers_read_below_hwm", "end_waits_for_epoch_start",
     # How a recovery chooses; it matters where `unclean_recovery` is on, in a profile or over one.
     "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
 )  # fmt: skip
-_KIP_841 = ("proposed_replica_eligible_check",)
-_KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check")
+_KIP_841 = ("proposed_replica_eligible_check", "listens_while_shutting_down")
+_KIP_903 = ("proposed_broker_epoch_check", "stale_fetch_check", "epochs_from_fetches")
 _KIP_966 = ("hwm_needs_min_isr", "hwm_gate_is_committed_isr")
 _UNCLEAN_RECOVERY = ("recovery_epoch_check", "recovery_answers_expire")
 # What the proposals take for granted, and Kafka's code of 2024-10 does not do.

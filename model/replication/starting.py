@@ -52,6 +52,9 @@ def initial_state(m: Cluster) -> dict[str, Any]:
         "metadata": nothing,
         "log_infos_sent": nothing,
         "log_infos": nothing,
+        "late_proposals": nothing,
+        "former": None,
+        "waiting": [None] * p.records,
     }
 
 
@@ -70,6 +73,7 @@ def _view(m: Cluster, replicas: list[int], isr: list[int]) -> dict[str, Any]:
         "partition_epoch": 0,
         "isr": isr,
         "replicas": replicas,
+        "removing": [],
         "min_isr": m.p.min_isr,
         "active": range(m.p.brokers),
         "epochs": [0] * m.p.brokers,

@@ -34,6 +34,7 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.rulebook import RULEBOOK
+from highwater.model.truncation.drawing import DRAWING
 
 _KIP_320 = (
     "matching_tail",
@@ -51,6 +52,7 @@ class Truncation(Protocol):
 
     name = "truncation"
     rulebook = RULEBOOK
+    drawing = DRAWING
     symmetric = ("replica",)
     parameters = {
         "replicas": Parameter(3, 1, 5, "brokers that replicate the partition"),

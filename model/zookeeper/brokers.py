@@ -6,6 +6,7 @@ that it was meant for, as it waits in the controller's queue or is sent again on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from highwater.model.language import Number, State, StructValue, Truth, action, require, spend, where
@@ -56,11 +57,13 @@ def take(
     obeys: Truth,
     *,
     back: Any = False,
+    besides: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> None:
     """The broker after a request: it remembers the controller epoch of one heard, and is changed by one obeyed.
 
-    Properties look at whether it should have obeyed. ``back``: the request takes its replica back.
+    Properties look at whether it should have obeyed. ``back``: the request takes its replica back. ``besides``: what
+    one that is heard changes of other partitions.
     """
     broker = s.brokers[b]
     former = request.broker_epoch < broker.epoch
@@ -70,7 +73,8 @@ def take(
         **changes,
     )
     seen = where(heard, m.some_controller.some(request.controller), broker.controller_epoch)
-    s.next.brokers[b] = where(obeys, after, broker).replace(controller_epoch=seen)
+    others = {name: where(heard, value, getattr(broker, name)) for name, value in (besides or {}).items()}
+    s.next.brokers[b] = where(obeys, after, broker).replace(controller_epoch=seen, **others)
 
 
 @action(
@@ -94,6 +98,9 @@ def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: b
     if m.on("leader_epoch_check"):
         obeys = heard & (known.is_none | (known.value < request.leader_epoch.value))
     back = known.is_some & (request.leader_epoch.value < known.value)
+    # From the first LeaderAndIsr on the process writes the HWMs of the replicas that it has into the checkpoint, and
+    # nothing else: the others start from 0.
+    has_second = broker.has_second | request.of_all
     take(
         m,
         s,
@@ -105,6 +112,7 @@ def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: b
         leader=request.leader,
         leader_epoch=request.leader_epoch,
         stopped_for=None,
+        besides={"has_second": has_second, "checkpointed": broker.checkpointed & has_second},
     )
 
 
@@ -139,13 +147,25 @@ def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: boo
     """The replica stops to fetch and to serve, where the process has one. No leader epoch is compared.
 
     It is the last request of a controlled shutdown. A restarted broker that obeys it stops a replica that everybody
-    takes for alive, and nothing starts it again.
+    takes for alive, and nothing starts it again. Or it deletes the log of a replica that it has got anew.
     """
     request = arrives(m, s, b, position, Kind.STOP_REPLICA, again)
     broker = s.brokers[b]
     heard = ~refused(m, broker, request, "stop_replica_epoch_check")
     obeys = heard & broker.leader_epoch.is_some
-    take(m, s, b, request, heard, obeys, stopped_for=m.some_epoch.some(request.broker_epoch))
+    deletes = request.deletes
+    take(
+        m,
+        s,
+        b,
+        request,
+        heard,
+        obeys,
+        stopped_for=where(deletes, None, m.some_epoch.some(request.broker_epoch)),
+        leader=where(deletes, None, broker.leader),
+        leader_epoch=where(deletes, None, broker.leader_epoch),
+        deleted=broker.deleted | deletes,
+    )
 
 
 # --- the ISR ------------------------------------------------------------------------------------------------
@@ -165,6 +185,7 @@ def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
     require("the follower is another broker", leader is not follower)
     partition, me, other = s.zookeeper.partition, s.brokers[leader], s.brokers[follower]
     require("the follower is not in the ISR", ~partition.isr.has(follower))
+    require("it is a replica", m.replicas(partition).has(follower))
     require("the broker leads", m.leads(leader, me) & partition.leader.is_(leader))
     require("in the leader epoch of the node", me.leader_epoch.is_(partition.leader_epoch))
     require("the leader's session lives", s.zookeeper.registrations[leader].is_some)
@@ -172,6 +193,7 @@ def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
     require("the follower fetches", fetches & other.leader.is_(leader))
     require("in the same leader epoch", other.leader_epoch == me.leader_epoch)
     s.next.zookeeper.partition.isr = partition.isr.with_(follower)
+    s.next.brokers[follower].deleted = False
 
 
 # --- generations --------------------------------------------------------------------------------------------
@@ -182,7 +204,10 @@ def down(m: Cluster, s: State, b: Number) -> None:
     broker = s.brokers[b]
     led = broker.leader_epoch.is_some & m.leads(b, broker)
     s.next.brokers[b] = m.broker_type.zero().replace(
-        status="DOWN", led_formerly=where(led, broker.leader_epoch, broker.led_formerly)
+        status="DOWN",
+        led_formerly=where(led, broker.leader_epoch, broker.led_formerly),
+        checkpointed=broker.checkpointed,
+        deleted=broker.deleted,
     )
     s.next.zookeeper.registrations[b] = None
 

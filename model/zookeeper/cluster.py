@@ -48,6 +48,7 @@ BUDGETS = Budgets(
         "controlled_shutdowns": "controlled shutdowns; the broker can restart at once",
         "expirations": "ZooKeeper sessions that end while the broker runs on",
         "failovers": "controller failovers; the former controller goes on until it learns of it",
+        "removals": "replicas that the operator takes away from a broker, which can get them back",
         "reconnects": "requests whose answer is lost: sent again on a new connection, the first copy arrives late",
     },
     most=3,
@@ -66,6 +67,9 @@ class Cluster(Protocol):
     parameters = {
         "brokers": Parameter(2, 2, 3, "brokers, each with a replica of the partition"),
         "metadata": Parameter(1, 0, 1, "whether UpdateMetadata is part of the exploration"),
+        "partitions": Parameter(
+            1, 1, 2, "partitions with a replica on each broker; of the second one only the checkpoint is told"
+        ),
         "in_flight": Parameter(8, 1, 12, "requests under way to a broker"),
         "max_leader_epoch": Parameter(6, 1, 12, "the last leader epoch"),
         **BUDGETS.parameters,
@@ -92,7 +96,11 @@ class Cluster(Protocol):
         self.leader_epoch = Int(0, p.max_leader_epoch, bound="max_leader_epoch")
         self.some_leader_epoch = Option(self.leader_epoch)
         self.partition = Struct(
-            "Partition", leader=self.some_broker, leader_epoch=self.leader_epoch, isr=self.brokers
+            "Partition",
+            leader=self.some_broker,
+            leader_epoch=self.leader_epoch,
+            isr=self.brokers,
+            replicas=Only(self.brokers, p.removals > 0),
         )
         self.leadership = Struct("Leadership", leader=self.some_broker, leader_epoch=self.leader_epoch)
         self.some_leadership = Option(self.leadership)
@@ -112,7 +120,8 @@ class Cluster(Protocol):
             leadership=self.leadership,
         )
         # The controller that sent it stands for its controller epoch. A StopReplica names no leader and no leader
-        # epoch. A late copy waits on a connection of its own.
+        # epoch. A late copy waits on a connection of its own. A LeaderAndIsr is about one partition, or about all that
+        # the broker has; a StopReplica can say that the log is to be deleted.
         self.request = Struct(
             "Request",
             kind=Kind,
@@ -120,6 +129,8 @@ class Cluster(Protocol):
             broker_epoch=self.epoch,
             leader=self.some_broker,
             leader_epoch=self.some_leader_epoch,
+            of_all=Only(Bool, p.partitions > 1),
+            deletes=Only(Bool, p.removals > 0),
             late=Bool,
         )
         self.channel = Seq(self.request, p.in_flight, bound="in_flight")
@@ -136,6 +147,12 @@ class Cluster(Protocol):
             # The generation that the StopReplica was meant for which stopped the replica; none: it is not stopped.
             stopped_for=self.some_epoch,
             metadata=Only(self.some_leadership, p.metadata > 0),
+            # Whether the process has been told of the second partition, and whether the HWM of that one is in the
+            # checkpoint, which is on disk.
+            has_second=Only(Bool, p.partitions > 1),
+            checkpointed=Only(Bool, p.partitions > 1),
+            # Its log was deleted, and the ISR has not taken it in since.
+            deleted=Only(Bool, p.removals > 0),
             # What only properties look at: the last leader epoch that a former process led in; whether this process
             # has obeyed a request meant for a former generation, or of a lower epoch than it had seen.
             led_formerly=self.some_leader_epoch,
@@ -175,6 +192,9 @@ class Cluster(Protocol):
             "misled": False,
             "reverted": False,
             "metadata": leadership,
+            "has_second": True,
+            "checkpointed": True,
+            "deleted": False,
         }
         return [
             {
@@ -182,7 +202,7 @@ class Cluster(Protocol):
                     "registrations": registrations,
                     "last_epochs": [0] * p.brokers,
                     "controller": 0,
-                    "partition": {**leadership, "isr": range(p.brokers)},
+                    "partition": {**leadership, "isr": range(p.brokers), "replicas": range(p.brokers)},
                 },
                 "controllers": [active] + [self.controller_type.zero()] * p.failovers,
                 "brokers": [broker] * p.brokers,
@@ -221,8 +241,14 @@ class Cluster(Protocol):
     def decided(self, p: StructValue, condition: Truth, leader: Any, isr: Any) -> StructValue:
         """The partition as the controller decides it where the condition holds: in the next leader epoch."""
         epoch = p.leader_epoch + (1 if self.on("decision_bumps_leader_epoch") else 0)
-        after: StructValue = where(condition, self.partition(leader=leader, leader_epoch=epoch, isr=isr), p)
+        after: StructValue = where(condition, p.replace(leader=leader, leader_epoch=epoch, isr=isr), p)
         return after
+
+    def replicas(self, partition: StructValue) -> SetValue:
+        """The brokers that have a replica of the partition."""
+        every = self.brokers.lift(list(range(self.p.brokers)))
+        found: SetValue = partition.replicas if self.p.removals else every
+        return found
 
     def leadership_of(self, partition: StructValue) -> StructValue:
         """What requests say of a partition. The ISR is left out: a leader changes it in ZooKeeper, by version."""

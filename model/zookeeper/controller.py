@@ -66,23 +66,31 @@ def sent(
     leader_and_isr: SetValue,
     update_metadata: Any,
     stopped: int | None = None,
+    deletes: bool = False,
+    of_all: SetValue | None = None,
+    replicas: SetValue | None = None,
 ) -> None:
     """What a controller sends in one go: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
     ``known``: the broker list that the broker epochs of the requests are taken from (380.2). UpdateMetadata is
-    for everyone in it, LeaderAndIsr for a set; ``stopped`` gets the StopReplica, under the condition ``stop``.
+    for everyone in it, LeaderAndIsr for the replicas in a set; ``stopped`` gets the StopReplica, under the condition
+    ``stop``. Who is in ``of_all`` is new to the controller, and told of all partitions, others of the one that changed.
+    ``replicas``: the new ones, where they change.
     """
+    leader_and_isr = leader_and_isr & (m.replicas(s.zookeeper.partition) if replicas is None else replicas)
     for b in m.broker:
         head = {"controller": c, "broker_epoch": known[b].value, "late": False}
         told = {**head, "leader": leadership.leader, "leader_epoch": leadership.leader_epoch}
         channel: SeqValue = s.requests[b]
         if stopped == int(b):
-            request = m.request(kind=Kind.STOP_REPLICA, leader=None, leader_epoch=None, **head)
+            what = {"kind": Kind.STOP_REPLICA, "leader": None, "leader_epoch": None}
+            request = m.request(**what, of_all=False, deletes=deletes, **head)
             channel = channels.sent_if(stop, channel, request)
-        request = m.request(kind=Kind.LEADER_AND_ISR, **told)
+        everything = of_all.has(b) if of_all is not None else False
+        request = m.request(kind=Kind.LEADER_AND_ISR, of_all=everything, deletes=False, **told)
         channel = channels.sent_if(leader_and_isr.has(b), channel, request)
         if m.p.metadata:
-            request = m.request(kind=Kind.UPDATE_METADATA, **told)
+            request = m.request(kind=Kind.UPDATE_METADATA, of_all=False, deletes=False, **told)
             channel = channels.sent_if(update_metadata & known[b].is_some, channel, request)
         s.next.requests[b] = channel
 
@@ -127,6 +135,7 @@ def read_broker_list(m: Cluster, s: State, c: Number) -> None:
         leadership,
         leader_and_isr=m.brokers.of(lambda b: ~resigns & live.has(b) & (written | started.has(b))),
         update_metadata=~resigns,
+        of_all=started,
     )
 
 
@@ -197,6 +206,51 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number, again: 
     s.next.deposed = where(wronged, s.deposed.with_(b), s.deposed)
 
 
+# --- the operator -------------------------------------------------------------------------------------------
+
+
+@action("380.2", says="broker {b} has its replica taken away by controller {c}", c="controller", b="broker")
+def remove_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
+    """A reassignment: the follower leaves the replicas and the ISR, and a StopReplica tells it to delete its log."""
+    spend(s, "removals")
+    old = s.zookeeper.partition
+    require("the broker has a replica", m.replicas(old).has(b))
+    require("it does not lead", old.leader.is_some & ~old.leader.is_(b))
+    reassign(m, s, c, b, old.replace(replicas=old.replicas.without(b), isr=old.isr.without(b)), True)
+
+
+@action("380.2", says="broker {b} gets a replica again by controller {c}", c="controller", b="broker")
+def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
+    """The broker is among the replicas again. By its log it is a new one."""
+    old = s.zookeeper.partition
+    require("replicas are removed", bool(m.p.removals))
+    require("the broker has no replica", ~m.replicas(old).has(b))
+    reassign(m, s, c, b, old.replace(replicas=old.replicas.with_(b)), False)
+
+
+def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, deletes: bool) -> None:
+    """The controller writes other replicas in the next leader epoch, and tells all live ones, and who was one."""
+    me = s.controllers[c]
+    require("the controller acts", me.active & may_write(m, s, c))
+    new = m.decided(changed, changed.leader == changed.leader, changed.leader, changed.isr)
+    s.next.zookeeper.partition = new
+    s.next.controllers[c].leadership = m.leadership_of(new)
+    live = m.registered(me.registrations)
+    sent(
+        m,
+        s,
+        c,
+        me.registrations,
+        m.leadership_of(new),
+        stop=live.has(b) & deletes,
+        stopped=int(b),
+        deletes=deletes,
+        leader_and_isr=live,
+        update_metadata=True,
+        replicas=m.replicas(new),
+    )
+
+
 # --- failover -----------------------------------------------------------------------------------------------
 
 
@@ -227,6 +281,7 @@ def fail_over(m: Cluster, s: State, c: int) -> None:
         m.leadership_of(new),
         leader_and_isr=live,
         update_metadata=True,
+        of_all=live,
     )
 
 
@@ -241,4 +296,6 @@ def resign(m: Cluster, s: State, c: Number) -> None:
     s.next.controllers[c] = m.controller_type.zero()
 
 
-__all__ = ["fail_over", "read_broker_list", "resign", "take_controlled_shutdown"]
+__all__ = [
+    "add_replica", "fail_over", "read_broker_list", "remove_replica", "resign", "take_controlled_shutdown",
+]  # fmt: skip

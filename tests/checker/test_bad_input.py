@@ -50,6 +50,30 @@ BAD_PROTOCOLS = {
     "no protocol": ("x = 1\n", ["counter.py", "defines no Protocol"]),
     "two protocols": (COUNTER + "\nclass Other(Counter):\n    pass\n", ["2 Protocols (Counter, Other)"]),
     "PROTOCOL is none": ("PROTOCOL = 3\n", ["PROTOCOL is not a subclass"]),
+    "an end of the program": (COUNTER + "\nraise SystemExit(0)\n", ["counter.py:", "SystemExit: 0"]),
+    "an end of the program in a property": (
+        COUNTER.replace("    return s.count < 7", "    exit(0)"),
+        ["counter.py:9:", "SystemExit: 0"],
+    ),
+    "an exception of no kind": (
+        COUNTER.replace("    return s.count < 7", "    raise GeneratorExit"),
+        ["counter.py:9:", "GeneratorExit"],
+    ),
+    "a NUL": (COUNTER + "\0", ["counter.py:1:", "null byte"]),
+    "signs that are nested too deeply": ("x = " + "-" * 30_000 + "1", ["counter.py:1:"]),
+    "a number of many digits": ("x = " + "9" * 5000, ["counter.py:1:", "digits"]),
+    "a rule of a property that is not there": (
+        COUNTER.replace('@invariant("C2", rule="wraps")', '@invariant("C2", rule="wrap")'),
+        [line_of('@invariant("C2"'), "no rule 'wrap'", "did you mean 'wraps'?"],
+    ),
+    "parameters that are changed later": (
+        COUNTER + "\nCounter.parameters = 5\n",
+        ["gives names to a Parameter"],
+    ),
+    "modules that are changed later": (
+        COUNTER + "\nCounter.modules = None\n",
+        ["modules of Counter cannot be"],
+    ),
     "a symbolic if": (
         COUNTER.replace("        s.next.count = 0", "        s.next.count = 1 if s.count else 0"),
         [WRAP_LINE, "truth value"],
@@ -169,7 +193,10 @@ BAD_REQUESTS = {
         ["--only isr.py:1: no mutant of these scenarios is of it"],
     ),
     "mutants kept in a directory": (["mutate", "--keep", "docs"], ["--keep docs: is a directory"]),
-    "mutants kept in a device": (["mutate", "--keep", "/dev/null"], ["/dev/null: not a file"]),
+    "mutants kept in a device": (
+        ["mutate", "--keep", "/dev/null"],
+        ["/dev/null: not what highwater mutate keeps: not a file"],
+    ),
     "a path that goes up": (["check", "../model/truncation/kip-320"], ["unknown scenario"]),
     "no such file": (["check", "nowhere.toml"], ["nowhere.toml: No such file"]),
     "a directory": (["check", "docs/x.toml/../"], ["unknown scenario"]),
@@ -260,6 +287,19 @@ def test_scenario_files(highwater, counter, text, parts):
 def test_protocol_files(highwater, counter, text, parts):
     run = highwater("check", counter("", protocol=text), "--profile", "round")
     refused(run, parts)
+
+
+def test_a_protocol_file_is_named_as_it_was_given(highwater, counter, monkeypatch):
+    """From its own folder, too: what is wrong in it is its fault there as well."""
+    path = counter("", protocol=COUNTER.replace("    return s.count < 7", "    return s.count < self"))
+    monkeypatch.chdir(path.parent)
+    refused(highwater("check", path.name), ["highwater: counter.py:9: NameError"])
+
+
+def test_what_is_wrong_is_not_told_without_an_end(highwater, counter):
+    run = highwater("check", counter(f"title = [{'1, ' * 9_000}]\n"))
+    refused(run, ["counter.toml:3: title is a text, not [1, 1"])
+    assert len(run.err) < 4100
 
 
 @pytest.mark.parametrize(("arguments", "parts"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)

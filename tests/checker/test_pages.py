@@ -65,15 +65,6 @@ def test_the_worked_example_works_elsewhere(highwater, tmp_path):
     assert highwater("check", tmp_path / "mine.toml", "--set", "writes=3").status == 1
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cli.md", "docs/results.md"])
-def test_links_lead_somewhere(page):
-    path = ROOT / page
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text())
-    local = [link for link in links if not link.startswith("http")]
-    assert local
-    assert [link for link in local if not (path.parent / link).exists()] == []
-
-
 def test_the_scenario_shown_is_the_file():
     (shown,) = blocks(CLI, "toml")
     assert tomllib.loads(shown) == tomllib.loads(
@@ -82,7 +73,7 @@ def test_the_scenario_shown_is_the_file():
 
 
 def test_every_key_of_a_scenario_is_documented():
-    table = CLI[CLI.index("| key | meaning |") :]
+    table = CLI[CLI.index("| key | meaning |") :].split("\n\n")[0]
     documented = re.findall(r"^\| `\[?(\w+)\]?` \|", table, re.M)
     assert sorted(documented) == sorted(scenarios.KEYS)
 

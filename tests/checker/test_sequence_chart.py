@@ -57,11 +57,22 @@ def test_steps_are_in_the_lanes_of_who_takes_them_and_messages_go_to_their_recei
 
 
 def test_a_protocol_without_a_drawing_has_one_lane() -> None:
-    model, example = run_of("truncation/truncate-to-hwm")
+    model, example = run_of("docs/examples/register-hasty.toml")
     assert model.protocol.drawing is None
     text = SequenceChart(model.protocol).mermaid(example)
     assert text.count("participant") == 1
     assert text.count("Note over L0:") == example.depth
+
+
+def test_what_a_step_hands_over_is_an_arrow_of_that_step() -> None:
+    model, example = run_of("truncation/truncate-to-hwm")
+    text = SequenceChart(model.protocol).mermaid(example)
+    assert re.search(
+        r"Note over L3: \d+\. replica 2 becomes follower in epoch 0.*\n    L0-\)L3: LeaderAndIsr\n", text
+    )
+    assert re.search(
+        r"Note over L3: \d+\. replica 2 fetches a record from replica 0.*\n    L1-\)L3: record\n", text
+    )
 
 
 def test_what_mermaid_would_read_is_escaped() -> None:

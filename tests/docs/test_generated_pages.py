@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from xml.etree import ElementTree
 
 import pytest
 
@@ -17,7 +18,7 @@ from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
 from tests.slow import all_but, slow
 
-QUICK = {"rules.md", "promise.md"}
+QUICK = {"rules.md", "promise.md", "images/counterexample.svg"}
 WHOLE = [name for name in docs.PAGES if name != "replication-rules.md"]
 """The table of the other one takes as long as all of these together: of its rows one in three is asked below."""
 
@@ -95,6 +96,22 @@ def test_every_rule_but_two_has_an_effect_on_safety() -> None:
     assert set(depths) == set(Truncation.profiles["kip_320"].rules)
     assert {rule for rule, found in depths.items() if found == ("–", "–")} == {"fenced_shrink"}
     assert "| all on | nothing | – | – |" in section
+
+
+def test_the_picture_is_a_picture_by_itself() -> None:
+    """No script and nothing from elsewhere, so that it is shown where images are; every step of the run is in it."""
+    root = ElementTree.fromstring(committed("images/counterexample.svg"))
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert tags == {"svg", "title", "style", "rect", "line", "circle", "path", "text"}
+    assert "url(" not in committed("images/counterexample.svg")
+    assert "href" not in committed("images/counterexample.svg")
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    readme = (docs.DOCS.parent / "README.md").read_text(encoding="utf-8")
+    told = re.findall(
+        r"^ +\d+  (.+?)(?:  .*)?$", readme.split("weak_isr (B4) is violated")[1].split("```")[0], re.M
+    )
+    assert len(told) == 9
+    assert [sentence for sentence in told if sentence not in texts] == []
 
 
 def test_a_page_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -17,9 +21,51 @@ def test_every_page_is_reached_from_the_first_one() -> None:
     assert there - set(linked("README.md")) == set()
 
 
-def test_links_lead_somewhere() -> None:
-    for page in ("README.md", "glossary.md"):
-        assert [link for link in linked(page) if not (DOCS / link).exists()] == []
+PAGES = [DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """What of a page a link can lead to: ids that are set, and headings in the form that GitHub gives them."""
+    text = page.read_text(encoding="utf-8")
+    found, seen = set(re.findall(r'<a id="([^"]+)">', text)), Counter[str]()
+    for heading in re.findall(r"^#{1,6} (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M):
+        said = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip())
+        slug = re.sub(r"[^\w\- ]", "", said.lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def broken(page: Path, text: str) -> list[str]:
+    """The links of a page's text that lead to no file here, or to no place in it."""
+    text = re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+    wrong = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        file, _, anchor = link.partition("#")
+        there = page.parent / file if file else page
+        is_page = there.suffix == ".md" and there.exists()
+        if not link.startswith(("https://", "http://")) and (
+            not there.exists() or (anchor and is_page and anchor not in anchors(there.resolve()))
+        ):
+            wrong.append(link)
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS.parent)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_links_that_lead_nowhere_are_seen() -> None:
+    page = DOCS / "README.md"
+    assert broken(
+        page, "[a](gone.md) [b](gate.md#what-passes) [c](gate.md#nothing) [d](#nothing) `[e](f)`"
+    ) == [
+        "gone.md",
+        "gate.md#nothing",
+        "#nothing",
+    ]
 
 
 def test_rules_of_the_glossary_are_in_the_rulebook() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.checker.explore.condition import LONGEST, condition, value
+from highwater.checker.explore.examples import examples
 from highwater.checker.explore.session import Path, Session
 from highwater.checker.problems import InputError
 from highwater.checker.subject import asked
@@ -153,3 +154,15 @@ def test_whatever_is_typed_is_a_condition_or_is_refused(session: Session, text: 
     except InputError:
         return
     assert found.sort == graph.BOOL
+
+
+@pytest.mark.parametrize(
+    "name", ["truncation/kip-101", "replication/defect-late-fetch", "docs/examples/register.toml"]
+)
+def test_what_the_page_gives_as_an_example_can_be_asked(name: str) -> None:
+    session = Session(asked(name).model())
+    sought, watched = examples(session.model.protocol.state)
+    assert sought
+    assert watched.startswith("size(")
+    assert session.holds(session.model.initial[0], sought) in (False, True)
+    assert session.said(session.model.initial[0], watched).isdecimal()

@@ -13,7 +13,6 @@ from highwater.checker.explore.page import explorer_page
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.session import Path
 from highwater.checker.explore.views import Views
-from highwater.checker.request import Request
 from highwater.checker.search import SearchOptions
 
 TOKEN = "a-secret"
@@ -21,8 +20,8 @@ HERE = {"base_url": "http://127.0.0.1:8000"}
 
 
 @pytest.fixture(scope="module")
-def client(views: Views, request_: Request) -> Client:
-    return Client(Application(views, explorer_page(request_), TOKEN))
+def client(views: Views) -> Client:
+    return Client(Application(views, explorer_page(views), TOKEN))
 
 
 def ask(client: Client, what: str, status: int = 200, /, **asked: Any) -> Any:

@@ -12,6 +12,7 @@ from highwater.checker.explore.traced import path_of
 from highwater.checker.explore.views import Views
 from highwater.checker.problems import InputError
 from highwater.checker.subject import asked
+from highwater.model.language.interpreter import interpreter_of
 from highwater.traces.fields import Place
 from highwater.traces.runs.format import Line
 
@@ -100,3 +101,16 @@ def test_a_run_from_a_later_initial_state_begins_there(tmp_path: File) -> None:
     wrong = Line(place, 0, None, None, {}, {"n": 0}, None, True)
     with pytest.raises(InputError, match="no initial state of the model"):
         path_of(session, [wrong])
+
+
+def test_what_was_compiled_for_an_answer_is_there_for_the_next(
+    views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = views.run({"path": "0"})
+
+    def compiled_again(*_: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr("highwater.model.language.interpreter.compile_nodes", compiled_again)
+    assert views.session.interpreter is interpreter_of(views.session.model)
+    assert views.run({"path": "0"}) == first

@@ -64,6 +64,15 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("format = 1\n[scenarios.x]\ndepth = 3", "scenarios.x: the fact 'verdict' is missing"),
         ("format = 1\n[scenarios.x]\nverdict = 'holds'\nactions = 3", "actions is not a fact"),
         ("format = 1\n[scenarios.x]\nverdict = 'holds'\nmore = [3]", "more is not a fact"),
+        (
+            "format = 1\n[scenarios.x]\nverdict = 'holds'\ndepth = 'four'",
+            "depth: a whole number is expected, not 'four'",
+        ),
+        ("format = 1\n[scenarios.x]\nverdict = 'holds'\ndistinct_states = -1", "a whole number is expected"),
+        (
+            "format = 1\n[scenarios.x]\nverdict = 'holds'\nactions.up = true",
+            "actions: a whole number is expected",
+        ),
         ("format = ", "not TOML"),
     ],
 )
@@ -72,7 +81,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, wrong: str) -> Non
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as refused:
         baselines.read(path)
-    assert str(refused.value).startswith(f"{path}: ")
+    assert str(refused.value).startswith(f"{path}:")
     assert wrong in str(refused.value)
     assert "\n" not in str(refused.value)
 

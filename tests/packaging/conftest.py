@@ -73,7 +73,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "install"]
     done(*pip, "--no-deps", "--no-index", "--no-compile", wheel, cwd=home)
     (installed,) = distributions(path=[str(site)])
-    link([*_needed(installed), "pytest"], site)
+    link([*needed(installed), "pytest"], site)
     script = home / "bin/pytest"  # as pip writes it
     script.write_text(f"#!{python}\nimport sys\nfrom pytest import console_main\nsys.exit(console_main())\n")
     script.chmod(0o755)
@@ -88,13 +88,13 @@ def link(names: Iterable[str], site: Path) -> None:
         if found.name in seen:
             continue
         seen.add(found.name)
-        wanted += _needed(found)
+        wanted += needed(found)
         for file in found.files or ():
             top = site / file.parts[0]
             if file.parts[0] not in ("..", "__pycache__") and not top.exists():
                 top.symlink_to(Path(str(found.locate_file(file.parts[0]))))
 
 
-def _needed(found: Distribution) -> list[str]:
+def needed(found: Distribution) -> list[str]:
     requirements = [Requirement(text) for text in found.requires or ()]
     return [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]

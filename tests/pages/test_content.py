@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from highwater.checker.counterexample import follow_all
 from highwater.checker.lanes import Lanes
 from highwater.checker.native import search
 from highwater.checker.page.content import content
-from highwater.checker.page.shown import LIMIT_STATES, ShownRun, counterexamples, shown_walk
+from highwater.checker.page.shown import LIMIT_STATES, Shown, ShownRun, counterexamples, shown_walk
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import find
 from highwater.checker.search import SearchOptions
@@ -140,6 +141,53 @@ def test_bands_and_logs_are_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -
         "fenced",
         "known",
     }
+
+
+def test_a_request_that_stays_is_an_arrow_to_each_who_takes_it() -> None:
+    """From the step that the controller decided in, also where another epoch's request was sent between."""
+    model = Request.of(find("truncation/truncate-to-hwm"), Overrides()).model()
+    result = search(model, SearchOptions(workers=1, stop_at_first=True))
+    run, *_ = counterexamples(model, result.violations, follow_all(model, result.violations))
+    data = content("", [run])["runs"][0]
+    said = [s["sentence"] for s in data["steps"]]
+    taken = {
+        said[a["end"]]: (said[a["start"]], a["fate"], data["chart"]["lanes"][a["to"]][0])
+        for a in data["chart"]["arrows"]
+        if a["title"] == "LeaderAndIsr"
+    }
+    decided = [text for text in said if text.startswith("the controller")]
+    assert len(decided) == 2
+    for text, (sent, fate, receiver) in taken.items():
+        epoch = int(text[-1])
+        assert (sent, fate) == (decided[epoch], "taken")
+        assert text.startswith(receiver)
+    assert len(taken) == sum("becomes" in text for text in said) == 3
+    (record,) = (a for a in data["chart"]["arrows"] if a["title"] == "record")
+    assert (record["start"], record["fate"]) == (record["end"], "within")
+
+
+def test_each_outcome_of_a_difference_has_its_own_end_of_a_message(
+    late: tuple[ShownRun, dict[str, Any]],
+) -> None:
+    """The last step is taken on one side; on the other it is refused, and what it would take stays under way."""
+    run, _ = late
+    taking = next(i for i, step in enumerate(run.steps) if step.sentence.startswith("leader 0 answers"))
+    taken, before = run.steps[taking], run.steps[taking - 1]
+    refused = replace(taken, state=before.state, instance=None, note="refused")
+
+    def ends(*outcomes: Shown) -> set[tuple[int | None, str]]:
+        shown = ShownRun("", "", (*run.steps[:taking], *outcomes), sides=("a", "b"))
+        arrows = content("", [shown])["runs"][0]["chart"]["arrows"]
+        return {
+            (a["end"], a["fate"])
+            for a in arrows
+            if a["title"] == "Fetch" and a["end"] in (taking, taking + 1, None)
+        }
+
+    assert (taking, "taken") in ends(taken, refused)
+    assert (taking + 1, "taken") in ends(refused, taken)
+    assert {(taking, "taken"), (taking + 1, "taken")} <= ends(taken, taken)
+    assert (None, "under way") in ends(refused, refused)
 
 
 class Switch(Protocol):

@@ -25,7 +25,7 @@ def views() -> Views:
 
 @pytest.fixture(scope="module")
 def address(views: Views) -> Iterator[str]:
-    server, address = serve(views, explorer_page(views.request))
+    server, address = serve(views, explorer_page(views))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield address
@@ -96,6 +96,9 @@ def test_an_address_restores_the_way_and_the_place(page: Any, views: Views, addr
 
 
 def test_nearest_watch_rule_and_a_phone(page: Any, views: Views) -> None:
+    assert (
+        page.get_by_label("Watch", exact=True).first.get_attribute("placeholder") == "size(replicas[0].isr)"
+    )
     page.get_by_label("Watch", exact=True).first.fill("next_record_id")
     page.keyboard.press("Enter")
     page.locator(".watched td").filter(has_text="0").first.wait_for()
@@ -117,3 +120,43 @@ def test_nearest_watch_rule_and_a_phone(page: Any, views: Views) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_keyboard_alone_is_enough(page: Any, views: Views) -> None:
+    """A step by its number, back, on, to the search by its key, and back to the steps; every control can be reached."""
+    first = views.session.possible(views.session.model.initial[0])[0]
+    page.keyboard.press("1")
+    at(page, f"0.{first}")
+    page.keyboard.press("ArrowLeft")
+    page.locator(".where strong").filter(has_text="1 of 2").wait_for()
+    page.keyboard.press("ArrowRight")
+    page.locator(".where strong").filter(has_text="2 of 2").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("next_record_id == 1")
+    page.keyboard.press("Enter")
+    page.locator(".status").filter(has_text="Found after").wait_for()
+    # Tab comes by every control that can be seen, and where it is can be seen.
+    names = set()
+    page.locator("body").evaluate("body => { document.activeElement.blur(); body.focus(); }")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        names.add(
+            page.evaluate(
+                "document.activeElement.tagName + ':' + (document.activeElement.textContent || '').trim()"
+            )
+        )
+    for button in ("A random step", "Write a test", "SVG", "Markdown"):
+        assert f"BUTTON:{button}" in names
+    assert any(name.startswith("BUTTON:") and "replica" in name for name in names), (
+        "the steps that can be taken"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_follows_the_choice_of_light_or_dark(page: Any, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    ground, ink = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
+    bright = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ground, ink)]
+    assert (
+        (bright[0] < 150 and bright[1] > 600) if scheme == "dark" else (bright[0] > 600 and bright[1] < 150)
+    )

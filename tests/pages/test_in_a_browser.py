@@ -16,6 +16,7 @@ DIFFERENCE = (
     *("diff", "replication/defect-late-fetch", "--rule", "fetch_response_epoch_check=off"),
     *("--action", "take_fetch_answer"),
 )
+TRUNCATION = ("check", "truncation/truncate-to-hwm", "--engine", "interpreter")
 REGISTER = ("check", "docs/examples/register-hasty.toml")
 
 
@@ -141,6 +142,44 @@ def test_a_phone_shows_it_without_scrolling_sideways(
     assert smallest >= 10
 
 
+@pytest.mark.parametrize(
+    ("arguments", "steps"), [(LATE, 20), (LOOP, 8), (DIFFERENCE, 4)], ids=["late", "loop", "difference"]
+)
+def test_a_page_is_one_small_file(
+    opened: Callable[..., Any], written: Callable[..., Path], arguments: tuple[str, ...], steps: int
+) -> None:
+    """Under 1 MB, and nothing else is asked for (``opened`` sees to that). How long it takes the benchmarks say."""
+    assert written(*arguments).stat().st_size < 1_000_000
+    page = opened(arguments)
+    assert page.locator(".chart .row").count() >= steps
+
+
+def test_a_difference_draws_its_messages(opened: Callable[..., Any]) -> None:
+    """The answer is taken in both outcomes, the last two rows, each by an arrow of its own."""
+    page = opened(DIFFERENCE)
+    ends = page.evaluate(
+        "JSON.parse(document.getElementById('data').textContent).runs[0].chart.arrows"
+        ".map(a => [a.title, a.from === a.to, a.end])"
+    )
+    last = page.locator(".chart .row").count() - 1
+    assert ends == [["Fetch answer", True, last - 1], ["Fetch answer", True, last]], (
+        "nobody is known who sent it"
+    )
+    assert page.locator(".scroller .arrow").count() == len(ends)
+
+
+def test_log_truncation_is_drawn(opened: Callable[..., Any]) -> None:
+    page = opened(TRUNCATION, width=390)
+    assert page.locator(".chart.heads text").all_text_contents()[0] == "controller"
+    titles = page.locator(".chart .arrow title").all_text_contents()
+    assert titles.count("LeaderAndIsr (taken)") == 3
+    assert page.locator(".logs .gone").count() == 1, "the record that replica 2 dropped"
+    row = page.locator(".chart .row.selected .ground").bounding_box()
+    holder = page.locator(".scroller").bounding_box()
+    assert holder["y"] <= row["y"]
+    assert row["y"] + row["height"] <= holder["y"] + holder["height"] + 1, "the last step is what is seen"
+
+
 def test_a_loop_and_a_difference_say_what_they_are(opened: Callable[..., Any]) -> None:
     page = opened(LOOP)
     assert page.locator(".verdict .sub").inner_text() == "after 5 steps by a loop of 3 steps"
@@ -150,6 +189,10 @@ def test_a_loop_and_a_difference_say_what_they_are(opened: Callable[..., Any]) -
     assert page.locator("h1").inner_text() == "take_fetch_answer differs"
     outcomes = page.locator(".why tbody tr").first.locator("td").all_inner_texts()
     assert outcomes == ["[]", "[]", "[(value 0, epoch 0)]"]
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.locator(".outcomes thead").is_hidden(), "on a phone each value says whose it is"
+    said = page.locator(".outcomes td").first.evaluate("cell => getComputedStyle(cell, '::before').content")
+    assert said == '"before: "'
 
 
 def test_what_is_saved_is_a_picture_by_itself_and_text(opened: Callable[..., Any]) -> None:

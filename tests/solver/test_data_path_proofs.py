@@ -48,6 +48,19 @@ HOLES: dict[str, tuple[str, set[str]]] = {
     ),
     # Alone in the ISR a leader acknowledges what it alone holds.
     "acks_all_needs_min_isr": ("take_fetch_answer", {"acknowledgement_means_min_isr_copies"}),
+    # It does not wait for who is about to be taken out, and can be elected until then.
+    "hwm_waits_for_leaving": (
+        "propose_shrink",
+        SERVES | {"leader_completeness", "acknowledgement_means_min_isr_copies"},
+    ),
+    # What consumers have read is gone, or was never committed; what they are told of the end falls.
+    "consumers_read_below_hwm": (
+        "write_acks_one",
+        {"electable_completeness", "leader_completeness", "told_end_never_falls"},
+    ),
+    "end_waits_for_epoch_start": ("replay_metadata", {"told_end_never_falls"}),
+    # A broker that shuts down does not know what the controller knew.
+    "changes_are_no_stop_replica": ("replay_metadata", {"views_are_former_states"}),
     # What followers fetched in another epoch counts.
     "fetch_state_per_epoch": ("replay_metadata", {"electable_completeness"}),
     "re_election_forgets_fetches": ("replay_metadata", {"electable_completeness"}),
@@ -86,7 +99,7 @@ ELSEWHERE = {
 
 HARMLESS = {
     # The controller looks again: who is eligible, and by which broker epoch; a partition epoch has one leader epoch.
-    "proposed_replica_eligible_check", "proposed_broker_epoch_check", "stale_fetch_check",
+    "proposed_replica_eligible_check", "proposed_broker_epoch_check", "stale_fetch_check", "epochs_from_fetches",
     "leader_epoch_check", "sender_is_leader_check", "sender_epoch_check", "valid_isr_check",
     # Whether somebody is elected soon, and who of several.
     "election_on_unfencing", "leader_stays", "replica_order",
@@ -94,7 +107,10 @@ HARMLESS = {
     "reassignment_needs_min_isr", "reassignment_bumps_leader_epoch", "elr_within_replicas", "recovery_state_check",
     "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check", "unclean_election_recovers",
     "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
-    "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced",
+    "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced", "removed_replicas_delete",
+    # Nor is a controller that was replaced, or a producer that waits for longer than an epoch; there are min ISR
+    # replicas; and who does not listen while it shuts down learns less.
+    "answers_are_committed", "followers_end_waiting", "min_isr_within_replicas", "listens_while_shutting_down",
     # Sessions are not in this protocol; where nothing is lost, nothing is accepted that was sent again, and within a
     # leader epoch every answer that comes once is at the offset that was asked for.
     "live_session_check", "proposal_keeps_its_epochs", "fetch_response_check",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from highwater.traces.generation import broker_lines as lines
 from highwater.traces.kafka.broker_log import read_broker_log
 from highwater.traces.observed import PartitionChange, PartitionState
 from highwater.traces.report import Finding
@@ -58,31 +59,18 @@ class Made:
     # --- lines ---
 
     def line(self, broker: int, file: str, level: str, message: str, logger: str, after_ms: int = 10) -> None:
+        self.write(broker, lines.Line(file, level, message, logger), after_ms)
+
+    def write(self, broker: int, line: lines.Line, after_ms: int = 10) -> None:
         self.now += after_ms
-        text = f"{stamp(self.now + self.zone_ms)} {level} {message} ({logger})"
-        self.lines.setdefault((broker, file), []).append(text)
+        self.lines.setdefault((broker, line.file), []).append(line.text(stamp(self.now + self.zone_ms)))
 
     def says(self, broker: int, message: str, level: str = "DEBUG", after_ms: int = 10) -> None:
-        self.line(
-            broker,
-            "server",
-            level,
-            f"[Partition t1-0 broker={broker}] {message}",
-            "kafka.cluster.Partition",
-            after_ms,
-        )
+        self.write(broker, lines.of_partition(broker, "t1-0", message, level), after_ms)
 
     def leads(self, broker: int, start: int, hwm: int, after_ms: int = 10, under: str = "") -> None:
-        s = self.state
-        assert s is not None
-        isr = ",".join(map(str, s.isr))
-        self.line(
-            broker, "state-change", "INFO",
-            f"[Broker id={broker}] Leader t1-0 with topic id Some({ID}) starts at leader epoch {s.leader_epoch} from "
-            f"offset {start} with partition epoch {s.partition_epoch}, high watermark {hwm}, ISR [{isr}], adding "
-            f"replicas [] and removing replicas [] {under}. Previous leader Some(-1) and previous leader epoch was 0.",
-            "state.change.logger", after_ms,
-        )  # fmt: skip
+        assert self.state is not None
+        self.write(broker, lines.leads(broker, "t1-0", ID, self.state, start, hwm, under), after_ms)
 
     def still(self, broker: int, role: str, hwm: int = 0, after_ms: int = 10) -> None:
         s = self.state
@@ -105,32 +93,18 @@ class Made:
         )  # fmt: skip
 
     def follows(self, broker: int, leo: int, hwm: int = 0, after_ms: int = 10) -> None:
-        s = self.state
-        assert s is not None
-        leader = -1 if s.leader is None else s.leader
-        self.line(
-            broker, "state-change", "INFO",
-            f"[Broker id={broker}] Follower t1-0 starts at leader epoch {s.leader_epoch} from offset {leo} with "
-            f"partition epoch {s.partition_epoch} and high watermark {hwm}. Current leader is {leader}. Previous "
-            f"leader Some({leader}) and previous leader epoch was {s.leader_epoch}.", "state.change.logger", after_ms,
-        )  # fmt: skip
+        assert self.state is not None
+        self.write(broker, lines.follows(broker, "t1-0", self.state, leo, hwm), after_ms)
 
     def hwm(self, broker: int, before: int, after: int, after_ms: int = 10) -> None:
-        self.says(
-            broker, f"High watermark updated from (offset={before}, segment=[0:1]) to (offset={after}, segment=[0:2])",
-            after_ms=after_ms,
-        )  # fmt: skip
+        self.write(broker, lines.hwm_moved(broker, "t1-0", before, after), after_ms)
 
     def leo(self, broker: int, replica: int, leo: int) -> None:
-        self.says(
-            broker, f"Recorded replica {replica} log end offset (LEO) position {leo} and log start offset 0."
-        )
+        self.write(broker, lines.leo_recorded(broker, "t1-0", replica, leo))
 
     def isr(self, broker: int, under: str = "") -> None:
-        s = self.state
-        assert s is not None
-        isr = ",".join(map(str, s.isr))
-        self.says(broker, f"ISR updated to {isr} {under} and version updated to {s.partition_epoch}", "INFO")
+        assert self.state is not None
+        self.write(broker, lines.isr_updated(broker, "t1-0", self.state, under))
 
     def expand(self, broker: int, replica: int) -> None:
         s = self.state
@@ -152,15 +126,10 @@ class Made:
         )  # fmt: skip
 
     def restarted(self, broker: int, hwm: int) -> None:
-        self.says(broker, f"Log loaded for partition t1-0 with initial high watermark {hwm}", "INFO")
+        self.write(broker, lines.log_loaded(broker, "t1-0", hwm))
 
     def truncating(self, broker: int, leader: int, to: int) -> None:
-        self.line(
-            broker, "server", "INFO",
-            f"[ReplicaFetcher replicaId={broker}, leaderId={leader}, fetcherId=0] Truncating partition t1-0 with "
-            f"TruncationState(offset={to}, completed=true) due to local high watermark {to}",
-            "kafka.server.ReplicaFetcherThread",
-        )  # fmt: skip
+        self.write(broker, lines.truncating(broker, "t1-0", leader, to))
 
     def removed(self, broker: int) -> None:
         """The broker is about to replay a change of the partition."""
@@ -181,9 +150,9 @@ class Made:
 
     def paths(self) -> list[Path]:
         found = []
-        for (broker, file), lines in sorted(self.lines.items()):
+        for (broker, file), written in sorted(self.lines.items()):
             path = self.folder / f"{broker}-{file}.log"
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            path.write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
             found.append(path)
         return found
 

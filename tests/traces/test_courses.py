@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.courses import HWM, LEO, MAX_POINTS, Course, Courses
-from highwater.traces.kafka.broker_events import BecameFollower, BrokerEvent, HwmMoved, LeoRecorded
+from highwater.traces.kafka.broker_events import (
+    BecameFollower,
+    BrokerEvent,
+    HwmMoved,
+    LeoRecorded,
+    Truncating,
+)
 from highwater.traces.page import write_page
 from highwater.traces.paths import apart
 from highwater.traces.replay import replay
@@ -32,10 +38,11 @@ def test_who_says_what_of_whom() -> None:
     courses.take(event(HwmMoved, 110, 0, 3, 5))
     courses.take(event(LeoRecorded, 120, 0, 1, 7, 0))
     courses.take(event(BecameFollower, 230, 1, 4, 6, 9, 2, 0))
+    courses.take(event(Truncating, 240, 1, 0, 3))
     assert lines(courses, {0: 100, 1: 200}) == {
         (0, HWM): [(10, 5)],
         (0, LEO): [(10, 5)],
-        (1, LEO): [(20, 7), (30, 6)],
+        (1, LEO): [(20, 7), (30, 6), (40, 3)],
         (1, HWM): [(30, 2)],
     }
 

@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from highwater.traces.generation import write_log
+from highwater.traces.generation.__main__ import main as generate
+from highwater.traces.generation.incident import write_incident
 from highwater.traces.generation.writing import LogWriter
+from highwater.traces.inputs import inputs
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata import situations
 from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.replay import replay
 from highwater.traces.report import Report
 from tests.slow import slow
 
@@ -199,3 +203,34 @@ def test_garbage_is_looked_for_less_often_while_a_log_is_followed(tmp_path: Path
     assert seen
     assert all(threshold[0] > before[0] for threshold in seen)
     assert gc.get_threshold() == before
+
+
+# --- the incident of the tutorial ---
+
+
+def test_the_made_incident_is_explained_and_lost_what_its_story_says(tmp_path: Path) -> None:
+    write_incident(tmp_path)
+    (found,) = inputs([tmp_path]).found
+    report = replay(found.path, broker_logs=list(found.broker_logs))
+    assert (report.unexplained_count, report.notes, report.doubts) == (0, [], [])
+    (incident,) = report.incidents
+    assert (incident.kind, incident.lost, incident.first_lost) == ("lost", 64, 120)
+    assert [d.anchor for d in incident.defects] == ["cleared-elr"]
+
+
+def test_it_is_always_the_same(tmp_path: Path) -> None:
+    made = []
+    for name in ("a", "b"):
+        assert generate([str(tmp_path / name)]) == 0
+        made.append(
+            {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*.log")}
+        )
+    assert made[0] == made[1]
+    assert len(made[0]) == 7
+
+
+def test_it_is_written_over_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate([str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"{tmp_path}: cannot be made: File exists\n"
+    assert generate([]) == generate(["--help"]) == 2
+    assert list(tmp_path.iterdir()) == []

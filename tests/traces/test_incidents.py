@@ -79,8 +79,9 @@ def test_without_the_brokers_logs_no_number_is_told() -> None:
 def test_an_unclean_election(tmp_path: Path) -> None:
     (found,) = made(tmp_path, *loss())
     assert found.sentence == (
-        "t-0 may have lost committed records at 1970-01-01 00:00:01.014 UTC (offset 14): broker 2, in neither ISR nor "
-        "ELR, was elected for leader epoch 1; whether any, and how many, only the brokers' logs can say."
+        "t-0 may have lost committed records at 1970-01-01 00:00:01.014 UTC (offset 14 of the metadata log): broker 2, "
+        "in neither ISR nor ELR, was elected for leader epoch 1; whether any, and how many, only the brokers' logs can "
+        "say."
     )
     assert (found.kind, found.partition, found.leader_epoch) == ("may be lost", "t-0", 1)
     assert (found.certain, found.reliable, found.defects) == (True, True, ())
@@ -134,9 +135,9 @@ def test_a_lowered_min_isr_is_told_while_the_partition_is_under_it(tmp_path: Pat
     shrunk = change(0, isr=[0], eligibleLeaderReplicas=[1])
     found = made(tmp_path / "a", change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1"))
     assert [i.sentence for i in found] == [
-        "t-0 can lose committed records since 1970-01-01 00:00:01.015 UTC (offset 15): broker 1 stays in the ELR "
-        "though the ISR [0] has min ISR (1) members, so the HWM does not wait for it, after min.insync.replicas of "
-        "topic t was lowered from 2 to 1 (offset 15)."
+        "t-0 can lose committed records since 1970-01-01 00:00:01.015 UTC (offset 15 of the metadata log): broker 1 "
+        "stays in the ELR though the ISR [0] has min ISR (1) members, so the HWM does not wait for it, after "
+        "min.insync.replicas of topic t was lowered from 2 to 1 (offset 15)."
     ]
     assert [d.anchor for d in found[0].defects] == ["min-isr"]
 
@@ -186,9 +187,9 @@ def test_a_loss_is_told_once_with_who_had_the_records(tmp_path: Path) -> None:
     assert at.time > START_MS
     assert found.sentence.startswith("t1-0 lost 20 committed records, offsets [10, 30), at 2026-11-18 ")
     assert found.sentence.endswith(
-        " (offset 12): broker 2, in neither ISR nor ELR, was elected for leader epoch 1 with a log that ended at "
-        "offset 10; broker 0 had all of them and broker 1 had 4 of them, and drop them to follow the new leader; "
-        "consumers were shown the end of the log at 30, and later at 10."
+        " (offset 12 of the metadata log): broker 2, in neither ISR nor ELR, was elected for leader epoch 1 with a log "
+        "that ended at offset 10; broker 0 had all of them and broker 1 had 4 of them, and drop them to follow the new "
+        "leader; consumers were shown the end of the log at 30, and later at 10."
     )
     assert (found.lost, found.first_lost, found.at_most, found.leader_epoch) == (20, 10, False, 1)
     assert found.broken == ("leader_completeness", "consumers_read_consistently")

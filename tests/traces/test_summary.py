@@ -197,7 +197,7 @@ def test_incidents_come_first_and_what_it_took_last() -> None:
     shown.find(incident())
     lines = summary(shown)
     assert lines[1].startswith(
-        "  orders-3 may have lost committed records at 2026-11-20 12:00:07.145 UTC (offset 77): "
+        "  orders-3 may have lost committed records at 2026-11-20 12:00:07.145 UTC (offset 77 of the metadata log): "
     )
     assert lines[2].startswith("    to do: ")
     assert lines[3] == "findings"

@@ -196,3 +196,44 @@ def test_connections_to_two_generations_do_not_wait_for_each_other() -> None:
     run.take("read_broker_list", c=0)
     assert [r[:2] for r in run.under_way(1)] == [("STOP_REPLICA", 0), ("LEADER_AND_ISR", 1)]
     assert run.can("take_leader_and_isr", b=1, position=1)
+
+
+# --- a second partition, and replicas that are taken away -----------------------------------------------------
+
+
+def test_380_2_a_request_about_one_partition_costs_a_new_process_the_checkpoint_of_the_other() -> None:
+    def after(off: str) -> Run:
+        run = Run(off, partitions=2, controlled_shutdowns=1).shut_down(0)
+        run.take("take_controlled_shutdown", c=0, b=0, again=False)
+        return run.take("take_leader_and_isr", b=0, position=0)
+
+    assert after("").state["brokers"][0]["checkpointed"], "it is refused: meant for the former process"
+    lost = after("leader_and_isr_epoch_check")
+    assert not lost.state["brokers"][0]["checkpointed"]
+    lost.take("read_broker_list", c=0).take("take_leader_and_isr", b=0, position=0)
+    broker = lost.state["brokers"][0]
+    assert (broker["has_second"], broker["checkpointed"]) == (True, False), (
+        "too late: what was there is overwritten"
+    )
+
+
+def test_a_new_process_is_told_of_all_partitions_at_once() -> None:
+    run = Run(partitions=2, bounces=1).bounce(1).take("read_broker_list", c=0)
+    assert [r["of_all"] for b in (0, 1) for r in run.state["requests"][b]] == [False, True]
+    run.take("take_leader_and_isr", b=1, position=0)
+    assert all(broker["checkpointed"] for broker in run.state["brokers"])
+
+
+def test_a_replica_that_is_taken_away_is_told_to_delete_its_log_and_fetches_again_once_it_is_back() -> None:
+    run = Run(removals=1).take("remove_replica", c=0, b=1)
+    assert run.partition == (0, 1, [0])
+    assert run.under_way(1) == [("STOP_REPLICA", 0, None, None)]
+    assert run.under_way(0) == [("LEADER_AND_ISR", 0, 0, 1)]
+    run.take("add_replica", c=0, b=1)
+    assert run.partition == (0, 2, [0])
+    run.take("take_stop_replica", b=1, position=0, again=False)
+    assert run.state["brokers"][1]["deleted"]
+    run.take("take_leader_and_isr", b=1, position=0)
+    run.take("take_leader_and_isr", b=0, position=0).take("take_leader_and_isr", b=0, position=0)
+    run.take("expand_isr", leader=0, follower=1)
+    assert not run.state["brokers"][1]["deleted"]

@@ -21,7 +21,7 @@ from tests.slow import all_but
 
 NAMES = [name for name in scenarios.titles() if name.startswith("zookeeper/")]
 SHOWN = [GALLERY.place + name for name in GALLERY.names]
-GAPS = ("zookeeper/gap-failover", "zookeeper/gap-late-metadata")
+GAPS = ("zookeeper/gap-failover", "zookeeper/gap-late-metadata", "zookeeper/gap-late-deletion")
 SOME = ("zookeeper/before-kip-380", "zookeeper/defect-stop-replica", "zookeeper/defect-unseen-bounce")
 """The standard ones are those of ``highwater check``, which a fast test runs; the gallery's page has the others."""
 QUICK = {"zookeeper/defect-stop-replica", "zookeeper/defect-unseen-bounce"}

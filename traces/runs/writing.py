@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.interpreter import Interpreter, interpreter_of
 from highwater.model.language.model import Instance, Model, Scalars
 from highwater.traces.runs.format import FORMAT
 
@@ -46,7 +46,7 @@ def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterator[tuple
 
     Raises ValueError where the path is no run of the model.
     """
-    interpreter, state = Interpreter(model), initial
+    interpreter, state = interpreter_of(model), initial
     yield None, state
     for step, number in enumerate(path, 1):
         instance = model.instances[number]

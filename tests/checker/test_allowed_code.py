@@ -1,0 +1,275 @@
+"""What is executed, and what is not: a protocol beside its scenario is; one elsewhere, or named by data, is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from werkzeug.serving import BaseWSGIServer
+
+import highwater as api
+from highwater.checker import allowed_code
+from highwater.checker.problems import InputError
+from tests.checker.conftest import COUNTER, ROOT, Run
+
+Command = Callable[..., Run]
+MARKING = "from pathlib import Path\nPath({mark!r}).touch()\n"
+COMMANDS = {
+    "check": ["check"],
+    "simulate": ["simulate"],
+    "states": ["states", "--out", "tables"],
+    "prove": ["prove", "--depth", "1"],
+    "diff": ["diff", "--rule", "wraps=off"],
+    "explore": ["explore", "--no-open"],
+    "coverage": ["coverage"],
+    "mutate": ["mutate"],
+    "show": ["show"],
+    "gate": ["gate", "--update", "--baseline", "gate.toml"],
+}
+"""Every command that takes a scenario, with what it needs besides."""
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is started after all ends at once."""
+    monkeypatch.setattr(BaseWSGIServer, "serve_forever", lambda self: None)
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """A file that is there once one of the protocols was executed."""
+    return tmp_path / "executed"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, mark: Path) -> Path:
+    """A protocol in a folder of its own."""
+    (tmp_path / "elsewhere").mkdir()
+    path = tmp_path / "elsewhere" / "counter.py"
+    path.write_text(MARKING.format(mark=str(mark)) + COUNTER)
+    return path
+
+
+@pytest.fixture
+def place(tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the scenarios, which one is in: with links that lead to the protocol."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "link.py").symlink_to(elsewhere)
+    (folder / "folder").symlink_to(elsewhere.parent)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def scenario(place: Path, protocol: object) -> Path:
+    path = place / "counter.toml"
+    path.write_text(f"protocol = {json.dumps(str(protocol))}\nprofile = 'plain'\n")
+    return path
+
+
+def ways(elsewhere: Path) -> list[str]:
+    return [
+        "../elsewhere/counter.py",
+        str(elsewhere),
+        "link.py",
+        "folder/counter.py",
+        "folder/../elsewhere/counter.py",
+    ]
+
+
+def refused(run: Run, *parts: str) -> None:
+    assert run.status == 2, run
+    assert run.err.count("\n") == 1, run.err
+    for part in (*parts, "is outside of the folder", "--allow-code DIR"):
+        assert part in run.err
+
+
+def test_a_protocol_elsewhere_is_not_executed(
+    highwater: Command, place: Path, elsewhere: Path, mark: Path
+) -> None:
+    for way in ways(elsewhere):
+        refused(highwater("check", scenario(place, way)), "counter.toml:1: protocol: ")
+        assert not mark.exists(), way
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_no_command_executes_it(
+    highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
+) -> None:
+    scenario(place, "../elsewhere/counter.py")
+    run = highwater(*command, "counter.toml")
+    assert (run.status == 2 and "is outside of the folder" in run.err) or command[0] == "gate", run
+    assert "is outside of the folder" in run.out + run.err
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "command", [COMMANDS[name] for name in ("check", "diff", "mutate", "show", "gate")], ids=lambda c: c[0]
+)
+def test_a_command_can_be_told_to(
+    highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
+) -> None:
+    scenario(place, "../elsewhere/counter.py")
+    run = highwater(*command, "counter.toml", "--allow-code", "../elsewhere")
+    assert run.status in (0, 1), run
+    assert mark.exists()
+    assert allowed_code.VARIABLE not in os.environ
+
+
+def test_so_can_python(place: Path, elsewhere: Path, mark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = scenario(place, elsewhere)
+    with pytest.raises(InputError, match="is outside of the folder"):
+        api.check(path)
+    assert not mark.exists()
+    monkeypatch.setenv(allowed_code.VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
+    assert api.check(path, engine="interpreter").holds
+
+
+def test_another_folder_that_is_allowed_allows_nothing_here(
+    highwater: Command, place: Path, elsewhere: Path, mark: Path
+) -> None:
+    (place.parent / "else").mkdir()
+    path = scenario(place, elsewhere)
+    refused(highwater("check", path, "--allow-code", place.parent / "else"))
+    assert not mark.exists()
+
+
+def test_below_its_folder_is_beside_it(highwater: Command, place: Path) -> None:
+    (place / "protocols").mkdir()
+    (place / "protocols" / "counter.py").write_text(COUNTER)
+    for way in (
+        "protocols/counter.py",
+        "protocols/../protocols/counter.py",
+        place / "protocols" / "counter.py",
+    ):
+        assert highwater("check", scenario(place, way), "--engine", "interpreter", "--quiet").status == 0
+
+
+def test_a_scenario_by_a_link_is_beside_the_link(
+    highwater: Command, place: Path, elsewhere: Path, mark: Path
+) -> None:
+    scenario(elsewhere.parent, "counter.py")
+    (place / "link.toml").symlink_to(elsewhere.with_suffix(".toml"))
+    (place / "counter.py").symlink_to(elsewhere)
+    refused(highwater("check", "link.toml"))
+    assert not mark.exists()
+
+
+def test_what_a_protocol_imports_is_beside_it_too(
+    highwater: Command, place: Path, elsewhere: Path, mark: Path
+) -> None:
+    elsewhere.write_text(MARKING.format(mark=str(mark)))
+    (place / "counter.py").write_text("import link\n" + COUNTER)
+    path = scenario(place, "counter.py")
+    refused(highwater("check", path), "import link: ")
+    assert not mark.exists()
+    allowed = highwater("check", path, "--allow-code", "../elsewhere", "--engine", "interpreter", "--quiet")
+    assert allowed.status == 0
+    assert mark.exists()
+
+
+def test_a_baseline_leads_to_no_scenario_outside_of_its_folder(
+    highwater: Command, place: Path, elsewhere: Path, mark: Path
+) -> None:
+    """Its protocol would lie beside it, and would be executed."""
+    scenario(elsewhere.parent, "counter.py")
+    (place / "link.toml").symlink_to(elsewhere.with_suffix(".toml"))
+    fact = 'verdict = "holds"\n'
+    for name in ("../elsewhere/counter.toml", str(elsewhere.with_suffix(".toml")), "link.toml"):
+        for text in (
+            f"[select]\nscenarios = [{json.dumps(name)}]\n",
+            f"[scenarios.{json.dumps(name)}]\n{fact}",
+            f"[select.proofs.p]\nscenario = {json.dumps(name)}\n[proofs.p]\n{fact}",
+        ):
+            (place / "gate.toml").write_text(f"format = 1\n{text}")
+            if "scenarios = [" not in text:  # what is selected only is run by an update
+                refused(highwater("gate", "--baseline", "gate.toml"))
+            if "[scenarios" not in text:  # and what was found before is not looked at by one
+                refused(highwater("gate", "--baseline", "gate.toml", "--update"))
+    (place / "gate.toml").write_text('format = 1\n[select]\nscenarios = ["../else*/*.toml"]\n')
+    refused(highwater("gate", "--baseline", "gate.toml", "--update"))
+    assert not mark.exists()
+
+
+def trace(path: Path, protocol: object) -> Path:
+    meta = {"format": "highwater-trace-1", "protocol": str(protocol)}
+    path.write_text(json.dumps({"meta": meta}) + '\n{"step": 0}\n')
+    return path
+
+
+@pytest.mark.parametrize(
+    "command", [["replay"], ["coverage"], ["explore", "--no-open", "--trace"]], ids=lambda c: c[0]
+)
+def test_a_trace_names_protocols_that_are_known_and_no_file(
+    highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
+) -> None:
+    beside = place / "counter.py"
+    beside.write_text(elsewhere.read_text())
+    for name in (
+        beside,
+        elsewhere,
+        "counter.py",
+        scenario(place, "counter.py"),
+        "counter.toml",
+        "counter",
+        "os",
+        "..truncation",
+    ):
+        run = highwater(*command, trace(place / "trace.ndjson", name))
+        assert run.status == 2
+        assert "trace.ndjson:1: meta.protocol: unknown protocol" in run.err
+    assert not mark.exists()
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, mark: Path) -> Path:
+    """A folder whose every file would say that it was executed."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    text = MARKING.format(mark=str(mark))
+    for name in (
+        "counter",
+        "json",
+        "socket",
+        "pickle",
+        "numpy",
+        "click",
+        "llvmlite",
+        "sitecustomize",
+        "conftest",
+        "kio",
+    ):
+        (folder / f"{name}.py").write_text(text)
+    (folder / "__cluster_metadata-0").mkdir()
+    (folder / "__cluster_metadata-0" / "__init__.py").write_text(text)
+    scenario(folder, "counter.py")
+    (folder / ".highwater").mkdir()
+    (folder / ".highwater" / "gate.toml").write_text('format = 1\n[select]\nscenarios = ["counter.toml"]\n')
+    trace(folder / "trace.ndjson", folder / "counter.py")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["list"], 0),
+        (["list", "--kind", "invariants"], 0),
+        (["show", "truncation/kip-101"], 0),
+        (["replay", "."], 2),
+        (["check", "truncation/truncate-to-hwm", "truncation/kip-101", "--quiet", "--workers", "2"], 0),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_what_lies_in_the_current_directory_is_not_executed(
+    hostile: Path, mark: Path, arguments: list[str], status: int
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "highwater", *arguments]
+    done = subprocess.run(command, cwd=hostile, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert not mark.exists()

@@ -1,0 +1,55 @@
+"""What a scenario beside the default run shows of a rule, ``highwater check`` notices by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.checker import scenarios
+from highwater.checker.liveness import search_with_liveness
+from highwater.checker.native import search
+from highwater.checker.native.explored import explore
+from highwater.checker.request import Overrides, Request
+from highwater.checker.search import SearchOptions
+from tests.slow import all_but
+
+NOTICED = {
+    "replication/standard-old-checkpoints end_waits_for_epoch_start": "told_end_never_falls",
+    "replication/standard-waiting-producers followers_end_waiting": "acknowledged_records_survive",
+    "replication/standard-acks consumers_read_below_hwm": "consumers_read_consistently",
+    "replication/live-old-checkpoint min_isr_within_replicas": "hwm_comes_to_cover_what_is_committed",
+    "replication/standard-many-at-once hwm_waits_for_leaving": "electable_completeness",
+    "replication/standard-late-proposals partition_epoch_check": "electable_completeness",
+    "replication/standard-late-proposals proposal_keeps_its_epochs": "electable_completeness",
+    "replication/standard-former-controller answers_are_committed": "electable_completeness",
+    "replication/standard-deletion removed_replicas_delete": "electable_completeness",
+    "replication/standard-deletion reassignment_bumps_leader_epoch": "electable_completeness",
+    "replication/standard-shutdown-requests changes_are_no_stop_replica": "told_leaders_lead",
+    "quorum/standard-finalised missing_hwm_is_greatest": "answers_bring_news",
+    "quorum/standard-consumer consumers_leave_it_out": "answers_bring_news",
+    "quorum/standard-consumer consumers_read_committed": "hwm_is_committed",
+    "quorum/standard-elections diverging_is_answered": "no_fetch_waits_while_its_log_diverges",
+    "quorum/standard-observers growth_completes_all": "no_fetch_waits_while_its_hwm_is_behind",
+    "zookeeper/standard-two-partitions leader_and_isr_epoch_check": "checkpoints_keep_every_partition",
+    "zookeeper/standard-deletion stop_replica_epoch_check": "isr_members_keep_their_log",
+}
+"""A standard scenario and a rule, and one of the properties that fail there without the rule."""
+
+QUICK = {
+    "replication/live-old-checkpoint min_isr_within_replicas",
+    "quorum/standard-consumer consumers_leave_it_out",
+    "zookeeper/standard-two-partitions leader_and_isr_epoch_check",
+}
+
+
+@pytest.mark.parametrize(
+    "case", all_but(QUICK, NOTICED, "a search for each rule; the fast ones are of three protocols")
+)
+def test_a_standard_scenario_notices_the_rule(case: str) -> None:
+    name, rule = case.split()
+    scenario = scenarios.find(name)
+    assert scenario.standard
+    assert not scenario.promise.violated
+    overrides = Overrides(rules={rule: False}, properties=(NOTICED[case],))
+    model = Request.of(scenario, overrides).model()
+    result = search_with_liveness(model, search, explore, SearchOptions(workers=1, stop_at_first=True))
+    assert [v.property for v in result.violations] == [NOTICED[case]]

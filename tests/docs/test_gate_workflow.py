@@ -1,0 +1,155 @@
+"""The workflow of the gate, taken from the page as it stands: its steps are run in a scratch repository."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import venv
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_language_pages import DOCS
+from tests.docs.tutorial import parts, shell
+from tests.packaging.conftest import DISTRIBUTION, link, needed, tree, wheel
+from tests.slow import slow
+
+__all__ = ["tree", "wheel"]
+PAGE = DOCS / "tutorials" / "a-gate-in-your-repository.md"
+NAME = ".github/workflows/protocol-gate.yml"
+STEP = re.compile(r"^      - (.*?)(?=^      - |\Z)", re.M | re.S)
+KEY = re.compile(r"^(?:        )?(name|uses|if|run): (.*)\n((?:          .*\n)*)", re.M)
+BREAKING, MEANT = (part.text for part in parts(PAGE.read_text(encoding="utf-8")) if part.kind == "diff")
+
+
+def steps(text: str) -> list[dict[str, str]]:
+    """The steps of the only job. A folded text is its lines, joined by spaces."""
+    found = []
+    for step in STEP.findall(text[text.index("    steps:\n") :]):
+        keys = {name: value for name, value, _ in KEY.findall(step)}
+        keys |= {name: " ".join(more.split()) for name, value, more in KEY.findall(step) if value == ">-"}
+        found.append(keys)
+    return found
+
+
+def run_of(text: str, event: str, variable: str) -> Iterator[str]:
+    """The commands that run at an event, in their order, with what GitHub puts in for its expressions."""
+    for step in steps(text):
+        asked = re.fullmatch(
+            r"github\.event_name == '(\w+)'", step.get("if", f"github.event_name == '{event}'")
+        )
+        if "run" in step:
+            assert asked, step
+            if asked[1] == event:
+                yield step["run"].replace("${{ vars.HIGHWATER }}", variable)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """The repository of the tutorial, with a baseline, before anybody changes anything."""
+    place = tmp_path / "origin"
+    place.mkdir()
+    for part in parts(PAGE.read_text(encoding="utf-8")):
+        if part.kind == "file":
+            (place / part.name).parent.mkdir(parents=True, exist_ok=True)
+            (place / part.name).write_text(part.text, encoding="utf-8")
+    begun = [
+        "git init -q -b main",
+        "highwater gate --update register.toml",
+        "git add .",
+        "git commit -qm begun",
+    ]
+    for command in begun:
+        assert shell(command, place).status == 0
+    return place
+
+
+def checked_out(repository: Path) -> Path:
+    """As actions/checkout does it with the whole history."""
+    place = repository.parent / "work"
+    shutil.rmtree(place, ignore_errors=True)
+    assert shell(f"git clone -q {repository} {place}", repository).status == 0
+    return place
+
+
+def changed(repository: Path, *diffs: str) -> None:
+    for diff in diffs:
+        assert shell("git apply -", repository, diff).status == 0
+    assert shell("git commit -qam changed", repository).status == 0
+
+
+def ran(repository: Path, event: str, environment: Path, variable: str) -> tuple[int, str, Path]:
+    """Run the workflow's commands until one fails: the status of the last one, all that was said, the directory."""
+    work, said, status = checked_out(repository), "", 0
+    summary = work.parent / "summary.md"
+    summary.write_text("", encoding="utf-8")
+    for command in run_of((work / NAME).read_text(encoding="utf-8"), event, variable):
+        result = shell(
+            f'export PATH="{environment}:$PATH"\n{command}', work, GITHUB_STEP_SUMMARY=str(summary)
+        )
+        said, status = said + result.out + result.err, result.status
+        if status:
+            break
+    return status, said, work
+
+
+@pytest.fixture
+def installs_nothing(tmp_path: Path) -> Path:
+    """A directory for PATH, in which ``python -m pip install`` only says what it was asked for."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    (place / "python").write_text(
+        '#!/bin/sh\nif [ "$1 $2 $3" = "-m pip install" ]; then echo "asked for: $4"; '
+        f'else exec {sys.executable} "$@"; fi\n'
+    )
+    (place / "python").chmod(0o755)
+    return place
+
+
+def test_the_example_to_copy_is_the_page_s() -> None:
+    (workflow,) = (p.text for p in parts(PAGE.read_text(encoding="utf-8")) if p.name == NAME)
+    assert (DOCS / "examples" / "gate-workflow.yml").read_text(encoding="utf-8") == workflow.split("\n", 1)[1]
+    assert [step.get("uses", "").split("@")[0] for step in steps(workflow) if "uses" in step] == [
+        "actions/checkout",
+        "actions/setup-python",
+        "actions/upload-artifact",
+    ]
+    assert "fetch-depth: 0" in workflow
+
+
+def test_a_pull_request_passes_until_it_changes_something(repository: Path, installs_nothing: Path) -> None:
+    status, said, work = ran(repository, "pull_request", installs_nothing, "git+https://…")
+    assert (status, "asked for: git+https://…" in said) == (0, True), said
+    assert (work / "gate.xml").exists()
+    assert "1 of .highwater/gate.toml: 1 unchanged" in (work.parent / "summary.md").read_text(
+        encoding="utf-8"
+    )
+    changed(repository, BREAKING)
+    status, said, work = ran(repository, "pull_request", installs_nothing, "git+https://…")
+    assert status == 1, said
+    code = (work / "register.py").read_text(encoding="utf-8").splitlines()
+    line = next(i for i, text in enumerate(code, 1) if "another replica has it" in text)
+    assert f"::error file=register.py,line={line}," in said
+    assert "another replica has it" in (work.parent / "summary.md").read_text(encoding="utf-8")
+
+
+@slow("an installation by pip, as the workflow has it; the fast tests run its other commands")
+def test_every_night_with_what_is_installed(
+    repository: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No network: what Highwater needs is taken from here."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    place = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    link(needed(distribution(DISTRIBUTION)), place)
+    for name in ("PIP_NO_DEPS", "PIP_NO_INDEX"):
+        monkeypatch.setenv(name, "1")
+    given = (tmp_path / "venv" / "bin", str(wheel))
+    status, said, _ = ran(repository, "schedule", *given)
+    assert status == 0, said
+    assert (place / "highwater").is_dir()
+    assert "1 of .highwater/gate.toml: 1 same" in said
+    changed(repository, BREAKING, MEANT)
+    assert ran(repository, "schedule", *given)[0] == 1

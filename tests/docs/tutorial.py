@@ -1,0 +1,101 @@
+"""A tutorial, read as somebody does it: files are written, changes applied and commands run, in their order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.checker.conftest import Run
+from tests.checker.test_pages import plain
+
+REPOSITORY = {
+    "GIT_AUTHOR_NAME": "somebody", "GIT_AUTHOR_EMAIL": "somebody@example.org", "GIT_COMMITTER_NAME": "somebody",
+    "GIT_COMMITTER_EMAIL": "somebody@example.org", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1",
+}  # fmt: skip
+LEFT_OUT = "…"
+
+
+class Part(NamedTuple):
+    """A block: ``file`` with its name, ``diff``, or a ``command`` with what it says."""
+
+    kind: str
+    name: str
+    text: str
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The blocks of a page. A file's first line is a comment with its name."""
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S):
+        if language in ("python", "toml", "yaml"):
+            named = re.match(r"# ([\w./-]+)\n", block)
+            assert named, f"a block without its file's name: {block[:60]}"
+            yield Part("file", named[1], block)
+        elif language == "diff":
+            yield Part("diff", "", block)
+        elif language == "console":
+            for asked in re.split(r"^\$ ", block, flags=re.M)[1:]:
+                command, _, said = asked.partition("\n")
+                yield Part("command", command, said)
+
+
+def shell(command: str, directory: Path, text: str = "", **more: str) -> Run:
+    """Run a command as a shell does, with this environment's ``python`` and ``highwater``."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, **REPOSITORY, "PATH": path, **more}
+    given = ["bash", "-e", "-c", command]
+    done = subprocess.run(
+        given, cwd=directory, env=env, input=text, capture_output=True, text=True, check=False
+    )
+    return Run(done.returncode, done.stdout, done.stderr)
+
+
+def squeezed(text: str) -> str:
+    """A text without its breaks of lines, and without what differs from run to run: times, rates, revisions."""
+    lines = (plain(line) for line in text.splitlines())
+    text = " ".join(" ".join(lines).split())
+    text = re.sub(r"\b(?:[0-9a-f]{12}|REVISION)\b", "REVISION", text)
+    text = re.sub(r"(: (?:different|failed|same)) \(\d+\.\d s\)", r"\1", text)
+    return re.sub(r"[\d,]+ records a second", "RATE", text)
+
+
+def compared(part: Part, said: str) -> None:
+    """What is shown is said, in its order; with nothing before, between and behind it but where that is marked."""
+    whole, at = squeezed(said), 0
+    shown = [squeezed(piece) for piece in re.split(rf"^{LEFT_OUT}$", part.text, flags=re.M)]
+    for number, piece in enumerate(shown):
+        found = whole.find(piece, at)
+        assert found >= 0, f"{part.name}: not said: {piece}\nbut: {whole[at:]}"
+        assert number or found == 0, f"{part.name}: something is said before {piece}: {whole[:found]}"
+        at = found + len(piece)
+    assert not shown[-1] or not whole[at:].strip(), f"{part.name}: something is said behind: {whole[at:]}"
+
+
+def done(path: Path, directory: Path, highwater: Callable[..., Run]) -> int:
+    """Do all of a tutorial in a directory that is the current one; how many commands that were."""
+    count = 0
+    for part in parts(path.read_text(encoding="utf-8")):
+        if part.kind == "file":
+            (directory / part.name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / part.name).write_text(part.text, encoding="utf-8")
+        elif part.kind == "diff":
+            applied = shell("git apply -", directory, part.text)
+            assert applied.status == 0, applied.err
+        else:
+            count += 1
+            program, *arguments = shlex.split(part.name)
+            if program == "highwater":
+                compared(part, highwater(*arguments).out)
+                continue
+            result = shell(part.name, directory)
+            assert result.status == 0, result.err
+            compared(part, result.out)
+    return count
+
+
+__all__ = ["Part", "compared", "done", "parts", "shell"]

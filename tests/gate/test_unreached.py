@@ -1,0 +1,112 @@
+"""Equal in every state that a scenario reaches, and yet another protocol: the state that tells, by the interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.checker import scenarios
+from highwater.checker.gate.differences import ActionChange, Comparison, lines
+from highwater.checker.gate.entries import Entry
+from highwater.checker.gate.fingerprints import by_action
+from highwater.checker.gate.nowhere import rules_on_nowhere
+from highwater.checker.gate.questions import instances_of_both
+from highwater.checker.gate.unreached import unreached
+from highwater.checker.request import Overrides, Request
+from highwater.checker.solver.limits import Limits, Stopped
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model
+from tests.gate.test_differences import SMALL, compared, reached
+
+LEADER = "replication/defect-fenced-leader"
+
+
+def models(name: str, rule: str) -> tuple[Model, Model]:
+    scenario = scenarios.find(name)
+    return Request.of(scenario, Overrides()).model(), Request.of(
+        scenario, Overrides.parse([], [rule])
+    ).model()
+
+
+@pytest.mark.parametrize("rule", ["sender_epoch_check", "leader_epoch_check", "partition_epoch_check"])
+def test_the_state_tells_them_apart_and_no_run_reaches_it(rule: str) -> None:
+    old, new = models(LEADER, f"{rule}=off")
+    pairs = instances_of_both(
+        by_action(old)["handle_alter_partition"], by_action(new)["handle_alter_partition"]
+    )
+    found = unreached(pairs, new)
+    assert found is not None
+    interpreters = Interpreter(old), Interpreter(new)
+    assert not interpreters[1].violated(found.state)
+    a, b = pairs[found.pair]
+    outcomes = [
+        i.step(found.state, next(n for n, x in enumerate(m.instances) if x is instance)).state
+        for i, m, instance in zip(interpreters, (old, new), (a, b), strict=True)
+    ]
+    assert outcomes[0] != outcomes[1]
+    assert found.state not in reached(new)
+
+
+def test_it_is_told_beside_the_states_in_which_nothing_differs() -> None:
+    found, _, _ = compared(LEADER, "sender_epoch_check=off")
+    (change,) = found.actions
+    assert change.same_so_far
+    assert [line.split("  ")[0] for line in change.unreached] == ["alter_requests[0]"]
+    told = list(lines(found))
+    at = next(i for i, line in enumerate(told) if line.startswith("  but not in this one"))
+    assert told[at - 1].startswith("  it does the same in each of the 7,928 states")
+    assert "broker_epoch 1" in told[at + 1]
+    assert "now: partition.isr {0} → {0,1}" in told[at + 2]
+
+
+def test_where_no_state_tells_them_apart_that_is_said() -> None:
+    found, _, _ = compared("truncation/kip-320", "divergence_on_fetch=on", settings=SMALL)
+    assert [c.beyond for c in found.actions if c.same_so_far] == ["none"]
+    assert "  and in every other state within the types that has the invariants" in lines(found)
+
+
+def test_a_solver_that_gives_up_is_told() -> None:
+    old, new = models(LEADER, "sender_epoch_check=off")
+    pairs = instances_of_both(
+        by_action(old)["handle_alter_partition"], by_action(new)["handle_alter_partition"]
+    )
+    with pytest.raises(Stopped):
+        unreached(pairs, new, Limits(0.0))
+    change = ActionChange("a", "a", asked=True, beyond="the solver was stopped (seconds)")
+    assert "  of other states nothing is known: the solver was stopped (seconds)" in lines(
+        Comparison("s", actions=[change], states=1)
+    )
+
+
+RULES = """
+from highwater.model.language import Int, Profile, Protocol, Rule, State, Struct, action, require
+
+
+class Tap(Protocol):
+    name = "tap"
+    rules = {r: Rule(f"T{n}", f"Rule {r}.") for n, r in enumerate(("in_profile", "switched", "forgotten", "lost"), 1)}
+    profiles = {"used": Profile.of("One.", "in_profile")}
+
+    def define(self):
+        self.state = Struct("Tap", level=Int(0, 3))
+
+    @action("T0")
+    def fill(self, s: State):
+        '''Fill.'''
+        require("there is room", s.level < 3)
+        s.level = s.level + 1
+"""
+
+
+def test_rules_that_are_on_nowhere(tmp_path: Path) -> None:
+    """What a profile has, or one scenario switches on, is on somewhere."""
+    (tmp_path / "tap.py").write_text(RULES, encoding="utf-8")
+    toml = 'title = "Tap"\nprotocol = "tap.py"\nprofile = "used"\n'
+    (tmp_path / "one.toml").write_text(toml, encoding="utf-8")
+    (tmp_path / "two.toml").write_text(f"{toml}[rules]\nswitched = true\n", encoding="utf-8")
+    entries = [Entry.of_scenario(name, tmp_path) for name in ("one.toml", "two.toml")]
+    said = "tap: on in no profile and in nothing that is run here: "
+    assert rules_on_nowhere(entries) == [f"{said}forgotten (T3), lost (T4)"]
+    assert rules_on_nowhere(entries[:1]) == [f"{said}switched (T2), forgotten (T3), lost (T4)"]
+    assert rules_on_nowhere([Entry.of_scenario("truncation/kip-320", tmp_path)]) == []
