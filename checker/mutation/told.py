@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import highwater
+from highwater.checker import untrusted
 from highwater.checker.mutation.findings import Record, result
 from highwater.checker.mutation.run import Findings
 from highwater.checker.problems import InputError
 from highwater.model.language.mutation import Mutant
 
-_MOST_BYTES = 256 << 20
 _ROOT = Path(highwater.__file__).parents[1]
 
 
 def read(path: Path) -> Findings:
     """What ``highwater mutate --json`` wrote; InputError where it is not that. Reasons are left out."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{path}: larger than what highwater mutate writes")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as wrong:
-        raise InputError(f"{path}: {wrong.strerror or wrong}") from None
-    except (ValueError, RecursionError) as wrong:
-        raise InputError(f"{path}: not what highwater mutate writes: {wrong}") from None
+        content = untrusted.read_json(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except InputError as wrong:
+        said = str(wrong).removeprefix(f"{path}: ")
+        raise InputError(f"{path}: not what highwater mutate writes: {said}") from None
     try:
         return _findings(content)
     except (AttributeError, KeyError, TypeError, ValueError) as wrong:
