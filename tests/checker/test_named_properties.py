@@ -43,7 +43,7 @@ def test_one_of_them_can_be_named_and_violated(tmp_path: Path) -> None:
     from highwater.checker.api import check
 
     found = check(str(file))
-    assert [v.property for v in found.violations] == ["fetches_are_answered_by_their_leader"]
+    assert [v.name for v in found.violations] == ["fetches_are_answered_by_their_leader"]
 
 
 def test_a_property_of_nobody_is_refused() -> None:
