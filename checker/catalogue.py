@@ -40,6 +40,10 @@ class Definition:
     file: Path | None = None
     liveness: tuple[Liveness, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
+    helpers: tuple[Invariant | StepProperty, ...] = ()
+    """What is proved together with the others; a scenario can name it."""
+    watched: tuple[Invariant | StepProperty, ...] = ()
+    """What no induction proves; a scenario can name it."""
 
     def __post_init__(self) -> None:
         """LanguageError where a property names no number of the rulebook, or one of these or an action no rule."""
@@ -61,6 +65,7 @@ class Definition:
             file,
             tuple(protocol.liveness),
             tuple(protocol.step_properties),
+            tuple(protocol.helpers),
         )
 
 
@@ -93,7 +98,13 @@ def load(name: str) -> Definition:
         raise InputError(str(wrong)) from None
     known = stated(name)
     return Definition(
-        name, protocol, known.invariants, liveness=known.liveness, step_properties=known.step_properties
+        name,
+        protocol,
+        known.invariants,
+        liveness=known.liveness,
+        step_properties=known.step_properties,
+        helpers=(*known.helpers, *known.helper_steps),
+        watched=known.watched,
     )
 
 

@@ -42,6 +42,10 @@ INVARIANTS = "invariants"
 """Among the names of properties: all invariants that exist under the rules."""
 STEP_PROPERTIES = "step_properties"
 """Likewise: all properties of steps."""
+HELPERS = "helpers"
+"""Likewise: all that is proved together with the others, helper invariants and properties of steps."""
+WATCHED = "watched"
+"""Likewise: all that is for explorations only, and no induction proves."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,
@@ -243,7 +247,7 @@ def _named_properties(
 ) -> Iterator[Invariant | StepProperty | Liveness]:
     by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
     by_name |= {p.name: p for p in definition.step_properties}
-    by_name |= {p.name: p for p in definition.liveness}
+    by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers, *definition.watched)}
     for name in dict.fromkeys(_spelled_out(definition, rules, names)):
         if name == DEADLOCK:
             continue
@@ -262,6 +266,9 @@ def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Itera
             yield from (i.name for i in chosen_properties(definition, rules, None))
         elif name == STEP_PROPERTIES:
             yield from (p.name for p in chosen_step_properties(definition, rules, None))
+        elif name in (HELPERS, WATCHED):
+            of = definition.helpers if name == HELPERS else definition.watched
+            yield from (p.name for p in of if p.rule is None or rules[p.rule])
         else:
             yield name
 

@@ -1,8 +1,8 @@
 """The catalogue of properties: under one name one meaning, whoever checks it.
 
-What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES and
-its LIVENESS, and in a module ``inductive`` beside them what is proved together with it. What a system that was observed
-is asked besides stands in ``replication/observed.py``.
+What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES, its
+LIVENESS, and what is only WATCHED, in explorations that name it; and in a module ``inductive`` beside them what is
+proved together with it. What a system that was observed is asked besides stands in ``replication/observed.py``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Stated:
     liveness: tuple[Liveness, ...] = ()
     helpers: tuple[Invariant, ...] = ()
     helper_steps: tuple[StepProperty, ...] = ()
+    watched: tuple[Invariant | StepProperty, ...] = ()
+    """Asked in explorations that name them; no induction proves them."""
 
 
 @cache
@@ -45,6 +47,7 @@ def stated(name: str) -> Stated:
         (*getattr(module, "LIVENESS", ()), *protocol.liveness),
         () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
         () if inductive is None else tuple(inductive.HELPER_STEPS.get(protocol.name, ())),
+        tuple(getattr(module, "WATCHED", ())),
     )
 
 
@@ -85,21 +88,21 @@ def _all() -> Iterator[tuple[str, Any]]:
 
     for name in registry.NAMES:
         here = stated(name)
-        for one in (
-            *here.invariants,
-            *here.step_properties,
-            *here.liveness,
-            *here.helpers,
-            *here.helper_steps,
-        ):
-            yield name, one
+        kinds: tuple[tuple[Any, ...], ...] = (
+            here.invariants,
+            here.step_properties,
+            here.liveness,
+            here.helpers,
+            here.helper_steps,
+            here.watched,
+        )
+        for kind in kinds:
+            yield from ((name, one) for one in kind)
     controllers = stated("replication.controller").invariants
     for one in (*controllers, *observed.FINDINGS, *observed.CONDITIONS):
         yield METADATA_LOG, one
-    for one in observed.OF_BROKERS:
-        yield BROKER_LOGS, one
-    for one in observed.OF_REQUESTS:
-        yield REQUEST_LOGS, one
+    yield from ((BROKER_LOGS, told) for told in observed.OF_BROKERS)
+    yield from ((REQUEST_LOGS, told) for told in observed.OF_REQUESTS)
 
 
 __all__ = ["BROKER_LOGS", "METADATA_LOG", "REQUEST_LOGS", "Property", "Stated", "catalogue", "stated"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
+from highwater.invariants.zookeeper_requests import WATCHED as OF_REQUESTS
+from highwater.invariants.zookeeper_steps import WATCHED as OF_DECISIONS
 from highwater.model.language import (
     State,
     all_of,
@@ -152,6 +154,9 @@ INVARIANTS = (
 )
 """What must hold of the control plane."""
 
+WATCHED = (*OF_DECISIONS, *OF_REQUESTS)
+"""What must hold of every step, in explorations that ask it."""
+
 DELIVERY = weak(
     either("take_leader_and_isr", "take_update_metadata", "take_stop_replica"), by=["b"], again=False
 )
@@ -219,4 +224,4 @@ LIVENESS = (
 )
 """What must happen in the end."""
 
-__all__ = ["INVARIANTS", "LIVENESS"]
+__all__ = ["INVARIANTS", "LIVENESS", "WATCHED"]

@@ -12,7 +12,7 @@ import click
 
 from highwater.checker import scenarios, terminal
 from highwater.checker.mutation import listed as listing
-from highwater.checker.mutation import report
+from highwater.checker.mutation import report, told
 from highwater.checker.mutation.examining import SURVIVED, UNFINISHED
 from highwater.checker.mutation.findings import WITHIN
 from highwater.checker.mutation.run import Findings, MutationRun
@@ -50,12 +50,14 @@ from highwater.checker.status import Status
 )
 @click.option("--liveness/--no-liveness", default=True, help="Whether liveness properties are asked, too.")
 @click.option("--keep", metavar="FILE", help="Keep what is found in this file, and go on from what it holds.")
+@click.option("--again", metavar="FILE", help="Tell a run again from what --json wrote, and run nothing.")
 @click.option("--listed", metavar="FILE", help="Holes that are known, each with its reason.")
 @allow_code_option
 @workers_option
 @memory_option
 @cache_option
 @click.option("--html", metavar="FILE", help="Write the source with its mutants beside its lines.")
+@click.option("--markdown", metavar="FILE", help="Write a page of Markdown.")
 @json_option
 @click.option("--verbose", is_flag=True, help="Every mutant, not only those that nothing notices.")
 @quiet_option("the last line")
@@ -66,10 +68,12 @@ def mutate(
     nearest: int,
     liveness: bool,
     keep: str | None,
+    again: str | None,
     listed: str | None,
     workers: int | None,
     memory_bytes: int | None,
     html: str | None,
+    markdown: str | None,
     json_file: str | None,
     verbose: bool,
     quiet: bool,
@@ -84,35 +88,44 @@ def mutate(
     130 interrupted.
     """
     output = JsonOutput(json_file)
-    for option, file in (("--html", html), ("--keep", keep)):
+    for option, file in (("--html", html), ("--markdown", markdown), ("--keep", keep)):
         if file is not None:
             refuse_unwritable(option, file)
     known = [] if listed is None else listing.read(Path(listed))
-    chosen = [scenarios.find(name) for name in scenarios.expanded(names)] if names else scenarios.standard()
-    live = _Live()
-    run = MutationRun(
-        chosen,
-        only=only,
-        limit_states=limit_states,
-        nearest=nearest,
-        liveness=liveness,
-        processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
-        memory_bytes=memory_bytes,
-        keep=None if keep is None else Path(keep),
-        progress=(lambda line: None) if quiet else live,
-    )
-    found = run.run()
+    if again is not None:
+        if names or only or keep:
+            raise InputError("--again: nothing is run, so no SCENARIO, --only or --keep goes with it")
+        found = told.read(Path(again))
+    else:
+        chosen = [scenarios.find(n) for n in scenarios.expanded(names)] if names else scenarios.standard()
+        live = _Live()
+        run = MutationRun(
+            chosen,
+            only=only,
+            limit_states=limit_states,
+            nearest=nearest,
+            liveness=liveness,
+            processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
+            memory_bytes=memory_bytes,
+            keep=None if keep is None else Path(keep),
+            progress=(lambda line: None) if quiet else live,
+        )
+        found = run.run()
+        live.end()
     if only and not found.records and not found.interrupted:
         raise InputError(f"--only {' --only '.join(only)}: no mutant of these scenarios is of it")
     found.notes += listing.apply(known, found.records.values())
-    live.end()
-    lines = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=terminal.width())
-    for line in lines:
+    said = (report.summary(found),) if quiet else report.lines(found, full=verbose, width=terminal.width())
+    for line in said:
         output.say(line)
     if html is not None:
         from highwater.checker.mutation.page import page
 
         write_text("--html", html, page(found))
+    if markdown is not None:
+        from highwater.checker.mutation.markdown import lines as page_lines
+
+        write_text("--markdown", markdown, "\n".join(page_lines(found)) + "\n")
     output.write(report.as_json(found))
     return status_of(found)
 

@@ -21,12 +21,13 @@ from highwater.checker.mutation.searches import (
     MutantRun,
     differing,
     explore,
+    graph,
 )
 from highwater.checker.native.layout import Layout
 from highwater.checker.request import Request
 from highwater.checker.search import DEADLOCK, EngineError, SearchOptions
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.mutated import MutatedModel, chosen
+from highwater.model.language.mutated import MutatedModel
 from highwater.model.language.mutation import Mutant
 
 EQUAL, KILLED, SURVIVED, UNFINISHED = "equal", "killed", "survived", "unfinished"
@@ -64,11 +65,17 @@ class Result:
 Say = Callable[[int, Result], None]
 
 
+def _most(states: int, room: Room) -> int:
+    """How many states a mutant may have of a protocol with so many."""
+    times, more = room
+    return int(states * (1 + times)) + more
+
+
 class Examination:
     """One scenario with all its mutants. InputError or LanguageError where it cannot be traced."""
 
-    def __init__(self, request: Request, memory_bytes: int | None = None) -> None:
-        self.request = request
+    def __init__(self, request: Request, memory_bytes: int | None = None, states: int | None = None) -> None:
+        self.request, self.states = request, states
         self.model: MutatedModel = request.model(MutatedModel)  # type: ignore[assignment]
         self.promised = request.scenario.promise.violated
         self.options = SearchOptions(
@@ -78,11 +85,16 @@ class Examination:
     @cached_property
     def digest(self) -> str:
         """What a result depends on: the kernels with all mutants, the properties, and what is promised of them."""
-        text = MutantKernels(self.model, Layout(self.model.leaves)).text()
+        text = self.text
         prints = Fingerprints()
         live = [prints.liveness(self.model, p) for p in self.model.liveness]
         asked = (self.request.properties, sorted(self.promised), live)
         return hashlib.sha256(f"{text}{asked}".encode()).hexdigest()
+
+    @property
+    def text(self) -> str:
+        """The text of the kernels with all mutants."""
+        return MutantKernels(self.model, Layout(self.model.leaves)).text()
 
     @property
     def mutants(self) -> dict[int, Mutant]:
@@ -95,25 +107,27 @@ class Examination:
         """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said."""
 
         def ask(program: MutantProgram, base: MutantRun) -> None:
-            times, more = room
-            options = replace(self.options, limit_states=int(base.distinct * (1 + times)) + more)
+            options = replace(self.options, limit_states=_most(base.distinct, room))
             for number, depth in self._differing(program, base, numbers, say):
                 say(number, replace(self._searched(program, base, number, options), differs=depth))
 
-        return self._beside_the_protocol(ask, limit_states)
+        return self._beside_the_protocol(ask, limit_states, len(numbers))
 
-    def liveness(self, numbers: Collection[int], say: Say, limit_states: int | None) -> str | None:
+    def liveness(
+        self, numbers: Collection[int], say: Say, limit_states: int | None, room: Room = FIRST
+    ) -> str | None:
         """Ask mutants of the liveness properties, one after the other: each has a graph of its own."""
 
         def ask(program: MutantProgram, base: MutantRun) -> None:
+            options = replace(self.options, limit_states=_most(base.distinct, room))
             for number, depth in self._differing(program, base, numbers, say):
-                say(number, replace(self._lived(number, limit_states), differs=depth))
+                say(number, replace(self._lived(program, number, options), differs=depth))
 
-        return self._beside_the_protocol(ask, limit_states)
+        return self._beside_the_protocol(ask, limit_states, len(numbers))
 
     def nearest(self, numbers: Collection[int], say: Say, most: int) -> None:
         """Ask mutants of the invariants in a scenario that is too large: in so many states, the nearest ones."""
-        program = MutantProgram(self.model)
+        program = MutantProgram(self.model, MutantProgram.effort_for(most * len(numbers), self.text))
         program.choose(0)
         options = replace(self.options, limit_states=most)
         base = MutantRun(program, options, self.promised, keep=True)
@@ -132,10 +146,14 @@ class Examination:
             program.finish()
 
     def _beside_the_protocol(
-        self, ask: Callable[[MutantProgram, MutantRun], None], limit_states: int | None
+        self,
+        ask: Callable[[MutantProgram, MutantRun], None],
+        limit_states: int | None,
+        asked: int = 1,
     ) -> str | None:
-        """Explore the protocol as it is, and then ask; what is wrong with it, if anything is."""
-        program = MutantProgram(self.model)
+        """Explore the protocol as it is, and then ask so many mutants; what is wrong with it, if anything is."""
+        effort = MutantProgram.effort_for((self.states or 0) * asked, self.text)
+        program = MutantProgram(self.model, effort)
         base = None
         try:
             program.choose(0)
@@ -169,13 +187,13 @@ class Examination:
         self, program: MutantProgram, base: MutantRun, number: int, options: SearchOptions
     ) -> Result:
         new = None
-        if not self.promised and not options.deadlock:
+        if base.stop is None and not options.deadlock:
             run = BeyondRun(program, number, options, base)
             try:
                 bad, new = run.beyond()
             finally:
                 run.close()
-            if not (bad or run.stop):
+            if not (bad or run.stop or self.promised):
                 return Result(SURVIVED, new=new)
         return replace(self._from_the_start(program, number, options), new=new)
 
@@ -193,16 +211,14 @@ class Examination:
             return Result(KILLED, HOLDS, ", ".join(missed), found.depth)
         return Result(SURVIVED)
 
-    def _lived(self, number: int, limit_states: int | None) -> Result:
+    def _lived(self, program: MutantProgram, number: int, options: SearchOptions) -> Result:
         from highwater.checker.liveness import violating_run
-        from highwater.checker.native.explored import explore as graph_of
 
-        model = chosen(self.model, number)
         try:
-            explored = graph_of(model, replace(self.options, limit_states=limit_states), None)
+            explored = graph(program, number, options)
             if not explored.complete:
                 return Result(UNFINISHED)
-            runs = [violating_run(explored, prop).violation for prop in model.liveness]
+            runs = [violating_run(explored, prop).violation for prop in explored.model.liveness]
         except BoundError as wrong:
             return Result(KILLED, LEAVES, str(wrong))
         except EngineError:

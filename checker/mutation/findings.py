@@ -93,18 +93,21 @@ class Record:
 
     @property
     def _found(self) -> str:
-        kinds = {r.kind for r in self.results.values() if r.how != NEARBY}
-        if kinds == {EQUAL} and len(kinds) < len({(r.kind, r.how) for r in self.results.values()}):
-            return UNFINISHED  # a larger scenario, of which not all is known
-        found = next((k for k in (KILLED, UNFINISHED, SURVIVED, EQUAL) if k in kinds), UNFINISHED)
-        inside = all(r.new == 0 for _, r in self.differing if r.kind == SURVIVED and r.new is not None)
-        told = any(r.new is not None for _, r in self.differing)
-        return WITHIN if found == SURVIVED and inside and told else found
+        whole = [r for r in self.results.values() if r.how != NEARBY]
+        kinds = {r.kind for r in whole}
+        if kinds <= {EQUAL}:
+            nearby = [r for r in self.results.values() if r.how == NEARBY]
+            elsewhere = any(r.differs is not None for r in nearby)  # where not all is known
+            return EQUAL if kinds and not elsewhere else UNFINISHED
+        found = next(k for k in (KILLED, UNFINISHED, SURVIVED) if k in kinds)
+        news = [r.new for r in whole if r.kind == SURVIVED and r.new is not None]
+        return WITHIN if found == SURVIVED and news and not any(news) else found
 
     @property
     def differing(self) -> list[tuple[tuple[int, str], Result]]:
         """What those scenarios said in which it has another step, in their order."""
-        return [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
+        other = [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
+        return [(key, r) for key, r in other if r.how != NEARBY or r.differs is not None]
 
 
 def read(path: Path) -> Kept:
@@ -127,7 +130,7 @@ def read(path: Path) -> Kept:
         sizes = {_text(name): _size(size) for name, size in content.get("sizes", {}).items()}
         parts = {
             (_text(scenario), _text(name)): Part(
-                _text(part["digest"]), {int(n): _result(r) for n, r in part["results"].items()}
+                _text(part["digest"]), {int(n): result(r) for n, r in part["results"].items()}
             )
             for scenario, parts in content["scenarios"].items()
             for name, part in parts.items()
@@ -168,16 +171,17 @@ def _size(value: Mapping[str, Any]) -> Size:
     return size
 
 
-def _result(value: Mapping[str, Any]) -> Result:
-    result = Result(**value)
-    numbers = (result.depth, result.differs, result.new)
-    if result.kind not in _KINDS or result.how not in _HOWS:
-        raise ValueError(f"{result.kind!r}, {result.how!r} is no result")
+def result(value: Mapping[str, Any]) -> Result:
+    """A result from JSON; TypeError or ValueError where it is none."""
+    found = Result(**value)
+    numbers = (found.depth, found.differs, found.new)
+    if found.kind not in _KINDS or found.how not in _HOWS:
+        raise ValueError(f"{found.kind!r}, {found.how!r} is no result")
     if not all(n is None or (isinstance(n, int) and n >= 0) for n in numbers):
         raise ValueError(f"{numbers} are no numbers")
-    if result.property is not None:
-        _text(result.property)
-    return result
+    if found.property is not None:
+        _text(found.property)
+    return found
 
 
-__all__ = ["LISTED", "WITHIN", "Kept", "Part", "Record", "Size", "read", "write"]
+__all__ = ["LISTED", "WITHIN", "Kept", "Part", "Record", "Size", "read", "result", "write"]

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.checker.native.ir import Function, Scope
-from highwater.checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, Kernels, _Output
+from highwater.checker.native.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, _Output
 from highwater.checker.native.layout import Layout
-from highwater.checker.native.runtime import CONTEXT, Runtime
+from highwater.checker.native.linking import FIELDS as OF_LINKS
+from highwater.checker.native.linking import CutKernels, LinkRuntime
 from highwater.model.language import graph
 from highwater.model.language.model import Instance
 from highwater.model.language.mutated import MutatedModel, chosen
@@ -22,9 +23,9 @@ ACTIONS = 64
 """Bits of ``@mutated``: actions from the last bit on share it."""
 
 FIELDS = {
-    **CONTEXT,
+    **OF_LINKS,
     **{
-        name: len(CONTEXT) + place
+        name: len(OF_LINKS) + place
         for place, name in enumerate(
             (
                 "mutants",  # their numbers, those still to be told first
@@ -38,7 +39,7 @@ FIELDS = {
         )
     },
 }
-"""The places of a context: those of the search, and those of ``@differ``."""
+"""The places of a context: those of a search and of its graph, and those of ``@differ``."""
 
 
 def bits_of(model: MutatedModel) -> dict[str, int]:
@@ -47,7 +48,7 @@ def bits_of(model: MutatedModel) -> dict[str, int]:
     return {name: min(number, ACTIONS - 1) for number, name in enumerate(names)}
 
 
-class MutantKernels(Kernels):
+class MutantKernels(CutKernels):
     """Generates the kernels of a model with mutants."""
 
     model: MutatedModel
@@ -57,7 +58,13 @@ class MutantKernels(Kernels):
         self._plain = chosen(model, 0)
 
     def text(self) -> str:
-        """The text of all kernels, and the variables that say which mutant they are of."""
+        """The text of all kernels, and the variables that say which mutant they are of; generated once for a model."""
+        known: dict[type, str] = vars(self.model).setdefault("kernel_texts", {})
+        if type(self) not in known:
+            known[type(self)] = self._generated()
+        return known[type(self)]
+
+    def _generated(self) -> str:
         variables = "".join(
             f"@{name} = global i64 {value}\n"
             for name, value in (("selector", 0), ("mutated", 0), ("asked", -1))
@@ -118,8 +125,8 @@ def _bit(f: Function, mask: str, bit: int) -> str:
     return f.op(f"trunc i64 {f.op(f'lshr i64 {mask}, {bit}')} to i1")
 
 
-class MutantRuntime(Runtime):
-    """Generates the search's functions, and the one that asks mutants."""
+class MutantRuntime(LinkRuntime):
+    """Generates the functions of a search and of its graph, and the one that asks mutants."""
 
     places = FIELDS
     bounds = 1

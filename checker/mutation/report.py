@@ -57,7 +57,7 @@ def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
 
 def table(records: Iterable[Record]) -> Iterator[str]:
     """How many mutants of each kind there are, and what came of them."""
-    counts = Counter((_row(r.mutant), r.verdict) for r in records)
+    counts = Counter((row_of(r.mutant), r.verdict) for r in records)
     rows = sorted({row for row, _ in counts})
     heads = ("mutants", *VERDICTS)
     yield f"{'':<14}" + "".join(f"  {head:>6}" for head in heads)
@@ -70,7 +70,7 @@ def table(records: Iterable[Record]) -> Iterator[str]:
         yield f"{row:<14}" + "".join(f"  {n:>{max(6, len(head))},}" for n, head in cells)
 
 
-def _row(mutant: Mutant) -> str:
+def row_of(mutant: Mutant) -> str:
     """What a mutant is counted as."""
     if mutant.kind == "write":
         return "field dropped" if "=" in mutant.change else "write dropped"
@@ -192,6 +192,7 @@ __all__ = [
     "how",
     "in_order",
     "lines",
+    "row_of",
     "said",
     "source",
     "source_of",

@@ -162,6 +162,7 @@ class MutationRun:
             undecided,
             self._memory,
             self._nearest,
+            self.kept.sizes.get(name),
         )
 
     def _undecided(self, name: str) -> frozenset[Mutant]:

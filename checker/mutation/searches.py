@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from highwater.checker.explored import Explored
 from highwater.checker.mutation.kernels import FIELDS, MutantKernels, MutantRuntime, bits_of
+from highwater.checker.native.explored import GraphSearch, Linking, LinkProgram
 from highwater.checker.native.frontier import Level
 from highwater.checker.native.kernels import WORDS
 from highwater.checker.native.layout import Words
+from highwater.checker.native.linker import make_room_for_cuts
 from highwater.checker.native.machine import Effort, Machine
-from highwater.checker.native.program import Program
 from highwater.checker.native.runtime import BATCH
 from highwater.checker.native.search import Run
 from highwater.checker.native.worker import Buffers
 from highwater.checker.search import SearchOptions
 from highwater.model.language.interpreter import BoundError
-from highwater.model.language.mutated import MutatedModel
+from highwater.model.language.mutated import MutatedModel, chosen
 
-_PAYS = 2
-"""So many states a byte of text are worth code that is made with more effort."""
+_PAYS = 0.3
+"""So many steps a byte of text are worth code that is made with more effort: it runs ten times as fast."""
 _SOME = 1 << 12
 """So many states are asked at a time."""
 
 
-class MutantProgram(Program):
+class MutantProgram(LinkProgram):
     """Machine code of a model with all its mutants; ``choose`` says which one a search is of."""
 
     kernels = MutantKernels
+    judging = True
     model: MutatedModel
 
     def __init__(self, model: MutatedModel, effort: Effort = Effort.QUICK) -> None:
@@ -77,9 +80,14 @@ class MutantProgram(Program):
         """A search is over; the next one wants better code as much."""
         self._states_before += states
 
+    @staticmethod
+    def effort_for(steps: int, text: str) -> Effort:
+        """The code that pays where so many states are to be asked."""
+        return Effort.USUAL if steps >= _PAYS * len(text) else Effort.QUICK
+
     def prepare(self, steps: int) -> None:
         """So many states are to be asked: where that is worth it, wait for better code now."""
-        if steps >= _PAYS * len(self.text) and self.effort is Effort.QUICK:
+        if self.effort is Effort.QUICK and self.effort_for(steps, self.text) is Effort.USUAL:
             super().settle(0)
             self._asked = Effort.USUAL
             self._take(Machine(self.text, Effort.USUAL))
@@ -202,6 +210,23 @@ def explore(
         run.close()
 
 
+def graph(program: MutantProgram, number: int, options: SearchOptions) -> Explored:
+    """All states of a mutant and the steps between them, up to a limit. Raises as ``explored.explore`` does."""
+    program.choose(number)
+    program.judging = False
+    try:
+        asked = replace(options, deadlock=False, all_states=True, stop_at_first=False)
+        run = GraphSearch(program, asked, None)
+        try:
+            run.explore()
+            found = Linking(run, program).explored()
+        finally:
+            run.close()
+    finally:
+        program.judging = True
+    return replace(found, model=chosen(program.model, number))
+
+
 def differing(
     program: MutantProgram, states: Words, numbers: Sequence[int], go_on: Callable[[], bool] = lambda: True
 ) -> dict[int, int]:
@@ -230,7 +255,11 @@ class _Asking(Buffers):
         self._differs = np.zeros(len(self._mutants), dtype=np.int64)
         room = (BATCH + 2 * len(model.instances) + 1) * (WORDS + words)
         self._other = np.empty(room, dtype=np.uint64)
-        self._other_cuts, self._other_counts = np.zeros_like(self.cuts), np.zeros_like(self.counts)
+        make_room_for_cuts(self, model)
+        cuts = self.cuts
+        make_room_for_cuts(self, model)
+        self._other_cuts, self._other_counts, self.cuts = self.cuts, np.zeros_like(self.counts), cuts
+        self["cuts"] = cuts.ctypes.data
         for name, array in (
             ("mutants", self._mutants),
             ("masks", self._masks),
@@ -254,4 +283,4 @@ class _Asking(Buffers):
         return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))
 
 
-__all__ = ["BeyondRun", "Found", "MutantProgram", "MutantRun", "differing", "explore"]
+__all__ = ["BeyondRun", "Found", "MutantProgram", "MutantRun", "differing", "explore", "graph"]

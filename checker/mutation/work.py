@@ -72,7 +72,7 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
         if task.part == SIZE:
             tell(Told(size=_size(request, task), done=True, seconds=time.process_time() - started))
             return
-        examination = Examination(request, task.memory_bytes)
+        examination = Examination(request, task.memory_bytes, task.size.states if task.size else None)
         digest = examination.digest + (f" nearest {task.nearest}" if task.part == NEAREST else "")
         tell(Told(examination.mutants, examination.model.actions_of, digest))
         known = task.known if task.digest == digest else {}

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from highwater.checker.explored import Explored
 from highwater.checker.interruption import interruption
 from highwater.checker.native.frontier import Level
-from highwater.checker.native.kernels import PREDECESSOR_BITS
+from highwater.checker.native.kernels import PREDECESSOR_BITS, Kernels
 from highwater.checker.native.layout import Words
 from highwater.checker.native.linker import Linker, make_room_for_cuts, states_at_once
 from highwater.checker.native.linking import CutKernels, LinkRuntime
 from highwater.checker.native.machine import Effort, Machine
 from highwater.checker.native.program import Program
-from highwater.checker.native.runtime import SLACK
+from highwater.checker.native.runtime import SLACK, Runtime
 from highwater.checker.native.search import Run
 from highwater.checker.native.worker import Worker
 from highwater.checker.problems import InternalError
@@ -49,7 +49,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
     run, program = _begun(model, asked, progress, judging=False)
     try:
         run.explore()
-        return _Linking(run, program).explored()
+        return Linking(run, program).explored()
     finally:
         run.close()
 
@@ -66,7 +66,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
         run.result.preparation_seconds = time.perf_counter() - started
         result = run.explore()
         if result.stopped_by not in ("interrupted", "violation"):
-            result.graph = _Linking(run, program).explored()
+            result.graph = Linking(run, program).explored()
             result.seconds = run.seconds
         return result
     finally:
@@ -75,19 +75,20 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
-) -> tuple[_Search, _LinkProgram]:
+) -> tuple[GraphSearch, LinkProgram]:
     """A search whose graph can be made: that needs the whole table in memory."""
-    program = _LinkProgram(model, options.symmetry, effort=Effort.QUICK)
+    program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
     asked = replace(options, all_states=every, on_disk=False, checkpoint=None, resume=False)
-    return _Search(program, asked, progress), program
+    return GraphSearch(program, asked, progress), program
 
 
-class _LinkProgram(Program):
+class LinkProgram(Program):
     """Machine code for a search and for what follows it."""
 
-    kernels, runtime = CutKernels, LinkRuntime
+    kernels: type[Kernels] = CutKernels
+    runtime: type[Runtime] = LinkRuntime
     judging = False
     """Whether the search looks at properties."""
 
@@ -105,7 +106,7 @@ class _LinkProgram(Program):
         return worker
 
 
-class _Search(Run):
+class GraphSearch(Run):
     """A search whose states are not dropped."""
 
     def _release(self, level: Level) -> None:
@@ -120,10 +121,10 @@ class _Search(Run):
         return last + (last >= 0 and self.expanded == self.levels[last].size) if last >= 0 else 0
 
 
-class _Linking:
+class Linking:
     """Turns a finished search into a graph."""
 
-    def __init__(self, run: _Search, program: _LinkProgram) -> None:
+    def __init__(self, run: GraphSearch, program: LinkProgram) -> None:
         self.run, self.program, self.model = run, program, program.model
         self.levels = [level for level in run.levels if level.size]
         self.level_starts = np.concatenate([[0], np.cumsum([level.size for level in self.levels])])

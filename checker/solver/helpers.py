@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 
 from highwater.checker.catalogue import Definition
 from highwater.checker.request import Request
-from highwater.invariants.catalogue import stated
-from highwater.model import registry
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 
@@ -22,10 +20,7 @@ class Helpers:
 
 def helpers(definition: Definition) -> Helpers:
     """Those of a protocol: of one that comes with the checker what is stated beside it, else what its class lists."""
-    if definition.file is None and definition.name in registry.NAMES:
-        known = stated(definition.name)
-        return Helpers(known.helpers, known.helper_steps)
-    listed = tuple(definition.protocol.helpers)
+    listed = definition.helpers
     return Helpers(
         tuple(p for p in listed if isinstance(p, Invariant)),
         tuple(p for p in listed if isinstance(p, StepProperty)),
@@ -37,10 +32,11 @@ def with_helpers(request: Request) -> Request:
     own = helpers(request.scenario.definition)
     return replace(
         request,
-        invariants=(*request.invariants, *(p for p in own.invariants if _exists(p, request))),
-        step_properties=(*request.step_properties, *(p for p in own.steps if _exists(p, request))),
+        invariants=(*request.invariants, *(p for p in own.invariants if _is_missing(p, request))),
+        step_properties=(*request.step_properties, *(p for p in own.steps if _is_missing(p, request))),
     )
 
 
-def _exists(stated: Invariant | StepProperty, request: Request) -> bool:
-    return stated.rule is None or request.rules[stated.rule]
+def _is_missing(stated: Invariant | StepProperty, request: Request) -> bool:
+    exists = stated.rule is None or request.rules[stated.rule]
+    return exists and stated not in (*request.invariants, *request.step_properties)

@@ -16,6 +16,8 @@ from highwater.checker.problems import InputError
 from highwater.checker.search import EngineError
 from highwater.model import registry
 from highwater.model.language.model import Model
+from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import StepProperty
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ class ModelRequest:
                 for name, text in self.beside.items():
                     file.with_name(f"{name}.py").write_text(text, encoding="utf-8")
                 definition = catalogue.load_file(file)
-        invariants = {p.name: p for p in definition.invariants}
-        of_steps = {p.name: p for p in definition.step_properties}
+        helpers = (*definition.helpers, *definition.watched)
+        invariants = {p.name: p for p in (*definition.invariants, *helpers) if isinstance(p, Invariant)}
+        of_steps = {p.name: p for p in (*definition.step_properties, *helpers) if isinstance(p, StepProperty)}
         missing = [name for name in self.properties if name not in invariants and name not in of_steps]
         if missing:
             raise InputError(f"{self.protocol} has no property {missing[0]} here")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from highwater.invariants import statements
 from highwater.invariants.replication.controller_liveness import LIVENESS
+from highwater.invariants.replication.election_steps import WATCHED
 from highwater.invariants.replication.steps import STEP_PROPERTIES
 from highwater.model.language import State, all_of, implies, invariant, size
 from highwater.model.language.values import Truth, as_bool
@@ -180,4 +181,4 @@ EXPLORED = (
 )
 """Of these, what only an exploration is asked: ``observed.leader_completeness`` is asked of an observed partition."""
 
-__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES"]
+__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "STEP_PROPERTIES", "WATCHED"]

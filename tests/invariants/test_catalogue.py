@@ -37,7 +37,7 @@ MARKS = {"invariant", "helper", "statement", "seen", "step_property"}
 
 
 def everything(of: Stated) -> list[Any]:
-    return [*of.invariants, *of.step_properties, *of.liveness, *of.helpers, *of.helper_steps]
+    return [*of.invariants, *of.step_properties, *of.liveness, *of.helpers, *of.helper_steps, *of.watched]
 
 
 # --- names and meanings ---------------------------------------------------------------------------------------

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from highwater.checker import reference
+from highwater.checker.explored import Explored
 from highwater.checker.mutation.kernels import MutantKernels
 from highwater.checker.mutation.searches import BeyondRun, MutantProgram, MutantRun, differing, explore
+from highwater.checker.mutation.searches import graph as graph_of
+from highwater.checker.native.explored import explore as graph_alone
 from highwater.checker.search import SearchOptions
 from highwater.model.language import LanguageError, Model, graph, mutation
 from highwater.model.language.interpreter import BoundError, Interpreter
@@ -268,3 +272,35 @@ def test_of_a_chosen_model_nothing_depends_on_the_selector(
         assert said
         nodes = graph.reachable(node for j in said for node in (j.node, j.premise))
         assert mutation.SELECTOR not in nodes
+
+
+def graphs_that_differ(mutated: MutatedModel, program: MutantProgram) -> Iterator[int]:
+    """Mutants of which the code of all makes another graph than code of the mutant alone."""
+    names = ("level_starts", "offsets", "targets", "instances", "cut_offsets", "cut_instances")
+
+    def arrays(explored: Callable[[], Explored]) -> list[Any] | None:
+        try:
+            found = explored()
+        except BoundError:
+            return None
+        assert found.model is not mutated
+        return [getattr(found, name) for name in names]
+
+    for number in sorted(mutated.mutants)[::7]:
+        alone = arrays(functools.partial(graph_alone, chosen(mutated, number), _ALL))
+        shared = arrays(functools.partial(graph_of, program, number, _ALL))
+        both = alone is not None and shared is not None
+        if (alone is None) != (shared is None) or (both and not all(map(np.array_equal, alone, shared))):  # type: ignore[arg-type]
+            yield number
+
+
+def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: MutantProgram) -> None:
+    assert list(graphs_that_differ(mutated, program)) == []
+
+
+def test_a_graph_of_another_mutant_is_noticed(
+    mutated: MutatedModel, program: MutantProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose = MutantProgram.choose
+    monkeypatch.setattr(MutantProgram, "choose", lambda self, number, **more: choose(self, 0, **more))
+    assert list(graphs_that_differ(mutated, program)) != []

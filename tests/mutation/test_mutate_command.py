@@ -303,6 +303,61 @@ def test_the_nearest_states_of_a_larger_scenario(register: Path) -> None:
     assert status_of(some) == 3
 
 
+def test_a_run_is_told_again(register: Path, tmp_path: Path) -> None:
+    """With reasons that were not there; the page has every hole, under its reason."""
+    out, path, page = tmp_path / "out.json", tmp_path / "listed.toml", tmp_path / "mutants.md"
+    assert run(register, "--json", out, "--markdown", page, "--quiet").exit_code == 1
+    content = json.loads(out.read_text(encoding="utf-8"))
+    holes = {m["within"] for m in content["mutants"] if m["verdict"] in ("within", "survived")}
+    text = page.read_text(encoding="utf-8")
+    assert all(f"`{within}` in" in text for within in holes)
+    assert "| `no_acknowledged_write_is_lost` |" in text
+    assert "## Listed" not in text
+    path.write_text(
+        "".join(f"[[listed]]\nwithin = '{w}'\nreason = 'as it is'\n" for w in holes), encoding="utf-8"
+    )
+    again = run("--again", out, "--listed", path, "--markdown", page, "--quiet")
+    assert again.exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "### as it is" in text
+    assert "## Within" not in text
+    assert f"| all |  | {len(content['mutants'])} |" in text
+
+
+@pytest.mark.parametrize("key", ["scenarios", "mutants", "seconds", "columns", "kind", "results"])
+def test_a_run_that_is_none_is_not_told_again(tmp_path: Path, key: str) -> None:
+    """One line, status 2, whatever is wrong in it."""
+    mutant = {
+        "place": "model.py:3", "last_line": 3, "columns": [0, 4], "within": "f", "protocol": "p", "actions": ["a"],
+        "kind": "guard", "name": "", "change": "dropped", "verdict": "killed",
+        "results": [{"scenario": "s", "kind": "equal"}],
+    }  # fmt: skip
+    content: dict[str, Any] = {
+        "scenarios": [{"name": "s", "states": 3}], "mutants": [mutant], "notes": [], "seconds": 1.0,
+        "processor_seconds": 1.0, "interrupted": False,
+    }  # fmt: skip
+    path = tmp_path / "out.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert run("--again", path, "--quiet").exit_code == 0
+    (mutant if key in mutant else content)[key] = {"kind": "none"}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    result = run("--again", path, "--quiet")
+    assert result.exit_code == 2
+    assert result.output.startswith(f"highwater: {path}: not what highwater mutate writes")
+
+
+def test_reasons_are_of_what_is_there() -> None:
+    """Every entry of docs/mutants.toml names a function of the model, and a text in it."""
+    root = EXAMPLES.parents[1]
+    sources = [" ".join(p.read_text(encoding="utf-8").split()) for p in (root / "model").rglob("*.py")]
+    entries = listed.read(root / "docs" / "mutants.toml")
+    assert entries
+    for entry in entries:
+        function = [part for part in entry.within.split(".") if not part.startswith("<")][-1]
+        assert any(f"def {function}(" in source for source in sources), entry.within
+        assert entry.text is None or any(entry.text in source for source in sources), entry.text
+
+
 DIGEST = """
 from highwater.checker import scenarios
 from highwater.checker.mutation.examining import Examination

@@ -120,7 +120,9 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
         if (
             r["verdict"] == "holds" and r["protocol"] != "promise"
         ):  # that one is what others implement, and small
-            assert r["distinct_states"] > 10_000, r["scenario"]
+            # Small ones ask much more of each state.
+            least = 2_000 if "/small-" in r["scenario"] else 10_000
+            assert r["distinct_states"] > least, r["scenario"]
 
 
 @pytest.mark.parametrize(

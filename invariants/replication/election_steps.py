@@ -1,0 +1,154 @@
+"""What must hold of every step in which the controller elects: for a reason, and of the best that there is."""
+
+from __future__ import annotations
+
+from highwater.model.language import State, all_of, implies, least, size
+from highwater.model.language.step_properties import step_property
+from highwater.model.language.values import SetValue, Truth, as_bool
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.controller.elections import electable
+from highwater.model.replication.controller.types import LeaderRecoveryState
+
+
+def _clean(m: Controller, before: State, after: State) -> SetValue:
+    """Who could be elected cleanly in a step: the ISR, without one the ELR, of those that are active after it."""
+    old, new = before.partition, after.partition
+    return electable(old) & electable(new) & m.active(after) & m.assigned(new)
+
+
+@step_property("B8", rule="leader_stays")
+def a_leader_that_may_lead_on_is_kept(m: Controller, before: State, after: State) -> Truth:
+    """Nobody takes over from a leader that is active and stays in the ISR, but the preferred replica."""
+    old, new = before.partition, after.partition
+    goes_on = old.leader.is_some & m.active(after).has(old.leader) & new.isr.has(old.leader)
+    preferred = new.leader.is_some & new.leader.is_(new.replicas.at(0))
+    return implies(old.leader != new.leader, ~goes_on | preferred)
+
+
+@step_property("966.13")
+def nobody_is_passed_over(m: Controller, before: State, after: State) -> Truth:
+    """Where somebody who surely holds what is committed is active, no one else is elected, and the partition is led."""
+    old, new = before.partition, after.partition
+    clean = _clean(m, before, after)
+    elected = new.leader.is_some & (old.leader != new.leader)
+    completed = old.replicas != new.replicas  # who joins then can lead at once
+    passed = elected & ~electable(old).has(new.leader) & ~completed
+    lost = old.leader.is_some & new.leader.is_none
+    return implies(old.leader != new.leader, ~((passed | lost) & ~clean.is_empty))
+
+
+@step_property("966.14, 966.15, 966.16")
+def unclean_elections_are_allowed(m: Controller, before: State, after: State) -> Truth:
+    """Who is in neither ISR nor ELR leads only as the last known leader, by recovery, or as the operator allows.
+
+    It is active, and alone in the ISR then.
+    """
+    old, new = before.partition, after.partition
+    elected = new.leader.is_some & (old.leader != new.leader) & ~electable(old).has(new.leader)
+    elected = elected & (old.replicas == new.replicas)
+    last = old.last_known_leader.is_some & new.leader.is_(old.last_known_leader.value)
+    recovers = m.on("unclean_recovery") & old.leader.is_none
+    allowed = before.unclean_election | last | recovers | old.leader.is_none
+    alone = all_of(new.isr.has(b) == new.leader.is_(b) for b in m.t.broker)
+    return implies(elected, allowed & m.active(after).has(new.leader) & alone)
+
+
+@step_property("B8, 841.5")
+def registrations_change_for_a_reason(m: Controller, before: State, after: State) -> Truth:
+    """A broker that is fenced, or begins to shut down, is in the ISR no more; one is unfenced in its own epoch.
+
+    A registration ends a controlled shutdown, and nothing else does; one that is fenced does not begin one.
+    """
+    kept = []
+    for b in m.t.broker:
+        old, new = before.registrations[b], after.registrations[b]
+        leaves = (~old.fenced & new.fenced) | (~old.in_controlled_shutdown & new.in_controlled_shutdown)
+        kept.append(implies(leaves, ~after.partition.isr.has(b)))
+        back = old.in_controlled_shutdown & ~new.in_controlled_shutdown
+        kept.append(implies(back, (old.epoch != new.epoch) | ~new.registered))
+        begins = ~old.in_controlled_shutdown & new.in_controlled_shutdown
+        kept.append(implies(begins, ~old.fenced & ~new.fenced & (old.epoch == new.epoch)))
+        kept.append(
+            implies(old.epoch != new.epoch, (new.epoch == old.epoch + 1) & ~after.partition.isr.has(b))
+        )
+    return all_of(kept)
+
+
+@step_property("966.8, 966.16")
+def what_an_operator_sets_is_his(m: Controller, before: State, after: State) -> Truth:
+    """Settings change in steps of their own: nobody is elected and nobody joins the ISR in them.
+
+    Unclean election is enabled only where an operator may.
+    """
+    same = before.min_insync_replicas == after.min_insync_replicas
+    enabled = ~before.unclean_election & after.unclean_election
+    old, new = before.partition, after.partition
+    rests = (old.leader == new.leader) & (old.isr == new.isr) & (before.registrations == after.registrations)
+    may = as_bool(m.p.unclean_election == 2)
+    return implies(~same, rests) & implies(enabled, (old == new) & same & may)
+
+
+@step_property("966.9")
+def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Truth:
+    """A reassignment ends by itself as soon as all that are added are in the ISR, and enough of it stays; not before.
+
+    Who is removed goes, from ISR and ELR too. What is asked for changes only by an operator, with the replicas.
+    """
+    p, then = before.partition, after.partition
+    old, new = m.assigned(p), m.assigned(then)
+    going, goes = p.adding | p.removing, then.adding | then.removing
+    ended = ~going.is_empty & goes.is_empty
+    completed = (new == old - p.removing) & ((p.adding - p.removing) <= then.isr) & then.adding.is_empty
+    fewer = least(m.controllers_min_isr(before), then.replicas.length)
+    by_itself = (p.replicas != then.replicas) & ended & (new == old - p.removing) & (new != old - p.adding)
+    kept = [
+        implies(by_itself, completed & (size(then.isr) >= fewer)),
+        implies(p.replicas != then.replicas, (then.isr <= new) & (then.elr <= new)),
+        implies((p != then) & ~goes.is_empty, goes <= new),
+    ]
+    left, staying = then.isr - then.removing, new - then.removing
+    able = ((then.adding - then.removing) <= left) & ~left.is_empty
+    able = able & (size(left) >= least(m.controllers_min_isr(after), size(staying)))
+    goes_on = (p.isr != then.isr) & (p.replicas == then.replicas) & ~goes.is_empty
+    by_proposal = (p.leader == then.leader) & then.leader.is_some
+    kept.append(implies(goes_on & by_proposal, ~able))
+    return all_of(kept)
+
+
+@step_property("966.11, 966.15, 704.2")
+def what_is_remembered_is_true_of_a_partition(m: Controller, before: State, after: State) -> Truth:
+    """The last known leader is the one that led when the ISR became empty, until somebody leads again.
+
+    A leader recovers exactly when it was elected from outside ISR and ELR; then there is no ELR, unless an operator
+    allows unclean elections.
+    """
+    p, then = before.partition, after.partition
+    kept = []
+    if m.on("last_known_leader_kept") and m.on("last_known_leader"):
+        emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
+        last = then.last_known_leader.is_some & p.leader.is_(then.last_known_leader.value)
+        kept.append(implies(emptied, last))
+        changed = p.last_known_leader != then.last_known_leader
+        kept.append(implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none)))
+    elected = then.leader.is_some & (p.leader != then.leader) & (p.replicas == then.replicas)
+    unclean = elected & ~electable(p).has(then.leader)
+    recovering = then.leader_recovery_state == LeaderRecoveryState.RECOVERING
+    begins = (p.leader_recovery_state != then.leader_recovery_state) & recovering
+    kept.append(implies(begins, unclean))
+    if m.on("unclean_election_recovers"):
+        kept.append(implies(unclean, recovering))
+    kept.append(implies(unclean & ~before.unclean_election, then.elr.is_empty))
+    return all_of(kept)
+
+
+WATCHED = (
+    a_leader_that_may_lead_on_is_kept,
+    nobody_is_passed_over,
+    unclean_elections_are_allowed,
+    registrations_change_for_a_reason,
+    what_an_operator_sets_is_his,
+    reassignments_complete_when_they_can,
+    what_is_remembered_is_true_of_a_partition,
+)
+
+__all__ = ["WATCHED"]

@@ -1,0 +1,128 @@
+"""Errors planted by hand in a copy of the model's source: ``highwater check`` finds each, as it finds the mutant."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.slow import all_but
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = "who joins the ISR"
+REASON = "a copy of the source is explored in a process of its own for each error; one of them is fast"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """An edit of a file below ``model``, the scenario that is to notice, and one property that is violated."""
+
+    file: str
+    text: str
+    instead: str
+    scenario: str
+    property: str
+
+
+PLANTED = {
+    QUICK: Planted(
+        "truncation/protocol.py",
+        "s.logs[follower].length >= hwm)",
+        "s.logs[follower].length >= 0)",
+        "truncation/kip-320",
+        "strong_isr",
+    ),
+    "the offset of a fetch answer": Planted(
+        "replication/fetching.py",
+        'asked_for = in_epoch & under("fetch_response_check", got.offset == broker.log.length)',
+        "asked_for = in_epoch",
+        "replication/small-duplicates",
+        "logs_match_below_hwm",
+    ),
+    "the winner of a recovery": Planted(
+        "replication/recovery.py",
+        "theirs.end > mine.end if",
+        "theirs.end < mine.end if",
+        "replication/recovery-two-records",
+        "leader_completeness",
+    ),
+    "who is in the ELR": Planted(
+        "replication/controller/eligible_leader_replicas.py",
+        "((partition.elr | partition.isr) - proposed_isr) - unclean_shutdown",
+        "((partition.elr | partition.isr) & proposed_isr) - unclean_shutdown",
+        "replication/small-shrink",
+        "isr_and_elr_are_disjoint",
+    ),
+    "a former generation's requests": Planted(
+        "zookeeper/cluster.py",
+        "return (epoch < other) &",
+        "return (other < epoch) &",
+        "zookeeper/standard-three-brokers",
+        "former_requests_are_refused",
+    ),
+    "the HWM of a fetch answer": Planted(
+        "quorum/fetching.py",
+        "told = least(got.hwm, log.length)",
+        "told = greatest(got.hwm, log.length)",
+        "quorum/small-losses",
+        "hwm_is_committed",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory to import ``highwater`` from: the model copied, all else as it is."""
+    package = tmp_path_factory.mktemp("planted") / "highwater"
+    package.mkdir()
+    for path in (ROOT / "highwater").iterdir():
+        if path.suffix == ".py":
+            shutil.copy(path, package)
+        elif path.is_dir() and path.name != "model" and not path.name.startswith("__"):
+            (package / path.name).symlink_to(path.resolve())
+    shutil.copytree(ROOT / "model", package / "model", ignore=shutil.ignore_patterns("__pycache__"))
+    return package
+
+
+def checked(package: Path, scenario: str) -> tuple[int, set[str]]:
+    """What ``highwater check`` says with this package: exit status, and what was violated."""
+    command = [
+        sys.executable,
+        "-m",
+        "highwater",
+        "check",
+        scenario,
+        "--quiet",
+        "--workers",
+        "1",
+        "--json",
+        "-",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    run = subprocess.run(
+        command, cwd=package.parent, env=environment, capture_output=True, text=True, check=False
+    )
+    found: list[dict[str, Any]] = json.loads(run.stdout) if run.stdout else []
+    return run.returncode, {v["property"] for r in found for v in r["violations"]}
+
+
+@pytest.mark.parametrize("name", all_but([QUICK], PLANTED, REASON))
+def test_a_planted_error_is_found(copied: Path, name: str) -> None:
+    planted = PLANTED[name]
+    file = copied / "model" / planted.file
+    source = file.read_text(encoding="utf-8")
+    assert source.count(planted.text) == 1
+    assert checked(copied, planted.scenario)[0] == 0
+    try:
+        file.write_text(source.replace(planted.text, planted.instead), encoding="utf-8")
+        status, violated = checked(copied, planted.scenario)
+    finally:
+        file.write_text(source, encoding="utf-8")
+    assert (status, planted.property in violated) == (1, True), violated
