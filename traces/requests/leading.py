@@ -199,8 +199,13 @@ class Leadership:
         return found
 
     def leos(self) -> dict[int, int]:
-        """Where each follower was at its last fetch."""
-        return {broker: heard.offset for broker, heard in self.heard.items()}
+        """Where each follower was at its last fetch; anywhere, where that can have been before the log begins."""
+        found = {broker: heard.offset for broker, heard in self.heard.items()}
+        if not self.is_whole:
+            for broker, slot in self.slots.items():
+                if slot and broker not in found:
+                    found[broker] = TOP
+        return found
 
     def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
         """How far the HWM can have come from there, in the stages since a time; None where nothing bounds it."""

@@ -38,10 +38,12 @@ def parted(log: Any, offset: int, last: int | None) -> bool:
     return found
 
 
-def model(rules_off: Sequence[str] = (), **parameters: int) -> Interpreter:
-    """The protocol as Kafka 4.2 has it, less these rules."""
+def model(rules_off: Sequence[str] = (), rules_on: Sequence[str] = (), **parameters: int) -> Interpreter:
+    """The protocol as Kafka 4.2 has it, less some rules, and with others."""
     given = {"brokers": 3, "records": 2, "min_isr": 2, **parameters}
-    return Interpreter(Model(Replication(given, PROFILES["kafka_4_2"].rules - set(rules_off))))
+    return Interpreter(
+        Model(Replication(given, (PROFILES["kafka_4_2"].rules | set(rules_on)) - set(rules_off)))
+    )
 
 
 def scripted(interpreter: Interpreter, steps: Sequence[Step]) -> list[tuple[Step, dict[str, Any]]]:

@@ -211,12 +211,21 @@ def _go_on(made: RequestLogs, node: int) -> None:
         made.produce(node, -1, error=45)
 
 
+def test_a_proposal_that_is_forgotten_shows(tmp_path: Path) -> None:
+    """B7: metadata that repeats an answer makes a leader forget its next proposal; its HWM passes who joins."""
+    Written(tmp_path, walked(model(records=3, **LIFE), 48, 80))
+    assert found(replay(tmp_path)) == {("B4, B7", "hwm_waits_for_isr")}
+
+
 LIFE = {"fencings": 1, "crashes": 1, "losses": 1, "shrinks": 2, "elections": 1, "controlled_shutdowns": 1}
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_run_of_the_rules_is_explained(seed: int, tmp_path: Path) -> None:
-    """What the model does under Kafka's rules is explained to the last message, and breaks no promise."""
+    """What the model does under Kafka's rules is explained to the last message, and breaks no promise.
+
+    But of one rule that Kafka lacks: metadata can make a leader forget what it proposed (B7).
+    """
     _explained(seed, tmp_path)
 
 
@@ -231,7 +240,7 @@ INTERPRETER = []
 
 def _explained(seed: int, directory: Path) -> None:
     if not INTERPRETER:
-        INTERPRETER.append(model(records=3, **LIFE))
+        INTERPRETER.append(model(rules_on=["proposal_outlives_known_metadata"], records=3, **LIFE))
     Written(directory, walked(INTERPRETER[0], seed, 80))
     report = replay(directory)
     assert report.unexplained_count == 0, report.unexplained
