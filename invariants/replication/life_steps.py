@@ -6,7 +6,7 @@ from highwater.model.language import State, all_of, any_of, implies, least, size
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Truth
-from highwater.model.replication import Replication
+from highwater.model.replication import Replication, levels
 from highwater.model.replication.controller.elections import electable
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
@@ -93,9 +93,10 @@ def what_an_operator_asks_for_is_done(m: Replication, before: State, after: Stat
     kept.append(implies(set_anew, _spent(before, after, "min_isr_changes")))
     if m.p.min_isr_changes:
         kept.append(implies(_spent(before, after, "min_isr_changes"), set_anew))
+    if levels.changes(m):
+        kept.append(implies((p != then) & ~levels.has_elr(m, before), then.elr.is_empty))
     if m.p.downgrades:
-        kept.append(implies((p != then) & ~before.elr_enabled, then.elr.is_empty))
-        kept.append(implies(_spent(before, after, "downgrades"), before.elr_enabled & ~after.elr_enabled))
+        kept.append(implies(_spent(before, after, "downgrades"), before.elr_level & ~after.elr_level))
     elects = (p.leader != then.leader) & then.leader.is_some & p.leader.is_some
     kept.append(implies(_spent(before, after, "elections") & elects, then.leader.is_(then.replicas.at(0))))
     return all_of(kept)
@@ -148,8 +149,7 @@ def who_leaves_under_min_isr_stays_eligible(m: Replication, before: State, after
     p, then = before.partition, after.partition
     gone, needed = p.isr - then.isr, m.min_isr(after)
     under = size(then.isr) < needed
-    if m.p.downgrades:
-        under = under & before.elr_enabled
+    under = under & levels.has_elr(m, before)
     kept = []
     for b in m.broker:
         same = before.registrations[b].epoch == after.registrations[b].epoch
