@@ -29,7 +29,7 @@ def committed(name: str) -> str:
     return (docs.DOCS / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", docs.PAGES)
+@pytest.mark.parametrize("name", [name for name in docs.PAGES if name.endswith(".md")])
 def test_every_number_in_a_generated_page_is_a_link(name: str) -> None:
     text = committed(name)
     assert link_numbers(text, page="" if name == "rules.md" else "rules.md") == text
