@@ -12,7 +12,7 @@ from highwater.model.truncation import Truncation
 def decisions_have_epochs_of_their_own(m: Truncation, before: State, after: State) -> Truth:
     """Another leader has the next leader epoch; a request is sent once in each, and says what was decided.
 
-    In an epoch the ISR changes by one replica at most; the leader is one of the ISR that was, and someone stays in it.
+    In an epoch the ISR changes by one replica at most; the leader is one of the ISR that was, and stays in it.
     """
     old, new = before.quorum, after.quorum
     none, some = old.leader_epoch.is_none, new.leader_epoch.is_some
@@ -24,9 +24,8 @@ def decisions_have_epochs_of_their_own(m: Truncation, before: State, after: Stat
         implies(old.leader != new.leader, decided),
         implies(decided, follows),
         implies(new.leader.is_some & (old.leader != new.leader), _is_of(m, old, new)),
-        implies(
-            old.isr != new.isr, ~new.isr.is_empty & (size(old.isr - new.isr) + size(new.isr - old.isr) == 1)
-        ),
+        implies(old.isr != new.isr, size(old.isr - new.isr) + size(new.isr - old.isr) == 1),
+        implies(new.isr.is_empty, new.leader.is_none),
     ]
     for e in m.epoch:
         sent = after.requests[e]

@@ -196,9 +196,10 @@ class Truncation(Protocol):
 
     @action("B8", says="the controller takes replica {replica} out of the ISR", replica="replica")
     def controller_shrink_isr(self, s: State, replica: Number) -> None:
-        """A broker failed or shuts down. The last ISR member stays in the ISR; a leader loses its leadership.
+        """A broker failed or shuts down. A leader loses its leadership, and stays in the ISR where it is the last.
 
-        Without an ISR nobody could be elected cleanly ever again: KIP-966 is the first to let it become empty.
+        Without an ISR nobody can be elected cleanly ever again. As in the published specification, the last member of a
+        partition without a leader leaves it all the same.
         """
         leads = s.quorum.leader.is_(replica)
         require("the replica leads or is in the ISR", leads | s.quorum.isr.has(replica))
