@@ -125,7 +125,7 @@ def test_what_is_none_is_refused_in_a_line(session: Session, text: str) -> None:
     with pytest.raises(InputError) as wrong:
         condition(session.model, text)
     assert WRONG[text] in str(wrong.value)
-    assert len(str(wrong.value)) < 800
+    assert len(str(wrong.value)) < 1200
 
 
 def test_a_state_s_parts_can_be_read(session: Session) -> None:

@@ -12,7 +12,7 @@ from highwater.checker.cli import cli
 from highwater.checker.engines import Engine
 from highwater.checker.scenarios import Scenario
 
-LOSS, LIVE = "replication/recovery-first-phase-loss", "zookeeper/live-sessions"
+LOSS, LIVE = "replication/recovery-first-phase-loss", "replication/live-downgrade"
 
 
 def check(*arguments: str) -> Result:
