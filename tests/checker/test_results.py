@@ -114,7 +114,7 @@ def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated):
 def test_engines_give_the_same_results(highwater):
     """Counts, cuts and coverage agree, and so do the depths of violations, on a search that is complete."""
     alike = ("verdict", "distinct_states", "generated_states", "depth", "cut", "actions", "premises")
-    for name in ("truncation/kip-279", "docs/examples/register.toml"):
+    for name in ("truncation/truncate-to-hwm", "docs/examples/register.toml"):
         native, reference = (
             highwater("check", name, "--engine", engine, "--json", "-").results[0]
             for engine in ("native", "interpreter")

@@ -65,6 +65,7 @@ def test_many_inputs(tmp_path: Path) -> None:
     assert reports(ours) == reports(theirs)
 
 
+@slow("21 clusters on Spark, where test_many_inputs has a few of both kinds")
 @pytest.mark.usefixtures("_spark")
 @needs_clusters_4_2
 def test_the_clusters_of_kafka_4_2(tmp_path: Path) -> None:
