@@ -26,15 +26,26 @@ _HEAD = re.compile(
 _NODE = re.compile(r"\[RaftManager (?:id|nodeId)=(\d{1,10})\] ")
 _LOGGER = re.compile(r"\((org\.apache\.kafka\.raft\.[\w$.]+)\)\s*\Z")
 _SIGN = re.compile(rb"\] (?:TRACE|DEBUG|INFO) \[RaftManager (?:id|nodeId)=\d{1,10}\] ")
-_INTEREST = re.compile(rb"\(org\.apache\.kafka\.raft\.KafkaRaftClient\)")
+_LOGGED = re.compile(rb"\A\[\d{4}-\d\d-\d\d [^\]]*\] [A-Z]+ .*\(([\w.$]+)\)\s*\Z")
+_OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClient"
 
 _Read = Callable[[Place, str, "re.Match[str]"], e.What]
 
 
 def is_raft_log(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of a raft log: a line of the raft client, with a node's number."""
-    lines = head.split(b"\n", 200)
-    return any(_SIGN.search(line) and _INTEREST.search(line) for line in lines)
+    """Whether the first bytes of a file are those of a raft log: lines of the raft client, with a node's number.
+
+    What other loggers write into, too, is a broker's log: at INFO, the raft client says something in every one.
+    """
+    client = False
+    for line in head.split(b"\n"):
+        logged = _LOGGED.match(line)
+        if logged is None:
+            continue
+        if not logged[1].startswith(_OWN):
+            return False
+        client |= logged[1] == _CLIENT and _SIGN.search(line) is not None
+    return client
 
 
 class RaftLog:

@@ -9,7 +9,7 @@ import pytest
 
 from highwater.traces.errors import TraceError
 from highwater.traces.fields import Place
-from highwater.traces.inputs import RAFT_LOG, inputs, kind_of
+from highwater.traces.inputs import BROKER_LOG, RAFT_LOG, inputs, kind_of
 from highwater.traces.raft import events as e
 from highwater.traces.raft.reader import RaftLog
 from highwater.traces.raft.replay import replay_raft
@@ -58,6 +58,20 @@ def test_compressed_is_read_alike(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress((HEAD + FETCH.format(5) + TAIL + "\n").encode()))
     assert kind_of(path) == RAFT_LOG
     assert len(list(RaftLog(path))) == 1
+
+
+def test_what_other_loggers_write_into_is_no_raft_log(tmp_path: Path) -> None:
+    """The raft client says something in every server.log, and with TRACE and no appender of its own all."""
+    raft = HEAD.replace("TRACE", "INFO") + "Starting request manager with static voters: []" + TAIL
+    other = "[2026-11-21 10:00:00,005] INFO Initialized snapshots with IDs SortedSet() (kafka.raft.KafkaMetadataLog$)"
+    broken = other[:60]
+    assert kind_of(log(tmp_path, other, raft)) == BROKER_LOG
+    assert kind_of(log(tmp_path, *[raft] * 100, HEAD + FETCH.format(5) + TAIL, other)) == BROKER_LOG
+    reaper = (
+        HEAD.replace("[RaftManager id=3]", "[reaper]:") + "Starting (org.apache.kafka.raft.Reaper$Thread)"
+    )
+    assert kind_of(log(tmp_path, broken, reaper)) == BROKER_LOG
+    assert kind_of(log(tmp_path, broken, reaper, raft, "\tat java.lang.Thread.run")) == RAFT_LOG
 
 
 @pytest.mark.parametrize(
