@@ -146,7 +146,7 @@ def test_with_a_rule_off_some_decision_is_not_explained(rule: str) -> None:
     "rule",
     [
         "elr_follows_election", "elr_within_replicas", "reassignment_needs_min_isr", "shrink_bumps_leader_epoch",
-        "level_change_empties_elr",
+        "level_change_empties_elr", "elr_off_forgets_last_known",
     ],
 )  # fmt: skip
 def test_with_a_rule_on_that_4_2_lacks_some_decision_is_not_explained(rule: str) -> None:
