@@ -124,6 +124,8 @@ HARMLESS = {
     "elr_within_replicas",
     # Without a leader the ISR is empty, unless a shutdown is resumed: "no leader" is written over nobody.
     "last_known_leader_kept",
+    # Here the ELR is never off: what a change does with what was recorded then is not asked.
+    "elr_off_empties_elr", "elr_off_forgets_last_known",
 }  # fmt: skip
 """Rules that no proof here rests on, as these properties or this protocol do not concern them."""
 
