@@ -139,11 +139,14 @@ def _is_scenario(name: str) -> bool:
 
 
 def _written_for(profile: str, other: str | None) -> Scenario:
-    """The first standard scenario that is written for a profile, of a protocol that has the other one too."""
+    """The first standard scenario that is written for a profile, of a protocol that has the other one too.
+
+    One of those that ask every invariant, where there are such: others have the budgets of what they are about.
+    """
     known = scenarios.standard()
-    for scenario in known:
-        if scenario.profile == profile and (other is None or other in scenario.protocol.profiles):
-            return scenario
+    found = [s for s in known if s.profile == profile and (other is None or other in s.protocol.profiles)]
+    if found:
+        return min(found, key=lambda s: s.properties is not None)
     names = {p for scenario in known for p in scenario.protocol.profiles} | set(scenarios.titles())
     if profile not in names:
         see = "`highwater list` names scenarios, `highwater show PROTOCOL` its profiles"

@@ -71,6 +71,8 @@ HOLES: dict[str, tuple[str, set[str]]] = {
     ),
     "join_at_epoch_start": ("propose_expand", {"the_electable_hold_what_is_committed"}),
     "proposal_outlives_known_metadata": ("replay_metadata", {"proposals_are_the_leaders"}),
+    # A proposal that is sent again tells epochs that nobody has fetched in.
+    "epochs_from_fetches": ("retry_alter_partition", {"proposals_are_the_leaders"}),
     "member_epoch_check": ("handle_alter_partition", {"electable_completeness"}),
     "partition_epoch_check": ("handle_alter_partition", {"electable_completeness"}),
     "ineligible_replica_check": ("handle_alter_partition", {"isr_members_are_eligible"}),
@@ -83,6 +85,11 @@ HOLES: dict[str, tuple[str, set[str]]] = {
     "last_known_elr": ("start_broker", {"recovery_quorum_has_min_isr_members"}),
     "fenced_before_registration": ("start_broker", {"recovery_quorum_has_min_isr_members"}),
     "clean_registration": ("start_broker", {"enough_are_electable"}),
+    # A clean shutdown loses what was not on disk, and nobody is told.
+    "file_after_flush": (
+        "finish_shutdown",
+        {"electable_completeness", "acknowledgement_means_min_isr_copies"},
+    ),
 }
 """Rules off to an action that does not keep everything then, and to the protocol's invariants that it does not keep.
 
@@ -99,7 +106,7 @@ ELSEWHERE = {
 
 HARMLESS = {
     # The controller looks again: who is eligible, and by which broker epoch; a partition epoch has one leader epoch.
-    "proposed_replica_eligible_check", "proposed_broker_epoch_check", "stale_fetch_check", "epochs_from_fetches",
+    "proposed_replica_eligible_check", "proposed_broker_epoch_check", "stale_fetch_check",
     "leader_epoch_check", "sender_is_leader_check", "sender_epoch_check", "valid_isr_check",
     # Whether somebody is elected soon, and who of several.
     "election_on_unfencing", "leader_stays", "replica_order",
@@ -114,6 +121,10 @@ HARMLESS = {
     # Sessions are not in this protocol; where nothing is lost, nothing is accepted that was sent again, and within a
     # leader epoch every answer that comes once is at the offset that was asked for.
     "live_session_check", "proposal_keeps_its_epochs", "fetch_response_check",
+    # The ELR is never off here; recovery has its answers elsewhere; and nobody stops without leave, or before it is
+    # registered, or has a second log directory.
+    "elr_off_empties_elr", "elr_off_forgets_last_known", "elr_begins_empty", "recovery_counts_unfenced",
+    "unseen_stop_is_clean", "early_stop_writes_none", "clean_in_every_directory",
 }  # fmt: skip
 """Rules that no proof here rests on, as others do the same, or what they are about is not granted."""
 
