@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.invariants.replication.knowledge import CRASHES
-from highwater.invariants.replication.promise import spent
+from highwater.invariants.replication.knowledge import CRASHES, spent
 from highwater.model.language import State, all_of, any_of, implies, invariant, least, size, total, where
 from highwater.model.language.sequences import members_of
 from highwater.model.language.values import Number, Truth, as_bool

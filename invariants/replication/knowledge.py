@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant, size, where
+from highwater.model.language import Invariant, State, all_of, implies, invariant, size, total, where
 from highwater.model.language.sequences import members_of
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, SetValue, StructValue, Truth, as_bool
@@ -25,6 +25,12 @@ BEYOND = (
 
 CRASHES = ("crashes", "lossy_crashes", "disk_losses")
 """The budgets of what is no clean shutdown."""
+
+
+def spent(m: Replication, s: State, *budgets: str) -> Number:
+    """How many faults of these kinds there were."""
+    left: Number = sum(getattr(s.budgets, name) for name in budgets)
+    return sum(getattr(m.p, name) for name in budgets) - left
 
 
 def is_stated_for(m: Replication) -> bool:
@@ -102,15 +108,15 @@ def isr_has_its_leader(m: Replication, s: State) -> Truth:
 def enough_are_remembered(m: Replication, s: State) -> Truth:
     """ISR, ELR and last known ELR together have min ISR members; without a crash ISR and ELR alone have them.
 
-    That asks for as many in the ISR at the start.
+    That asks for as many in the ISR at the start. Whoever is down uncleanly was granted a crash, or an early stop.
     """
     p, needed = s.partition, m.min_isr(s)
+    ended = spent(m, s, *CRASHES, "early_stops")
+    granted = total(s.brokers[b].status == "CRASHED" for b in m.broker) <= ended
     if m.p.initial_isr < m.p.min_isr:
-        return as_bool(True)
-    crashed = any_of(s.brokers[b].status == "CRASHED" for b in m.broker)
-    spent = any_of(getattr(s.budgets, name) != getattr(m.p, name) for name in CRASHES)
-    clean = implies(~spent, ~crashed & (size(p.isr | p.elr) >= needed))
-    return clean & (size(p.isr | p.elr | p.last_known_elr) >= needed)
+        return granted
+    clean = implies(ended == 0, size(p.isr | p.elr) >= needed)
+    return granted & clean & (size(p.isr | p.elr | p.last_known_elr) >= needed)
 
 
 @helper("B8")
@@ -318,4 +324,13 @@ KNOWLEDGE = (
 )
 """The helper invariants about registrations, views and messages."""
 
-__all__ = ["KNOWLEDGE", "STEPS", "acceptable", "helper", "is_stated_for", "is_unaware_leader", "reached"]
+__all__ = [
+    "KNOWLEDGE",
+    "STEPS",
+    "acceptable",
+    "helper",
+    "is_stated_for",
+    "is_unaware_leader",
+    "reached",
+    "spent",
+]

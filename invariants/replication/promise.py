@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from highwater.invariants.replication.histories import history
-from highwater.invariants.replication.knowledge import helper
+from highwater.invariants.replication.knowledge import helper, spent
 from highwater.model.language import Seq, SeqValue, State, all_of, implies, least, total, where
 from highwater.model.language.refinement import Mapped, refines
 from highwater.model.language.values import Number, Truth, as_bool
@@ -26,12 +26,6 @@ def tolerated(m: Replication) -> dict[str, int]:
         "min_isr": 1 if changes else min(m.p.min_isr, m.factor),
         "unclean": int(m.p.unclean_election or m.p.elections > 0),
     }
-
-
-def spent(m: Replication, s: State, *budgets: str) -> Number:
-    """How many faults of these kinds there were."""
-    left: Number = sum(getattr(s.budgets, name) for name in budgets)
-    return sum(getattr(m.p, name) for name in budgets) - left
 
 
 def is_void(m: Replication, s: State) -> Truth:
