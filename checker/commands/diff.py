@@ -55,7 +55,7 @@ def diff(
 
     A and B are each a profile, or a scenario that stands for its rules; B is else A with --profile and --rule. They
     are compared with the parameters of A's scenario: the one named, or --in, or the first standard scenario
-    that is written for the profile. For each action: it does the same in both, or a state from which it does not
+    that is written for the profile and asks every invariant. For each action: it does the same in both, or a state from which it does not
     and both outcomes. The states are those that satisfy the invariants; the one shown is as like the initial
     one as can be.
 
