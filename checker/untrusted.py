@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.checker.problems import InputError
+from highwater.traces.lines import distinct, refuse_constant
 
 MOST_BYTES = 16 << 20
 """The largest file that is read as a whole. The baseline of all scenarios has a hundredth of it."""
@@ -75,7 +76,7 @@ def read_json(path: Path) -> Any:
     text = read_text(path)
     _refuse_many(path, text)
     try:
-        found = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
+        found = json.loads(text, object_pairs_hook=distinct, parse_constant=refuse_constant)
     except RecursionError:
         raise _too_deep(path) from None
     except ValueError as wrong:
@@ -106,17 +107,6 @@ def _refuse_extremes(path: Path, found: Any) -> None:
             left += [(inner, depth + 1) for inner in inside]
         elif isinstance(value, int) and not -_INT64 <= value < _INT64:
             raise InputError(f"{path}: a number that is not one of 64 bits")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands twice in an object")
-    return found
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number")
 
 
 __all__ = ["MOST_BYTES", "MOST_DEPTH", "read_json", "read_text", "read_toml", "toml"]

@@ -168,7 +168,7 @@ def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     if sum(map(line.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
-        parsed = json.loads(line.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
+        parsed = json.loads(line.decode("utf-8"), object_pairs_hook=distinct, parse_constant=refuse_constant)
     except UnicodeDecodeError:
         raise TraceError(path, number, None, "not UTF-8") from None
     except RecursionError:
@@ -180,15 +180,17 @@ def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs, as ``object_pairs_hook``. ValueError where a key stands twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands twice in an object")
     return found
 
 
-def _refuse(constant: str) -> Any:
+def refuse_constant(constant: str) -> Any:
+    """ValueError for NaN and the infinities, as ``parse_constant``: JSON has no such numbers."""
     raise ValueError(f"{constant} is no JSON number")
 
 
-__all__ = ["MAX_BYTES", "MAX_LINE", "Source", "parse", "read_lines", "split"]
+__all__ = ["MAX_BYTES", "MAX_LINE", "Source", "distinct", "parse", "read_lines", "refuse_constant", "split"]

@@ -55,9 +55,9 @@ def diff(
 
     A and B are each a profile, or a scenario that stands for its rules; B is else A with --profile and --rule. They
     are compared with the parameters of A's scenario: the one named, or --in, or the first standard scenario
-    that is written for the profile and asks every invariant. For each action: it does the same in both, or a state from which it does not
-    and both outcomes. The states are those that satisfy the invariants; the one shown is as like the initial
-    one as can be.
+    that is written for the profile and asks every invariant. For each action: it does the same in both, or a
+    state from which it does not and both outcomes. The states are those that satisfy the invariants; the one
+    shown is as like the initial one as can be.
 
     Exit status: 0 both are equal, 1 they differ, 2 bad request, 3 inconclusive (a limit was reached first),
     130 interrupted.
