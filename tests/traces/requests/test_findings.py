@@ -66,6 +66,35 @@ def test_an_acknowledgement_needs_min_isr_copies(tmp_path: Path) -> None:
     steps: list[Step] = [*fetched(0, 1), *WRITE, ("acknowledge", {"leader": 0, "value": 0})]
     report = run(tmp_path, ["hwm_needs_min_isr", "acks_all_needs_min_isr"], steps, initial_isr=1)
     assert ("B6", "acknowledged_has_copies") in found(report)
+    assert unexplained(report) == [
+        ("write_acks_all", ("the ISR has min ISR members",)),
+        ("acknowledge", ("the record is committed",)),
+    ]
+
+
+def unexplained(report: Report) -> list[tuple[str, tuple[str, ...]]]:
+    """The actions that request logs tell and nothing explains, each with who refuses it."""
+    lines = [u for u in report.unexplained if "line" in u.position]
+    return [(c.action, c.refused_by) for u in lines for c in u.candidates]
+
+
+@pytest.mark.parametrize(("error", "action"), [(0, None), (19, "write refused"), (6, "answer_fetch")])
+def test_a_write_that_is_refused_without_a_ground_is_not_explained(
+    error: int, action: str | None, tmp_path: Path
+) -> None:
+    """B6: the leader says NOT_ENOUGH_REPLICAS with enough in the ISR, or NOT_LEADER_OR_FOLLOWER and answers fetches."""
+    steps: list[Step] = [
+        *fetched(0, 1), *WRITE, *fetched(0, 1), *fetched(0, 1), ("acknowledge", {"leader": 0, "value": 0}),
+        *WRITE, *fetched(0, 1), *fetched(0, 1), ("acknowledge", {"leader": 0, "value": 1}), *fetched(0, 1),
+    ]  # fmt: skip
+    Written(tmp_path, scripted(model((), initial_isr=2), steps))
+    log = tmp_path / "logs" / "node0" / "kafka-request.log"
+    before, accepted, after = log.read_text(encoding="utf-8").rpartition('"errorCode":0,"baseOffset":1')
+    assert accepted
+    base = 1 if not error else -1
+    log.write_text(f'{before}"errorCode":{error},"baseOffset":{base}{after}', encoding="utf-8")
+    told = {told for told, _ in unexplained(replay(tmp_path))}
+    assert (action in told) if action else not told
 
 
 def test_a_follower_joins_at_the_hwm(tmp_path: Path) -> None:
