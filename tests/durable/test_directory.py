@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.durable.aside import aside
-from highwater.checker.durable.directory import LOCK, CheckpointDirectory
+from highwater.checker.durable.directory import LOCK, CheckpointDirectory, remove_files
 from highwater.checker.native.disk.checkpoint import Checkpoint as Native
 from highwater.checker.problems import InputError
 from highwater.checker.spark.checkpoint import Checkpoint as OnSpark
@@ -299,3 +300,30 @@ def test_a_pipe_or_a_device_is_written_where_it_is(tmp_path: Path) -> None:
         written(Path(f"/proc/self/fd/{out.fileno()}"), "text")
     assert (tmp_path / "output").read_text() == "text"
     assert {entry.name for entry in tmp_path.iterdir()} == {"pipe", "output"}
+
+
+def test_only_files_of_ours_are_removed_and_through_no_link(tmp_path: Path) -> None:
+    """A folder with a name of ours stays, and so does all that a link leads to."""
+    ours = re.compile(r"states-\d+\.data")
+    there = tmp_path / "there"
+    (there / "states-2.data").mkdir(parents=True)
+    for name in ("states-1.data", "notes.txt", "states-3.data"):
+        (there / name).write_text("x", encoding="utf-8")
+    (tmp_path / "link").symlink_to(there)
+    remove_files(tmp_path / "link", ours)
+    assert len(list(there.iterdir())) == 4
+    remove_files(there, ours, frozenset({"states-3.data"}))
+    assert sorted(entry.name for entry in there.iterdir()) == ["notes.txt", "states-2.data", "states-3.data"]
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_what_is_synced_is_on_the_disk_before_it_takes_its_place(
+    synced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, seen = tmp_path / "found.json", []
+    target.write_text("old", encoding="utf-8")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append(target.read_text(encoding="utf-8")))
+    with aside(target, synced=synced) as beside:
+        beside.write_text("new", encoding="utf-8")
+    assert seen == ["old"] * synced
+    assert target.read_text(encoding="utf-8") == "new"
