@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +12,11 @@ from highwater.checker.gate.differences import ActionChange, Comparison, lines
 from highwater.checker.gate.entries import Entry
 from highwater.checker.gate.fingerprints import by_action
 from highwater.checker.gate.nowhere import rules_on_nowhere
-from highwater.checker.gate.questions import instances_of_both
+from highwater.checker.gate.questions import instances_of_both, questions_of_both
 from highwater.checker.gate.unreached import unreached
 from highwater.checker.request import Overrides, Request
 from highwater.checker.solver.limits import Limits, Stopped
+from highwater.model.language import graph
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 from tests.gate.test_differences import SMALL, compared, reached
@@ -64,6 +66,26 @@ def test_where_no_state_tells_them_apart_that_is_said() -> None:
     found, _, _ = compared("truncation/kip-320", "divergence_on_fetch=on", settings=SMALL)
     assert [c.beyond for c in found.actions if c.same_so_far] == ["none"]
     assert "  and in every other state within the types that has the invariants" in lines(found)
+
+
+def test_a_state_has_the_invariants() -> None:
+    """None is left where an invariant says that nothing differs."""
+    old, new = models(LEADER, "sender_epoch_check=off")
+    pairs = instances_of_both(
+        by_action(old)["handle_alter_partition"], by_action(new)["handle_alter_partition"]
+    )
+    differs = graph.any_(node for a, b in pairs for node in questions_of_both(a, b, new.inputs))
+    held = SimpleNamespace(node=graph.not_(differs))
+    told = {name: getattr(new, name) for name in ("leaves", "inputs", "first_initial")}
+    assert unreached(pairs, SimpleNamespace(**told, properties=[])) is not None  # type: ignore[arg-type]
+    assert unreached(pairs, SimpleNamespace(**told, properties=[held])) is None  # type: ignore[arg-type]
+
+
+def test_of_a_search_that_was_cut_nothing_is_said() -> None:
+    """A run could still reach the state."""
+    found, _, _ = compared(LEADER, "sender_epoch_check=off", limit_states=500)
+    assert not found.whole
+    assert [(c.same_so_far, c.unreached, c.beyond) for c in found.actions] == [(True, [], "")]
 
 
 def test_a_solver_that_gives_up_is_told() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -115,3 +117,20 @@ def test_each_state_of_a_level_is_in_one_chunk() -> None:
     assert level.size == sum(sizes)
     places = [(chunk.count, index - chunk.base) for index in range(8) for chunk in [level.chunk_of(index)]]
     assert places == [(size, place) for size in sizes for place in range(size)]
+
+
+def test_the_disk_gets_its_room_back_when_nothing_is_left(tmp_path: Path) -> None:
+    """As after a checkpoint; what comes then begins at the start of the file."""
+    store = Store(0, str(tmp_path))
+    arrays = [np.full(n, n, dtype=np.uint64) for n in (3, 5)]
+    kept = [store.put(array) for array in arrays]
+    size = os.fstat(store._source._file.fileno()).st_size  # type: ignore[union-attr]
+    assert size == sum(array.nbytes for array in arrays)
+    store.drop(kept[0])
+    np.testing.assert_array_equal(store.get(kept[1]), arrays[1])
+    store.drop(kept[1])
+    assert os.fstat(store._source._file.fileno()).st_size == 0  # type: ignore[union-attr]
+    again = store.put(arrays[1])
+    assert again.offset == 0
+    np.testing.assert_array_equal(store.get(again), arrays[1])
+    store.close()
