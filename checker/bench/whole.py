@@ -112,10 +112,14 @@ class _Memory:
 def tree(pid: int) -> Iterator[int]:
     """A process, and all that it or one below it has started and that have not ended."""
     yield pid
-    for children in (_PROC / str(pid) / "task").glob("*/children"):
+    try:
+        tasks = sorted((_PROC / str(pid) / "task").iterdir())
+    except OSError:  # it has ended meanwhile
+        return
+    for task in tasks:
         try:
-            below = children.read_text(encoding="ascii").split()
-        except OSError:  # it has ended meanwhile
+            below = (task / "children").read_text(encoding="ascii").split()
+        except OSError:  # this thread has
             continue
         for child in below:
             yield from tree(int(child))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.bench import examples, tlc
+from highwater.checker.bench import examples, tlc, whole
 from highwater.checker.bench.examples import Example
 from highwater.checker.bench.whole import run_whole
 
@@ -29,6 +29,17 @@ def test_when_a_command_says_what_is_looked_for() -> None:
     assert second is not None
     assert 0 < first <= second <= run.wall
     assert third is None
+
+
+def test_a_process_that_ends_while_it_is_looked_at_has_none_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for task in ("7/task/7", "7/task/8", "9/task/9"):  # 8 has no list of children: that thread has ended
+        (tmp_path / task).mkdir(parents=True)
+    (tmp_path / "7/task/7/children").write_text("9 11 ")  # 11 has ended
+    (tmp_path / "9/task/9/children").write_text("")
+    monkeypatch.setattr(whole, "_PROC", tmp_path)
+    assert list(whole.tree(7)) == [7, 9, 11]
 
 
 @pytest.fixture
