@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from highwater.checker.problems import InputError
     from highwater.checker.request import Request
     from highwater.model.language.errors import LanguageError
-    from highwater.traces.errors import TraceError
-    from highwater.traces.report import Report
+    from highwater.traces.reading.errors import TraceError
+    from highwater.traces.reports.report import Report
 
 __version__ = "0.1.0"
 
@@ -36,11 +36,11 @@ _HOMES = {
     "InputError": "highwater.checker.problems",
     "LanguageError": "highwater.model.language.errors",
     "Path": "highwater.checker.explore.session",
-    "Report": "highwater.traces.report",
+    "Report": "highwater.traces.reports.report",
     "Request": "highwater.checker.request",
     "Result": "highwater.checker.api_results",
     "Session": "highwater.checker.explore.session",
-    "TraceError": "highwater.traces.errors",
+    "TraceError": "highwater.traces.reading.errors",
     "Violation": "highwater.checker.api_results",
     "check": "highwater.checker.api",
     "explore": "highwater.checker.api",

@@ -24,8 +24,8 @@ from highwater.checker.problems import InputError
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions
 from highwater.checker.status import Status
-from highwater.traces.errors import TraceError
 from highwater.traces.inputs import RUN, kind_of
+from highwater.traces.reading.errors import TraceError
 
 
 @click.command(short_help="Which guards, branches and rules states or traces exercised.")

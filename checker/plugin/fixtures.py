@@ -13,8 +13,8 @@ from highwater.checker.request import Request
 from highwater.checker.results import Outcome
 from highwater.checker.subject import Subject, asked
 from highwater.traces.replay import replay as replay_path
-from highwater.traces.report import Report
-from highwater.traces.summary import summary
+from highwater.traces.reports.report import Report
+from highwater.traces.reports.summary import summary
 
 Explore = Callable[..., Outcome]
 Name = Callable[..., Request]

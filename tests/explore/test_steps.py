@@ -13,7 +13,7 @@ from highwater.checker.explore.views import Views
 from highwater.checker.problems import InputError
 from highwater.checker.subject import asked
 from highwater.model.language.interpreter import interpreter_of
-from highwater.traces.fields import Place
+from highwater.traces.reading.fields import Place
 from highwater.traces.runs.format import Line
 
 TEXT = '''
