@@ -17,8 +17,9 @@ from highwater.checker.docs.linking import anchor, link_numbers
 from highwater.checker.rulebook import code
 from highwater.checker.rulebook.html import linked, section
 from highwater.model.rulebook import RULEBOOK
+from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.report import Finding, Report
+from highwater.traces.reports.report import Report
 
 ROOT = Path(__file__).parents[2]
 

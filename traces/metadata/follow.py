@@ -36,7 +36,8 @@ from highwater.traces.metadata.reporting.doubts import Doubts
 from highwater.traces.metadata.reporting.reporter import OnChange, Telling
 from highwater.traces.metadata.sharing import CHANGED, Across, Elsewhere
 from highwater.traces.reading.errors import TraceError, printable
-from highwater.traces.reports.report import Candidate, Finding, Report, Unexplained
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.rules.rule_sets import RuleSet
 
 _HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | topics.HANDLERS).items()}

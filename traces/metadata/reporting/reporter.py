@@ -12,8 +12,9 @@ from highwater.traces.metadata.beliefs.slots import Brokers, with_brokers
 from highwater.traces.metadata.beliefs.transitions import Step
 from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.metadata.reporting.findings import facts, finding
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange, PartitionState
-from highwater.traces.reports.report import Candidate, Finding, Report, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.reports.settings import SettingInForce
 
 OnChange = Callable[[PartitionChange], None]

@@ -27,7 +27,8 @@ from highwater.traces.metadata.shares.blocks import (
 )
 from highwater.traces.metadata.sharing import Across, Reach, Run
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.reports.report import LIMIT, Finding, Report, Unexplained
+from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.rules.rule_sets import RuleSet
 
 Place = tuple[int, int, str, bool]

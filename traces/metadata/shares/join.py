@@ -15,7 +15,8 @@ from highwater.traces.metadata.reporting.reporter import disagreement
 from highwater.traces.metadata.shares.follow import GROUPS, Found, Place
 from highwater.traces.metadata.shares.route import Head
 from highwater.traces.metadata.sharing import Run, join_reaches
-from highwater.traces.reports.report import Finding, Report, Unexplained
+from highwater.traces.reports.findings import Finding, Unexplained
+from highwater.traces.reports.report import Report
 
 
 def ends(shares: Sequence[Found]) -> dict[Run, int]:
