@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.bench.figures import measure
+from docs.bench.figures import measure
 from highwater.checker.native import search
 from highwater.checker.native.disk import runs, visited
 from highwater.checker.native.disk.code import BLOCK, code

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.docs.quorum_delays import Delays, Kinds, Time
+from docs.analyses.quorum_delays import Delays, Kinds, Time
 from highwater.checker.reference_graph import explore
 from highwater.checker.search import SearchOptions
 from highwater.model.language import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from docs.analyses import defects
 from highwater.checker.counterexample import follow_all
-from highwater.checker.docs import defects
 from highwater.checker.native import search
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import find

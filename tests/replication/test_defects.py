@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from docs.analyses import defects
+from docs.pages.notes import GALLERY
 from highwater.checker import scenarios
-from highwater.checker.docs import defects
-from highwater.checker.docs.notes import GALLERY
 from highwater.checker.native import search
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions, SearchResult

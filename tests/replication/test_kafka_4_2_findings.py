@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from docs.analyses import findings_4_2 as findings
 from highwater.checker import scenarios
-from highwater.checker.docs import findings_4_2 as findings
 from highwater.checker.native import search
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from docs.analyses import defects
 from highwater.checker import scenarios
 from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.docs import defects
 from highwater.checker.native import search
 from highwater.checker.request import Overrides, Request
 from highwater.checker.search import SearchOptions, SearchResult

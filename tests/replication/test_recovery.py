@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from docs.analyses import defects
 from highwater.checker import native
 from highwater.checker.counterexample import Counterexample
-from highwater.checker.docs import defects
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import find
 from highwater.checker.search import SearchOptions

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.docs.trunk_findings import (
+from docs.analyses.trunk_findings import (
     FINDINGS,
     LARGE,
     PLACE,
@@ -20,6 +19,7 @@ from highwater.checker.docs.trunk_findings import (
     proposed,
     scenario,
 )
+from highwater.checker import scenarios
 from highwater.checker.search import SearchResult
 from tests import recordings
 from tests.slow import slow

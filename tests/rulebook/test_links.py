@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import docs
+from docs import pages as docs
+from docs.pages.linking import anchor, link_numbers
 from highwater.checker.coverage.gathering import Coverage
 from highwater.checker.coverage.page import page
 from highwater.checker.coverage.sites import GUARD, Site
-from highwater.checker.docs.linking import anchor, link_numbers
 from highwater.checker.rulebook import code
 from highwater.checker.rulebook.html import linked, section
 from highwater.model.rulebook import RULEBOOK

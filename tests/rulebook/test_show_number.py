@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from docs.analyses import defects
+from docs.pages.notes import GALLERY
 from highwater.checker import catalogue, scenarios
-from highwater.checker.docs import defects
-from highwater.checker.docs.notes import GALLERY
 from highwater.checker.rulebook import code
 from highwater.checker.rulebook import find as found
 from highwater.model import registry

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import docs, scenarios
+from docs import pages as docs
+from highwater.checker import scenarios
 from highwater.checker.request import Overrides, Request
 from highwater.checker.solver import difference
 from highwater.checker.solver.difference import Differences, differences

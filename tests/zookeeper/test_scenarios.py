@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
+from docs.pages.zookeeper_notes import GALLERY
 from highwater.checker import scenarios
-from highwater.checker.docs.zookeeper_notes import GALLERY
 from highwater.checker.liveness import search_with_liveness
 from highwater.checker.native import search
 from highwater.checker.native.explored import explore
