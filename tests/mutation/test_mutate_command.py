@@ -361,7 +361,7 @@ def test_reasons_are_of_what_is_there() -> None:
 
 
 DIGEST = """
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.checker.comparing.mutation.examining import Examination
 from highwater.checker.asking.request import Overrides, Request
 

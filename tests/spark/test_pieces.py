@@ -298,7 +298,7 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     """As on an executor's machine, where the project is this file alone: its rules have their numbers."""
     archive = package.package(tmp_path)
     program = (
-        "import highwater; from highwater.checker import catalogue; from highwater.model.language import Model;"
+        "import highwater; from highwater.checker.asking import catalogue; from highwater.model.language import Model;"
         "found = catalogue.load('replication.controller');"
         "Model(found.protocol(None, ()), found.invariants); print(highwater.__file__)"
     )
