@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from docs.analyses.liveness_needs import SCENARIOS, run_with
 from docs.analyses.side_by_side import in_order
-from highwater.checker import engines, scenarios
-from highwater.checker.liveness import violating_run
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness import violating_run
 from highwater.model.language.liveness import TracedLiveness
 
 PROTOCOLS = ("replication", "replication.controller")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from docs.analyses.quorum_delays import Delays, Kinds, Time
-from highwater.checker.native.explored import explore
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native.state_graph import explore
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
 

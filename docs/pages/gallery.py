@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from docs.analyses import defects
 from docs.analyses.defects import Defect
-from highwater.checker.counterexample import Counterexample, LoopBack
-from highwater.checker.sequence_chart import SequenceChart
-from highwater.checker.words import settings
+from highwater.checker.base.words import settings
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample, LoopBack
 
 
 @dataclass(frozen=True)

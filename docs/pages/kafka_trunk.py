@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from docs.analyses.trunk_findings import FINDINGS, LARGE, Finding, closed, found, scenario
 from docs.pages.trunk_notes import HEAD, KINDS, SECTIONS, SUMMARY, TAIL
-from highwater.checker.counterexample import Counterexample
-from highwater.checker.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample
 
 _BY_NAME = {finding.name: finding for finding in FINDINGS}
 

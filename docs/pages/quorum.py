@@ -8,12 +8,12 @@ from functools import cache
 from docs.analyses.defects import find
 from docs.analyses.quorum_latency import latency_table
 from docs.pages.quorum_notes import GALLERY
-from highwater.checker import scenarios
-from highwater.checker.liveness import search_with_liveness
-from highwater.checker.native import search
-from highwater.checker.native.explored import explore
-from highwater.checker.search import SearchOptions
-from highwater.checker.words import settings
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
+from highwater.checker.engines.liveness import search_with_liveness
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.state_graph import explore
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum

@@ -7,10 +7,10 @@ from functools import cache
 
 from docs.analyses import defects
 from docs.analyses.side_by_side import in_order
-from highwater.checker import scenarios
-from highwater.checker.native import search
-from highwater.checker.search import SearchOptions
-from highwater.checker.words import settings
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
+from highwater.checker.engines.native import search
 from highwater.invariants.replication import INVARIANTS
 from highwater.model.language.model import Model
 from highwater.model.replication import Replication

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.pages.linking import anchor, link_numbers
-from highwater.checker.rulebook import find
+from highwater.checker.asking.rulebook import find
 from highwater.model.language.rulebook import Family
 from highwater.model.rulebook import RULEBOOK
 
