@@ -19,7 +19,7 @@ from highwater.checker.spark.session import Session
 from highwater.traces.inputs import METADATA_LOG, Input
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.kafka.pieces import can_be_divided
-from highwater.traces.metadata.shares.follow import Found, from_json
+from highwater.traces.metadata.shares.follow import ShareResult, from_json
 from highwater.traces.metadata.shares.plan import MAX_RANGE, Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, Unreadable, replay_shares
 from highwater.traces.metadata.shares.route import Head
@@ -135,7 +135,7 @@ class SparkReplay:
 
     def _run(
         self, log: MetadataLog, parts: Sequence[Range], ends: Ends, out: str | None
-    ) -> tuple[list[Head], list[Found]]:
+    ) -> tuple[list[Head], list[ShareResult]]:
         asked, count, listed = self._asked, self._shares, list(parts)
         keys = partition_keys(count)
         spent = self._session.context.accumulator({}, Seconds())

@@ -25,7 +25,7 @@ from highwater.traces.metadata.replay import rarely_collected
 from highwater.traces.metadata.shares.follow import ShareFollower, to_json
 from highwater.traces.metadata.shares.plan import Range
 from highwater.traces.metadata.shares.route import Head, route
-from highwater.traces.metadata.sharing import Across, Run
+from highwater.traces.metadata.sharing import Share, Stretch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay_input
 
@@ -93,7 +93,7 @@ class ShareTask:
     log: MetadataLog
     parts: int
     shares: int
-    ends: Mapping[Run, int]
+    ends: Mapping[Stretch, int]
     out: str | None
 
 
@@ -114,7 +114,7 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, str, by
 
 def _follow(task: ShareTask, share: int, rows: Iterator[tuple[int, int, str, bytes]]) -> pa.RecordBatch:
     started, wall = time.process_time(), time.perf_counter()
-    across = Across(share, task.shares, dict(task.ends))
+    across = Share(share, task.shares, dict(task.ends))
     tables = None if task.out is None else Tables(task.out, share)
     asked, size = task.asked, 0
     heads: list[dict[str, Any]] = []

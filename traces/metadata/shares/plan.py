@@ -72,6 +72,3 @@ def _pieces(path: Path, is_last: bool, size: int) -> Iterator[tuple[Piece, list[
         before, count = head.epoch, head.records
         batches.append((head.base_offset, head.last_offset))
     yield Piece(str(path), start, None, is_last, epoch, 0), batches
-
-
-__all__ = ["MAX_RANGE", "Range", "ranges"]
