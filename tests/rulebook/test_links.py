@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import docs
-from highwater.checker.coverage.gathering import Coverage
-from highwater.checker.coverage.page import page
-from highwater.checker.coverage.sites import GUARD, Site
-from highwater.checker.docs.linking import anchor, link_numbers
-from highwater.checker.rulebook import code
-from highwater.checker.rulebook.html import linked, section
+from docs import pages as docs
+from docs.pages.linking import anchor, link_numbers
+from highwater.checker.asking.rulebook import code
+from highwater.checker.asking.rulebook.html import linked, section
+from highwater.checker.comparing.coverage.gathering import Coverage
+from highwater.checker.comparing.coverage.page import page
+from highwater.checker.comparing.coverage.sites import GUARD, Site
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.page import write_page

@@ -1,0 +1,65 @@
+"""The known defects: scenarios that take rules off, and the shortest runs to what goes wrong then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines.liveness import search_with_liveness
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.telling.counterexample import Counterexample, follow_all
+from highwater.model.language.model import Model
+
+PLACE = "replication/defect-"
+
+LARGE = frozenset({"unfenced-fetch", "join-by-old-fetch"})
+"""Those whose search takes longer than seconds."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A scenario of which it is told what goes wrong, or that nothing does, and in which search."""
+
+    name: str
+    scenario: Scenario
+    model: Model
+    result: SearchResult
+    examples: tuple[Counterexample, ...]
+
+    @property
+    def off(self) -> list[str]:
+        """The rules that the scenario takes off."""
+        return [rule for rule, on in self.scenario.rules.items() if not on]
+
+
+def names(place: str = PLACE) -> list[str]:
+    """All defects of a protocol, those of replication unless said, in the order of their files."""
+    return [name.removeprefix(place) for name in scenarios.titles() if name.startswith(place)]
+
+
+@cache
+def find(name: str, place: str = PLACE) -> Defect:
+    """Search for a defect; with one worker, so that it is the same run every time.
+
+    It ends with the first violation, and where several are promised with the last of them. Raises ValueError where what
+    is found is not what the scenario promises.
+    """
+    scenario = scenarios.find(place + name)
+    model = Request.of(scenario, Overrides()).model()
+    promised = scenario.promise.violated
+    options = SearchOptions(workers=1, stop_at_first=len(promised) < 2)
+    result = search_with_liveness(model, search, explore, options)
+    violated = {v.property for v in result.violations}
+    if violated != promised:
+        raise ValueError(
+            f"{scenario.name}: {', '.join(sorted(violated)) or 'nothing'} is violated, as not promised"
+        )
+    return Defect(name, scenario, model, result, follow_all(model, result.violations))
+
+
+__all__ = ["LARGE", "PLACE", "Defect", "find", "names"]

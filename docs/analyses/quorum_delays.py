@@ -1,0 +1,151 @@
+"""How long something takes, in message delays, read off an explored graph.
+
+Time is counted so. Each message takes one delay, from the moment in which it is sent to the moment in which it is
+taken; messages that are under way together count once. What a party does on its own takes no time, and it does it at
+once. A timer runs from the moment in which it is set and is much longer than any number of delays that is met here.
+What is left open is the order in which things happen that happen in one moment: ``least`` and ``most`` are over all
+such orders.
+
+A message that is under way is a step that can be taken: the one by which it is taken. So nothing is asked of a
+state; the names of the actions say which steps are of which kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from highwater.checker.engines.state_graph import Explored
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Names of actions: by which a message is taken, what a party does at once on its own, and what a timer does.
+
+    Steps of other actions are not taken.
+    """
+
+    messages: Collection[str]
+    at_once: Collection[str]
+    timers: Collection[str]
+
+
+@dataclass(frozen=True, order=True)
+class Time:
+    """So many times what a timer runs, and so many message delays besides (or less)."""
+
+    waits: int
+    delays: int
+
+    def __add__(self, other: Time) -> Time:
+        return Time(self.waits + other.waits, self.delays + other.delays)
+
+    def __sub__(self, other: Time) -> Time:
+        return Time(self.waits - other.waits, self.delays - other.delays)
+
+
+_NOW, _DELAY, _WAIT = Time(0, 0), Time(0, 1), Time(1, 0)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A state, the steps that still belong to this moment, and the timers that run, with the time that is left.
+
+    Steps and timers are instances of the model: messages to take, and timers that end.
+    """
+
+    state: int
+    left: frozenset[int] = frozenset()
+    running: frozenset[tuple[int, Time]] = frozenset()
+
+
+class Delays:
+    """Times on a graph."""
+
+    def __init__(self, graph: Explored, kinds: Kinds) -> None:
+        self.graph = graph
+        names = [instance.action.name for instance in graph.model.instances]
+        self._messages = frozenset(i for i, name in enumerate(names) if name in kinds.messages)
+        self._at_once = frozenset(i for i, name in enumerate(names) if name in kinds.at_once)
+        self._timers = frozenset(i for i, name in enumerate(names) if name in kinds.timers)
+
+    def steps(self, state: int) -> dict[int, int]:
+        """The steps of a state: instance to the state that it leads to."""
+        here = slice(int(self.graph.offsets[state]), int(self.graph.offsets[state + 1]))
+        instances, targets = self.graph.instances[here].tolist(), self.graph.targets[here].tolist()
+        return dict(zip(instances, targets, strict=True))
+
+    def span(self, start: int, goal: Callable[[int], bool]) -> tuple[Time | None, Time | None]:
+        """The least and the most time from a state to one in which the goal holds; None: never.
+
+        A moment begins in ``start``: messages that are under way there take a whole delay.
+        """
+        first = self._reached(start, frozenset(), {})
+        order, after = self._moments(first, goal)
+        least: dict[Moment, Time] = {}
+        most: dict[Moment, Time | None] = {}
+        # ``order`` has each moment after those that follow it, but for loops: those are entered on the way and
+        # have no time yet. Who can be in a loop for ever has no most; a least it has by a way out.
+        for moment in order:
+            if goal(moment.state):
+                least[moment] = most[moment] = _NOW
+                continue
+            ways = after[moment]
+            worst: Time | None = None
+            for cost, follower in ways:
+                late = most.get(follower)
+                if late is None:
+                    worst = None
+                    break
+                worst = max(worst or _NOW, cost + late)
+            most[moment] = worst
+        changed = True
+        while changed:
+            changed = False
+            for moment in order:
+                ways = after.get(moment, [])
+                found = [cost + least[follower] for cost, follower in ways if follower in least]
+                if found and (moment not in least or min(found) < least[moment]):
+                    least[moment] = min(found)
+                    changed = True
+        return least.get(first), most[first]
+
+    def _moments(
+        self, first: Moment, goal: Callable[[int], bool]
+    ) -> tuple[list[Moment], dict[Moment, list[tuple[Time, Moment]]]]:
+        """All moments that can come, each after those it leads to (depth first), and where each leads."""
+        after: dict[Moment, list[tuple[Time, Moment]]] = {}
+        order: list[Moment] = []
+        stack: list[tuple[Moment, bool]] = [(first, False)]
+        while stack:
+            moment, done = stack.pop()
+            if done:
+                order.append(moment)
+            elif moment not in after:
+                after[moment] = [] if goal(moment.state) else self._next(moment)
+                stack.append((moment, True))
+                stack.extend((follower, False) for _, follower in after[moment] if follower not in after)
+        return order, after
+
+    def _next(self, moment: Moment) -> list[tuple[Time, Moment]]:
+        steps, running = self.steps(moment.state), dict(moment.running)
+        for instance in self._at_once & steps.keys():
+            return [(_NOW, self._reached(steps[instance], moment.left, running))]
+        if now := moment.left & steps.keys():
+            return [(_NOW, self._reached(steps[i], frozenset(now - {i}), running)) for i in sorted(now)]
+        under_way = self._messages & steps.keys()
+        if not under_way and not running:
+            return []
+        passed = min([_DELAY] * bool(under_way) + list(running.values()))
+        due = {i for i, time in running.items() if time == passed}
+        later = {i: time - passed for i, time in running.items() if i not in due}
+        left = frozenset(due | (under_way if passed == _DELAY else frozenset()))
+        return [(passed, Moment(moment.state, left, frozenset(later.items())))]
+
+    def _reached(self, state: int, left: frozenset[int], running: dict[int, Time]) -> Moment:
+        """The moment goes on in another state: timers that cannot end there do not run, others are set."""
+        timers = (self._timers & self.steps(state).keys()) - left
+        return Moment(state, left, frozenset((i, running.get(i, _WAIT)) for i in timers))
+
+
+__all__ = ["Delays", "Kinds", "Time"]
