@@ -1,8 +1,8 @@
 """Conformance of a metadata log: whether the controller's rules explain each change of each partition.
 
-A partition is followed as an automaton that is built as it is needed, and kept: what a word of symbols makes of a belief
-state is explained once, by the model's actions, and looked up wherever it occurs again, in whatever partition. So a
-log of millions of records is checked against the same rules, none of them restated, at the price of two small tables.
+A partition is followed as an automaton that is built as it is needed: what a word of symbols makes of a belief state is
+explained once, by the model's actions, and looked up wherever it occurs again, in whatever partition. So a log of
+millions of records is checked against the same rules, none of them restated, at the price of two small tables.
 
 The words of this package, each with one meaning:
 
