@@ -10,10 +10,6 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.generation import write_log
-from highwater.traces.generation.__main__ import main as generate
-from highwater.traces.generation.incident import write_incident
-from highwater.traces.generation.writing import LogWriter
 from highwater.traces.inputs import inputs
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
@@ -22,6 +18,10 @@ from highwater.traces.metadata.beliefs import automaton
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
+from tests.generation import write_log
+from tests.generation.__main__ import main as generate
+from tests.generation.incident import write_incident
+from tests.generation.writing import LogWriter
 from tests.slow import slow
 
 SMALL: dict[str, Any] = {"partitions": 60, "records": 2500, "brokers": 6}

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.generation import write_log
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.kafka.pieces import can_be_divided
@@ -27,6 +26,7 @@ from highwater.traces.metadata.shares.route import Head, route
 from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report
+from tests.generation import write_log
 from tests.slow import all_but, slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2

@@ -151,6 +151,3 @@ def _before(number: int, size: int) -> bytes:
     out = bytearray(1 if number else 0)
     put_varint(out, len(tail) + size + 1 << 1)
     return bytes(out + tail)
-
-
-__all__ = ["LINGER_MS", "MAX_RECORDS", "LogWriter"]
