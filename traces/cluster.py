@@ -186,6 +186,3 @@ class _Timelines:
         timeline.total += 1
         if len(timeline.changes) < LIMIT_CHANGES:
             timeline.changes.append(change)
-
-
-__all__ = ["replay_cluster"]

@@ -218,9 +218,3 @@ def _shared(a: Path, b: Path) -> int:
             break
         count += 1
     return count
-
-
-__all__ = [
-    "BROKER_LOG", "DATA_DUMP", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "RAFT_LOG", "REQUEST_LOG", "RUN",
-    "Input", "Inputs", "inputs", "kind_of",
-]  # fmt: skip

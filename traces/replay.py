@@ -72,6 +72,3 @@ def replay_input(
     )
     report.notes[:0] = found.notes
     return report
-
-
-__all__ = ["replay", "replay_input"]

@@ -459,6 +459,3 @@ class BrokerView:
         if not sure:
             self._unsure.append(seen)
         return seen
-
-
-__all__ = ["LIMIT_SEEN", "LIMIT_STINTS", "BrokerView", "MinIsr", "Position", "Seen", "Stint"]

@@ -96,6 +96,3 @@ class Lineage:
         elif not before.leads and now.offset > before.offset:
             own = None
         return None if own is None else cut(own, now.offset)
-
-
-__all__ = ["MAX_SEGMENTS", "Lineage", "Log", "cut", "extend", "first_difference"]

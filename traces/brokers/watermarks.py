@@ -561,6 +561,3 @@ def _had_in_words(held: Mapping[str, Any]) -> str:
 
 def _place(event: BrokerEvent) -> dict[str, Any]:
     return {"file": str(event.path), "line": event.line}
-
-
-__all__ = ["MAX_VERSIONS", "MAX_VIEWS", "Watermarks"]

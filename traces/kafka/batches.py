@@ -416,6 +416,3 @@ def _put_bytes(out: bytearray, value: bytes | None) -> None:
         return
     _put_signed(out, len(value))
     out += value
-
-
-__all__ = ["HEADER", "MAX_BATCH", "MAX_RECORDS", "Readable", "RecordBatch", "encode_batch", "read_batches"]

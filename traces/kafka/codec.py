@@ -455,6 +455,3 @@ def _put_named(put: Writer, out: bytearray, name: str, value: Any, lenient: bool
         put(out, value, lenient)
     except FieldError as wrong:
         raise wrong.within(name) from None
-
-
-__all__ = ["DAMAGE", "FieldError", "put_varint", "struct_reader", "struct_writer", "uuid_bytes", "uuid_text"]

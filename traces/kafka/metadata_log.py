@@ -270,6 +270,3 @@ def _start(segments: list[Segment], snapshots: list[Snapshot]) -> Snapshot | Non
     if first == 0 or not snapshots:
         return None
     return next((s for s in snapshots if s.end_offset >= first), snapshots[-1])
-
-
-__all__ = ["DUMP", "LOG", "Gap", "MetadataLog", "Order", "Segment", "Snapshot", "open_metadata_log"]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX, RecordBatch, read_batches
+from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, PREFIX, RecordBatch, read_batches
+from highwater.traces.kafka.compression import MAX_BATCH
 from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Order
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
@@ -106,6 +107,3 @@ def can_be_divided(log: MetadataLog) -> bool:
             if source.compressed:
                 return False
     return True
-
-
-__all__ = ["Head", "Piece", "can_be_divided", "heads"]

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from highwater.traces.kafka.batches import COMPRESSION, CONTROL, HEADER, LEAST, MAGIC, MAX_BATCH, read_batches
+from highwater.traces.kafka.batches import COMPRESSION, CONTROL, HEADER, LEAST, MAGIC, read_batches
+from highwater.traces.kafka.compression import MAX_BATCH
 from highwater.traces.kafka.dump import SNAPSHOT_HEAD
 from highwater.traces.kafka.values import TYPES, DamagedRecord, api_key, control_type
 from highwater.traces.reading.errors import TraceError
@@ -134,6 +135,3 @@ def _dump(head: bytes) -> Found | None:
         if found := SNAPSHOT_HEAD.match(line):
             return Found(SNAPSHOT_DUMP, base, int(found[1]), int(found[2]))
     return Found(SNAPSHOT_DUMP, base)
-
-
-__all__ = ["SEGMENT", "SEGMENT_DUMP", "SNAPSHOT", "SNAPSHOT_DUMP", "Found", "inspect", "recognise"]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX
+from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, PREFIX
+from highwater.traces.kafka.compression import MAX_BATCH
 from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source, split
@@ -80,5 +81,3 @@ _KINDS: dict[_Reader, tuple[str, str]] = {
     _of_file: (SEGMENT, SNAPSHOT),
     _of_dump: (SEGMENT_DUMP, SNAPSHOT_DUMP),
 }
-
-__all__ = ["same_logs"]

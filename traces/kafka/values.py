@@ -235,26 +235,3 @@ def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) ->
     out = bytearray()
     known[1](out, data, lenient)
     return control_key(CONTROL_KEYS[type]), bytes(out)
-
-
-__all__ = [
-    "CONTROL_KEYS",
-    "CONTROL_TYPES",
-    "KEYS",
-    "LATEST",
-    "TYPES",
-    "DamagedRecord",
-    "FieldError",
-    "MetadataRecord",
-    "UnknownRecord",
-    "api_key",
-    "control_key",
-    "control_type",
-    "decode",
-    "decode_control",
-    "encode",
-    "encode_control",
-    "encode_unknown",
-    "is_known",
-    "undefined",
-]

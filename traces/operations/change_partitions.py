@@ -106,6 +106,3 @@ class BrokerDecision:
         return [
             own if part == batches.BROKER else self.change(self.visited(part), rule, **more) for part in order
         ]
-
-
-__all__ = ["BrokerDecision", "DecisionFails", "Rule", "as_seen", "change_partitions", "store_change"]

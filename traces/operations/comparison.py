@@ -81,6 +81,3 @@ def _in_record(at: str, model: Record, recorded: Record) -> Iterator[Difference]
 def _by_partition(record: Record) -> tuple[str, str, int]:
     kind, _, data = record
     return kind, str(data.get("topicId", "")), int(data.get("partitionId", 0))
-
-
-__all__ = ["Difference", "differences"]

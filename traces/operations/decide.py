@@ -99,6 +99,3 @@ def _fail_over(state: ControllerState) -> None:
         state.sessions[broker] = session
         if session["last_contact_ms"] is not None:
             state.contacts[(broker, registration["epoch"])] = session["last_contact_ms"]
-
-
-__all__ = ["DECIDED_BY", "decide"]

@@ -219,6 +219,3 @@ def _lose_directories(
     # A record that lists no directory leaves the registration as it was.
     state.directories.listed[broker] = left or state.directories.listed[broker]
     return [*groups, [log_dirs_record(state, broker)]]
-
-
-__all__ = ["broker_heartbeat", "fence_stale_broker", "register_broker", "unregister_broker"]

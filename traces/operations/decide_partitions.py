@@ -147,9 +147,3 @@ def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Outcome:
         records += decision.change([key], state.model.removal)
     outcome.records = [records]
     return outcome
-
-
-__all__ = [
-    "alter_partition", "alter_partition_reassignments", "assign_replicas_to_dirs", "elect_leaders",
-    "maybe_balance_partition_leaders", "maybe_elect_unclean_leaders",
-]  # fmt: skip

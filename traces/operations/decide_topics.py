@@ -169,6 +169,3 @@ def create_topic(state: ControllerState, op: Operation) -> Outcome:
         created.append(partition_record(state, number, identity, partition))
     outcome.records = [[topic_record(topic, identity)], config_records, cleared, created]
     return outcome
-
-
-__all__ = ["create_topic", "incremental_alter_configs", "min_isr_changes", "update_features"]

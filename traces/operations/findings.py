@@ -141,6 +141,3 @@ def _told(state: ControllerState, key: Key) -> PartitionState:
         tuple(p["adding"]),
         tuple(p["removing"]),
     )
-
-
-__all__ = ["Logs", "Watch"]

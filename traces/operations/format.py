@@ -164,10 +164,3 @@ class ControllerTrace:
     path: Path
     meta: Meta
     operations: Iterator[Operation] = field(repr=False)
-
-
-__all__ = [
-    "ANY_TEXT", "CONFIGS", "ELR_FEATURE", "FORMAT", "MAX_BROKERS", "MIN_ISR", "NEWEST_VERSION", "OUTSIDE",
-    "RECOVERY_STATES", "RESOURCES", "UNCLEAN", "ControllerTrace", "Key", "Meta", "Operation", "Record",
-    "metadata_version",
-]  # fmt: skip

@@ -46,6 +46,3 @@ class Directories:
     def within(self, broker: int, directory: str) -> list[Key]:
         """The partitions with the broker's replica in a directory."""
         return [key for key, replicas in self.replicas.items() if replicas.get(broker) == directory]
-
-
-__all__ = ["Directories"]

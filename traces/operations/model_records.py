@@ -113,10 +113,3 @@ def controlled_shutdown_record(state: ControllerState, broker: int) -> Record:
 def _registration_change(state: ControllerState, broker: int, version: int, name: str, value: int) -> Record:
     data = {"brokerId": broker, "brokerEpoch": state.registrations[broker]["epoch"], name: value}
     return ("BROKER_REGISTRATION_CHANGE_RECORD", version, data)
-
-
-__all__ = [
-    "clear_elr_record", "config_record", "controlled_shutdown_record", "feature_record", "fencing_record",
-    "log_dirs_record", "partition_change_record", "partition_record", "register_broker_record", "topic_record",
-    "unregister_broker_record",
-]  # fmt: skip

@@ -41,6 +41,3 @@ class Outcome:
 def exception(error: str) -> dict[str, str]:
     """How the recorder writes an error of a whole request: the exception's name is the error's."""
     return {"exception": "".join(w.capitalize() for w in error.split("_")) + "Exception", "message": ANY_TEXT}
-
-
-__all__ = ["Outcome", "exception"]

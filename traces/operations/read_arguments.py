@@ -179,6 +179,3 @@ NEWER: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     "updateFeatures": {"renewed": Fields.numbers},
 }
 """Arguments that newer recordings have in addition, and what reads each."""
-
-
-__all__ = ["NEWER", "OPERATIONS", "Reader"]

@@ -112,6 +112,3 @@ def _operation(place: Place, value: dict[str, Any]) -> Operation:
         line.number("elrVersion") if "elrVersion" in line else None,
         read_stale_entries(line) if "elrIndexExtra" in line else [],
     )
-
-
-__all__ = ["read_controller_trace"]

@@ -62,6 +62,3 @@ def read_record(place: Place, value: Any) -> Record:
         else:
             found[name] = data.text(name)
     return kind, f.number("version", 0, INT32), found
-
-
-__all__ = ["read_record"]

@@ -62,6 +62,3 @@ def _results(f: Fields) -> dict[str, str]:
             raise place.wrong("a second result for a partition")
         found[name] = result.text("error")
     return found
-
-
-__all__ = ["read_response"]

@@ -81,6 +81,3 @@ def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
 def texts(f: Fields, name: str) -> list[str]:
     """A list of strings. Raises TraceError."""
     return [Fields(place, {name: item}, (name,)).text(name) for place, item in f.items(name)]
-
-
-__all__ = ["read_brokers", "read_partitions", "read_stale_entries", "texts"]

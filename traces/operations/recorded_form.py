@@ -6,7 +6,8 @@ from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.operations.format import Key, Operation
-from highwater.traces.operations.state import ControllerState, zero
+from highwater.traces.operations.state import ControllerState
+from highwater.traces.rules.decisions import zero
 
 
 def recorded_form(state: ControllerState) -> dict[str, Any]:
@@ -126,6 +127,3 @@ def _known(count: int, op: Operation, key: Key, name: str, ids: list[int], low: 
     if len(ids) > count:
         raise at.wrong("more replicas than brokers")
     return ids
-
-
-__all__ = ["adopt", "recorded_form", "whole_state"]

@@ -51,6 +51,3 @@ def replay_recording(
     except KeyboardInterrupt:
         report.interrupted = True
     return report
-
-
-__all__ = ["KIND", "replay_recording", "rules_in_force"]

@@ -135,6 +135,3 @@ def replay_operations(trace: ControllerTrace, rules: frozenset[str], report: Rep
         report.partitions = len(replay.state.partitions)
         report.seconds = time.perf_counter() - started
         yield report.operations
-
-
-__all__ = ["ControllerReplay", "replay_operations"]

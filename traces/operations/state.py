@@ -242,6 +242,3 @@ def can_be(key: str, value: str | None) -> bool:
     if value is None:
         return True
     return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
-
-
-__all__ = ["CLUSTER", "UNKNOWN", "ControllerState", "can_be", "zero"]

@@ -51,6 +51,3 @@ def _have_replayed(state: ControllerState, brokers: Iterable[int], offset: int) 
         reported = session["metadata_offset"]
         at_least = offset if reported is None else max(reported, offset)
         state.sessions[broker] = {**session, "metadata_offset": at_least}
-
-
-__all__ = ["Supposition", "suppositions"]

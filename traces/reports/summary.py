@@ -375,6 +375,3 @@ def _natural(rule: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts 966.4 before 966.12."""
     parts = re.findall(r"[0-9]{1,9}|[^0-9]+", rule)
     return tuple((int(p), "") if p.isdecimal() else (10**10, p) for p in parts)
-
-
-__all__ = ["Group", "duration", "figure", "groups", "rich_summary", "summary", "utc", "verdict"]

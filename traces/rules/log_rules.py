@@ -74,10 +74,3 @@ def is_clean(in_isr: bool, in_elr: bool) -> bool:
     """966.13. Whether an election is clean, by whether its leader was in the ISR, or in the ELR, before it."""
     broker = (0,)
     return _clean(partition={"isr": broker * in_isr, "elr": broker * in_elr}, leader=0)
-
-
-__all__ = [
-    "Asked", "acknowledged_has_copies", "end_is_told", "hwm_never_moves_back", "hwm_stands_under_min_isr",
-    "hwm_waits_for_isr", "is_clean", "is_held", "isr_joined_caught_up", "leader_answers_in_its_epoch",
-    "one_proposal_is_under_way", "proposals_name_fetched_epochs", "stale_epochs_are_refused",
-]  # fmt: skip
