@@ -8,7 +8,7 @@ from pathlib import Path
 
 from highwater.traces.cluster import replay_cluster
 from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
-from highwater.traces.operations.recording import replay_recording
+from highwater.traces.operations.replay import replay_recording
 from highwater.traces.raft.replay import replay_raft
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report

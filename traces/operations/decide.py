@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from highwater.model.replication.controller import batches
-from highwater.traces.operations.change_partitions import DecisionFails
 from highwater.traces.operations.decide_brokers import (
     broker_heartbeat,
     fence_stale_broker,
@@ -25,8 +24,8 @@ from highwater.traces.operations.decide_topics import (
     incremental_alter_configs,
     update_features,
 )
-from highwater.traces.operations.format import ANY_TEXT, Operation
-from highwater.traces.operations.outcome import NotKnown, Outcome
+from highwater.traces.operations.format import ANY_TEXT, NotKnown, Operation, Outcome
+from highwater.traces.operations.model_records import DecisionFails
 from highwater.traces.operations.state import ControllerState
 
 UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
@@ -46,7 +45,7 @@ DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Outcome]] = {
     "assignReplicasToDirs": assign_replicas_to_dirs,
     "updateFeatures": update_features,
 }
-"""By the name of an operation; the names are those of ``read_arguments.OPERATIONS``."""
+"""By the name of an operation; the names are those of ``read_operations.OPERATIONS``."""
 
 NEWER = frozenset({"unregisterBroker", "assignReplicasToDirs", "updateFeatures"})
 """Operations of which only the rules of versions with the feature eligible.leader.replicas.version are asked."""

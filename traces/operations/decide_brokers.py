@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.model.replication.controller import batches
-from highwater.traces.operations.change_partitions import BrokerDecision
-from highwater.traces.operations.format import Operation, Record
+from highwater.traces.operations.format import Operation, Outcome, Record, exception
 from highwater.traces.operations.model_records import (
+    BrokerDecision,
     controlled_shutdown_record,
     fencing_record,
     log_dirs_record,
     register_broker_record,
     unregister_broker_record,
 )
-from highwater.traces.operations.outcome import Outcome, exception
 from highwater.traces.operations.state import ControllerState
 
 _REPLY = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.traces.operations.change_partitions import (
+from highwater.traces.operations.format import ANY_TEXT, Key, Operation, Outcome, exception
+from highwater.traces.operations.model_records import (
     BrokerDecision,
     as_seen,
     change_partitions,
     store_change,
 )
-from highwater.traces.operations.format import ANY_TEXT, Key, Operation
-from highwater.traces.operations.outcome import Outcome, exception
 from highwater.traces.operations.state import ControllerState
 
 

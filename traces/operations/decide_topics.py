@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 
-from highwater.traces.operations.change_partitions import store_change
-from highwater.traces.operations.format import ANY_TEXT, ELR_FEATURE, MIN_ISR, Key, Operation, Record
+from highwater.traces.operations.format import (
+    ANY_TEXT,
+    ELR_FEATURE,
+    MIN_ISR,
+    Key,
+    NotKnown,
+    Operation,
+    Outcome,
+    Record,
+)
 from highwater.traces.operations.model_records import (
     clear_elr_record,
     config_record,
     feature_record,
     partition_record,
+    store_change,
     topic_record,
 )
-from highwater.traces.operations.outcome import NotKnown, Outcome
 from highwater.traces.operations.state import CLUSTER, ControllerState, can_be
 
 _REFUSED = {"message": ANY_TEXT}
