@@ -15,8 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from highwater.traces.kafka.batches import encode_batch
-from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.kafka.pieces import can_be_divided
+from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.shares.follow import ShareFollower, ShareResult, from_json, to_json

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from highwater.traces.kafka.metadata_log import MetadataLog
-from highwater.traces.kafka.pieces import Piece, heads
+from highwater.traces.kafka.metadata_log import MetadataLog, Piece, heads
 from highwater.traces.metadata.groups import SPLIT
 from highwater.traces.metadata.replay import Sequence
 

@@ -17,8 +17,7 @@ from highwater.checker.engines.spark.partition import partition_keys
 from highwater.checker.engines.spark.replay import tasks as replay_tasks
 from highwater.checker.engines.spark.session import Session
 from highwater.traces.inputs import METADATA_LOG, Input
-from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.kafka.pieces import can_be_divided
+from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, open_metadata_log
 from highwater.traces.metadata.shares.follow import ShareResult, from_json
 from highwater.traces.metadata.shares.plan import MAX_RANGE, Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, Unreadable, replay_shares
