@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from highwater.traces.kafka.batches import MAX_RECORDS, RecordBatch
-from highwater.traces.kafka.codec import FieldError
 from highwater.traces.kafka.compression import MAX_BATCH
+from highwater.traces.kafka.encoding import FieldError
 from highwater.traces.kafka.values import (
     CONTROL_KEYS,
     UnknownRecord,
