@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from highwater.traces.brokers.broker_view import BrokerView, Position
+from highwater.traces.brokers.broker_view import BrokerView
+from highwater.traces.brokers.stints import Position
 
 MAX_SEGMENTS = 64
 """So many leader epochs of a log are kept: the last ones. Before them, logs are taken to agree."""
