@@ -12,7 +12,7 @@ ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class PartitionVersion:
     """A partition at one partition epoch, with the offset of the change and its time. ``number`` counts changes."""
 
     number: int
@@ -42,8 +42,8 @@ class Election:
 class Epochs:
     """What the metadata log says of a partition, by its epochs."""
 
-    versions: dict[int, Version] = field(default_factory=dict)
-    elections: dict[int, Version] = field(default_factory=dict)
+    versions: dict[int, PartitionVersion] = field(default_factory=dict)
+    elections: dict[int, PartitionVersion] = field(default_factory=dict)
     latest: int = -1
     created: int = 0
     last_min_isr: int | None = None
@@ -69,7 +69,7 @@ class Epochs:
         return min(known) if settled and len(known) == len(found) else None, len(version.replicas)
 
 
-def _settled(numbers: list[int], version: Version, following: Version | None) -> bool:
+def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
     """Whether none of these changes of a setting came between two changes of a partition."""
     at = bisect_left(numbers, version.number)
     return at == len(numbers) or (following is not None and numbers[at] >= following.number)

@@ -8,7 +8,7 @@ from typing import Any
 
 from highwater.invariants import statements
 from highwater.traces.brokers.broker_view import BrokerView
-from highwater.traces.brokers.elections import ELR, Election, Version
+from highwater.traces.brokers.elections import ELR, Election, PartitionVersion
 from highwater.traces.brokers.stints import Stint
 from highwater.traces.kafka.broker_events import BecameLeader, BrokerEvent
 from highwater.traces.reports.findings import Finding
@@ -35,7 +35,7 @@ class Loss:
     committed: Stint
     kept: int
     high: int
-    version: Version | None
+    version: PartitionVersion | None
     utc: Callable[[BrokerEvent], int | None]
     line: Callable[[BrokerEvent], str]
 

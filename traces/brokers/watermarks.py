@@ -32,7 +32,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from highwater.invariants import statements
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.broker_view import LIMIT_SEEN, BrokerView
-from highwater.traces.brokers.elections import Epochs, Version, election
+from highwater.traces.brokers.elections import Epochs, PartitionVersion, election
 from highwater.traces.brokers.lineage import Lineage, first_difference
 from highwater.traces.brokers.losses import KIP, Loss, place
 from highwater.traces.brokers.stints import Seen, Stint
@@ -106,7 +106,7 @@ class Watermarks:
             known.created += 1
         if after is None:
             return
-        version = Version(
+        version = PartitionVersion(
             self._changes, change.position, change.time, after.leader, after.leader_epoch, after.isr, after.elr,
             after.replicas, change.min_isr, election(change.before, after),
         )  # fmt: skip

@@ -12,7 +12,14 @@ from typing import BinaryIO, NamedTuple
 from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, PREFIX, RecordBatch, read_batches
 from highwater.traces.kafka.compression import MAX_BATCH
 from highwater.traces.kafka.dump import read_dump
-from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, Found, inspect
+from highwater.traces.kafka.recognise import (
+    SEGMENT,
+    SEGMENT_DUMP,
+    SNAPSHOT,
+    SNAPSHOT_DUMP,
+    KnownFile,
+    inspect,
+)
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
 
@@ -188,7 +195,7 @@ def open_metadata_log(path: Path) -> MetadataLog:
     return MetadataLog(path, DUMP if dump else LOG, _start(segments, snapshots), snapshots, notes, segments)
 
 
-def _single(path: Path) -> list[tuple[Path, Found]] | None:
+def _single(path: Path) -> list[tuple[Path, KnownFile]] | None:
     """What a file is; None for a directory."""
     if _is_directory(path):
         return None
@@ -203,8 +210,8 @@ def _is_directory(path: Path) -> bool:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
-def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, Found]]:
-    found: list[tuple[Path, Found]] = []
+def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
+    found: list[tuple[Path, KnownFile]] = []
     for file in _files(path):
         if file.name.endswith(_PASSED_OVER):
             continue
@@ -236,7 +243,7 @@ def _size(path: Path) -> int:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
-def _segments(found: list[tuple[Path, Found]], notes: list[str]) -> list[Segment]:
+def _segments(found: list[tuple[Path, KnownFile]], notes: list[str]) -> list[Segment]:
     """In the order of their offsets; of two that begin at the same one, the larger."""
     best: dict[int, Segment] = {}
     for path, seen in found:
@@ -251,7 +258,7 @@ def _segments(found: list[tuple[Path, Found]], notes: list[str]) -> list[Segment
     return [best[offset] for offset in sorted(best)]
 
 
-def _snapshots(found: list[tuple[Path, Found]], dump: bool, notes: list[str]) -> list[Snapshot]:
+def _snapshots(found: list[tuple[Path, KnownFile]], dump: bool, notes: list[str]) -> list[Snapshot]:
     snapshots = []
     for path, seen in found:
         if seen.end_offset is None or seen.epoch is None:
@@ -274,7 +281,7 @@ def _start(segments: list[Segment], snapshots: list[Snapshot]) -> Snapshot | Non
     return next((s for s in snapshots if s.end_offset >= first), snapshots[-1])
 
 
-class Head(NamedTuple):
+class BatchHead(NamedTuple):
     """What a batch's header says: its offsets, its leader epoch, how many records it has; and where it begins."""
 
     start: int
@@ -284,7 +291,7 @@ class Head(NamedTuple):
     records: int
 
 
-def heads(path: Path) -> Iterator[Head]:
+def heads(path: Path) -> Iterator[BatchHead]:
     """The headers of a file's batches, up to the first that is none. Raises TraceError."""
     try:
         with path.open("rb") as file:
@@ -298,7 +305,7 @@ def heads(path: Path) -> Iterator[Head]:
                     end = at + PREFIX + length
                     if magic != MAGIC or not LEAST <= length <= MAX_BATCH or end > size:
                         return
-                    yield Head(at, base, base + delta, epoch, count)
+                    yield BatchHead(at, base, base + delta, epoch, count)
                     at = end
     except OSError as wrong:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None

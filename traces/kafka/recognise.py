@@ -31,7 +31,7 @@ _RECORD_LINE = re.compile(
 _FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x00-\x7f]\x00(.*)", re.DOTALL)
 
 
-class Found(NamedTuple):
+class KnownFile(NamedTuple):
     """What was recognised: its kind, its first offset, and, of a snapshot, what it contains."""
 
     kind: str
@@ -49,7 +49,7 @@ def recognise(path: Path) -> str | None:
     return None if found is None else found.kind
 
 
-def inspect(path: Path) -> Found | None:
+def inspect(path: Path) -> KnownFile | None:
     """What a file is, with what its head says. Raises TraceError where it cannot be read."""
     with Source(path) as source:
         try:
@@ -62,7 +62,7 @@ def inspect(path: Path) -> Found | None:
     return _binary(path, head) or _dump(head)
 
 
-def _binary(path: Path, head: bytes) -> Found | None:
+def _binary(path: Path, head: bytes) -> KnownFile | None:
     if len(head) < HEADER.size:
         return None
     base, length, _, magic, _, attributes, delta, _, _, count = HEADER.unpack_from(head)
@@ -76,9 +76,9 @@ def _binary(path: Path, head: bytes) -> Found | None:
         return None
     kind = _first_record(path, head, bool(attributes & CONTROL), attributes & COMPRESSION)
     if kind != SNAPSHOT:
-        return None if kind is None else Found(kind, base)
+        return None if kind is None else KnownFile(kind, base)
     name = _NAME.match(path.name)
-    return Found(kind, base, int(name[1]), int(name[2])) if name else Found(kind, base)
+    return KnownFile(kind, base, int(name[1]), int(name[2])) if name else KnownFile(kind, base)
 
 
 def _first_record(path: Path, head: bytes, control: bool, codec: int) -> str | None:
@@ -124,18 +124,18 @@ class _Head:
         return found
 
 
-def _dump(head: bytes) -> Found | None:
+def _dump(head: bytes) -> KnownFile | None:
     batch = _BATCH_LINE.search(head)
     record = None if batch is None else _RECORD_LINE.match(head, batch.end())
     if batch is None or record is None:
         return None
     base = int(batch[1])
     if record[1] != b"SnapshotHeader":
-        return Found(SEGMENT_DUMP, base)
+        return KnownFile(SEGMENT_DUMP, base)
     for line in head[: batch.start()].splitlines():
         if found := SNAPSHOT_HEAD.match(line):
-            return Found(SNAPSHOT_DUMP, base, int(found[1]), int(found[2]))
-    return Found(SNAPSHOT_DUMP, base)
+            return KnownFile(SNAPSHOT_DUMP, base, int(found[1]), int(found[2]))
+    return KnownFile(SNAPSHOT_DUMP, base)
 
 
 Batch = tuple[bool, int, int]

@@ -14,7 +14,7 @@ The words of this package, each with one meaning:
 - *evidence*: an observation as the model sees it, in slots, with one value for each setting.
 - *hypothesis*: one of the model's actions with its parameters, which can explain evidence.
 - *update*: the model states after evidence, by the hypotheses that explain it.
-- *transition*: what the observations of one batch make of a belief state; *segment*: a part of one between two belief
+- *transition*: what the observations of one batch make of a belief state; *span*: a part of one between two belief
   states, mostly one decision of the controller.
 - *group*: records of the log that belong together: of a batch, of a decision in several batches, of a transaction.
 - *image*: brokers, topics, partitions and settings, as the log has them so far.

@@ -258,11 +258,11 @@ def _explained(
 ) -> list[_Explained]:
     """The changes of a transition, each with the records of brokers that stand beside it."""
     found = []
-    for segment in transition.segments:
-        if segment.changes:
-            at = segment.last
+    for span in transition.spans:
+        if span.changes:
+            at = span.last
             before = pairs[at - 1][1] if at and isinstance(pairs[at - 1][0], BrokerChange) else None
             following = pairs[at + 1] if at + 1 < len(pairs) else None
             after = following[1] if following and isinstance(following[0], BrokerChange) else None
-            found.append(_Explained(pairs[at][1], segment.causes, before, after, partition))
+            found.append(_Explained(pairs[at][1], span.causes, before, after, partition))
     return found

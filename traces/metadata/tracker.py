@@ -180,7 +180,7 @@ class Tracker:
         if transition.after.tags != before.tags:
             self._narrowed(partition, offsets[-1], time)
         if transition.moves:
-            order = transition.segments[-1].order
+            order = transition.spans[-1].order
             partition.binding = self._automaton.binding(tuple([brokers[slot] for slot in order]))
             self.image.place(partition, binding.brokers)
         self._first_of_topic(partition, before, offsets[-1], time)
@@ -223,20 +223,20 @@ class Tracker:
     ) -> None:
         """Entries of the controller's index that go astray are the topic's first partition's from then on.
 
-        ``members`` are the brokers of the slots before the transition, ``brokers`` those that its segments speak of.
+        ``members`` are the brokers of the slots before the transition, ``brokers`` those that its spans speak of.
         """
         first = None if partition.topic is None else partition.topic.partitions.get(0)
         if first is None or first is partition:
             return
-        for segment in transition.segments:
-            after = tuple([brokers[slot] for slot in segment.order])
+        for span in transition.spans:
+            after = tuple([brokers[slot] for slot in span.order])
             slots = {broker: slot for slot, broker in enumerate(after)}
             for slot in before.observed.elr:
                 broker = members[slot]
-                numbers = elr_index.astray(self.beliefs, before, segment.belief, slot, slots.get(broker))
+                numbers = elr_index.astray(self.beliefs, before, span.belief, slot, slots.get(broker))
                 if numbers != {0}:
                     self._astray.append((first, broker, numbers))
-            before, members = segment.belief, after
+            before, members = span.belief, after
 
     def index(self) -> None:
         """Take over what went astray in the controller's index, behind the decisions that did it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.operations.format import Key, Operation, Outcome, Record
+from highwater.traces.operations.format import Decided, Key, Operation, Record
 from highwater.traces.operations.state import ControllerState
 from highwater.traces.rules.decisions import zero
 
@@ -134,7 +134,7 @@ Difference = tuple[str, tuple[Any, Any]]
 """The path of a field, and its values: the model's and the recorded one."""
 
 
-def differences(state: ControllerState, op: Operation, outcome: Outcome) -> Iterator[Difference]:
+def differences(state: ControllerState, op: Operation, outcome: Decided) -> Iterator[Difference]:
     """What differs between the line, and the model's outcome and state after it; nothing where they agree.
 
     Raises LanguageError, perhaps after some differences, where the state has no recorded form.

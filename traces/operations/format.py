@@ -167,7 +167,7 @@ class NotKnown(Exception):
 
 
 @dataclass
-class Outcome:
+class Decided:
     """An answer, the records appended, and what the operation's own annotations should say.
 
     ``records`` are groups: the order of groups is the order in the batch; within a group, which goes over

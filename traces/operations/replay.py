@@ -12,7 +12,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.traces.operations.comparison import adopt, differences, recorded_form
 from highwater.traces.operations.decide import decide
 from highwater.traces.operations.findings import Watch
-from highwater.traces.operations.format import ControllerTrace, Meta, NotKnown, Operation, Outcome
+from highwater.traces.operations.format import ControllerTrace, Decided, Meta, NotKnown, Operation
 from highwater.traces.operations.read_recording import read_controller_trace
 from highwater.traces.operations.state import ControllerState, suppositions
 from highwater.traces.reading.errors import TraceError, printable
@@ -38,7 +38,7 @@ class ControllerReplay:
         for suppose in (_as_recorded, *suppositions(kept, op)):
             self.state = kept.copy()
             wrong: dict[str, tuple[Any, Any]] = {}
-            outcome = Outcome()
+            outcome = Decided()
             try:
                 suppose(self.state)
                 outcome = self.decide(op)
@@ -56,7 +56,7 @@ class ControllerReplay:
         candidates.sort(key=lambda c: len(c.differences))
         return _unexplained(op, before, candidates)
 
-    def decide(self, op: Operation) -> Outcome:
+    def decide(self, op: Operation) -> Decided:
         """What the model does with an operation, whatever is recorded; its state after it is kept."""
         return decide(self.state, op)
 

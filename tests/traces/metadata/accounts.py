@@ -119,7 +119,7 @@ class Shared:
     ) -> Automaton:
         """In the place of Automaton."""
         found = self._automata.setdefault(beliefs.rules, Automaton(beliefs, decode, flags))
-        found._context = found._context._replace(flags=flags)
+        found._grounds = found._grounds._replace(flags=flags)
         return found
 
 

@@ -21,7 +21,7 @@ from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.shares.follow import ShareFollower, ShareResult, from_json, to_json
 from highwater.traces.metadata.shares.plan import Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, RunShares, Unreadable, replay_shares
-from highwater.traces.metadata.shares.route import Head, route
+from highwater.traces.metadata.shares.route import RangeHead, route
 from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report
@@ -80,7 +80,7 @@ def until_damage(expected: dict[str, Any] | str) -> dict[str, Any] | str:
 def in_this_process(log: MetadataLog, count: int, switched: Mapping[str, bool] | None = None) -> RunShares:
     """Runs so many shares one after the other: what an engine has to do, without one."""
 
-    def run(parts: Sequence[Range], known: Ends) -> tuple[list[Head], list[ShareResult]]:
+    def run(parts: Sequence[Range], known: Ends) -> tuple[list[RangeHead], list[ShareResult]]:
         routed = [route(log, part, count) for part in parts]
         last_time = max(head.last_time for head, _ in routed)
         found = []
@@ -100,7 +100,7 @@ def divided(path: Path, count: int, size: int, **rules: Any) -> tuple[dict[str, 
     assert can_be_divided(log)
     run, passes = in_this_process(log, count, **rules), []
 
-    def travelled(parts: Sequence[Range], ends: Ends) -> tuple[list[Head], list[ShareResult]]:
+    def travelled(parts: Sequence[Range], ends: Ends) -> tuple[list[RangeHead], list[ShareResult]]:
         passes.append(ends)
         heads, shares = run(parts, ends)
         return heads, [from_json(json.loads(json.dumps(to_json(share)))) for share in shares]

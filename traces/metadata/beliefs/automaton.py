@@ -14,7 +14,7 @@ from typing import Any
 from highwater.model.language.interpreter import differences
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
-from highwater.traces.metadata.beliefs.explanation import Context, Explanation
+from highwater.traces.metadata.beliefs.explanation import Explanation, Grounds
 from highwater.traces.metadata.beliefs.observations import (
     BrokerChange,
     Brokers,
@@ -49,7 +49,7 @@ class Automaton:
         self, beliefs: BeliefStates, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
     ) -> None:
         self.beliefs, self._decode = beliefs, decode
-        self._context = Context(beliefs, self.record, flags)
+        self._grounds = Grounds(beliefs, self.record, flags)
         self._bindings: dict[Brokers, Binding] = {}
         self._by_content: dict[Any, Symbol] = {}
         self._records: dict[bytes, Mapping[str, Any]] = {}
@@ -89,7 +89,7 @@ class Automaton:
         observed = replace(observed, offline=tuple(sorted(brokers.index(broker) for broker in offline)))
         belief = self.beliefs.initial(
             observed,
-            [self._context.flags(b) for b in brokers],
+            [self._grounds.flags(b) for b in brokers],
             settings.min_isr,
             settings.unclean,
             settings.first,
@@ -107,7 +107,7 @@ class Automaton:
     def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
         """What of a new partition is not as it is created: its active replicas are the ISR, the first one leads."""
         observed, brokers = in_slots(state)
-        created = self.beliefs.created(observed.replicas, [self._context.flags(b) for b in brokers])
+        created = self.beliefs.created(observed.replicas, [self._grounds.flags(b) for b in brokers])
         if created == observed and not state.leader_epoch and not state.partition_epoch:
             return {}
         wrong = differences(with_brokers(created, brokers).to_json(), state.to_json())
@@ -124,7 +124,7 @@ class Automaton:
     ) -> tuple[Transition, Brokers]:
         """What follows from what was observed, in this order and in one batch of the log.
 
-        Also the brokers of the slots that the transition's segments speak of. ``is_last``: the controller that wrote
+        Also the brokers of the slots that the transition's spans speak of. ``is_last``: the controller that wrote
         the batch wrote nothing after it. Raises CannotFollow.
         """
         full = self._transitions >= MAX_TRANSITIONS or self._symbols >= MAX_SYMBOLS
@@ -134,7 +134,7 @@ class Automaton:
         new = self._new_brokers(binding, observations)
         if new:
             brokers += new
-            flags = tuple([self._context.flags(b) for b in new])
+            flags = tuple([self._grounds.flags(b) for b in new])
             symbols = [self._of(self._content(Binding(brokers), observations[0]), flags)]
         else:
             symbols = [self._symbol(binding, observation) for observation in observations]
@@ -146,7 +146,7 @@ class Automaton:
         found = None if word is None else belief.transitions.get(word)
         if found is None:
             self.explained += 1
-            explanation = Explanation(self._context, belief, binding.brokers, observations, is_last)
+            explanation = Explanation(self._grounds, belief, binding.brokers, observations, is_last)
             found, brokers = explanation.transition(), explanation.all_brokers
             if word is not None and found.is_explained and not is_last:
                 self._transitions += 1

@@ -29,7 +29,7 @@ from highwater.traces.metadata.beliefs.slots import (
     named,
     with_brokers,
 )
-from highwater.traces.metadata.beliefs.transitions import BeliefState, Segment, Tagged, Transition
+from highwater.traces.metadata.beliefs.transitions import BeliefState, Span, Tagged, Transition
 from highwater.traces.metadata.beliefs.updates import nearest, updated
 from highwater.traces.reports.findings import Candidate
 
@@ -41,7 +41,7 @@ ELECTIONS = frozenset({"leader_elected_cleanly", "leader_completeness"})
 """Properties that are about an election, so that each election that breaks them is a finding of its own."""
 
 
-class Context(NamedTuple):
+class Grounds(NamedTuple):
     """What explanations lean on: all belief states, the fields of a change, and what is known of a broker now."""
 
     beliefs: BeliefStates
@@ -53,7 +53,7 @@ class Context(NamedTuple):
 class _Boundary:
     """What can be between two observations: the states that fit, and their slots' brokers; all agree on the rest.
 
-    ``causes`` are the actions of the last observation, ``of_change`` those that explain the segment's last change.
+    ``causes`` are the actions of the last observation, ``of_change`` those that explain the span's last change.
     """
 
     slots: int
@@ -76,13 +76,13 @@ class Explanation:
 
     def __init__(
         self,
-        context: Context,
+        grounds: Grounds,
         belief: BeliefState,
         brokers: Brokers,
         observations: Sequence[Observation],
         is_last: bool = False,
     ) -> None:
-        self.context, self.beliefs, self.observations = context, context.beliefs, observations
+        self.grounds, self.beliefs, self.observations = grounds, grounds.beliefs, observations
         self.is_last = is_last
         self.belief, self.brokers = belief, brokers
         self.all_brokers = brokers
@@ -93,7 +93,7 @@ class Explanation:
         count = len(self.observations)
         reached = {0: _boundary(self.belief, self.brokers, set(), set())}
         jumped: set[int] = set()
-        segments: list[Segment] = []
+        spans: list[Span] = []
         last, before = 0, self.belief
         for index in range(count + 1):
             here = reached.get(index)
@@ -101,7 +101,7 @@ class Explanation:
                 continue
             if index and index not in jumped:
                 after = self._belief(here)
-                segments.append(self._segment(last, index, here, before, after))
+                spans.append(self._span(last, index, here, before, after))
                 last, before = index, after
                 here.of_change = set()
             if index == count:
@@ -113,7 +113,7 @@ class Explanation:
                     _join(reached, index + length, found)
             if max(reached) == index:
                 reached[index + 1] = self._adopt(here, index)
-        return Transition(self.belief, tuple(segments))
+        return Transition(self.belief, tuple(spans))
 
     def _alternatives(self, index: int) -> list[tuple[int, Observation, Change | None]]:
         """What the observation at an index can be: of how many, the observation, the record that belongs to it."""
@@ -179,7 +179,7 @@ class Explanation:
     ) -> tuple[BeliefState, Brokers, list[Evidence]]:
         """The evidence that an observation can be; with the belief state widened by brokers that are new to it."""
         belief, brokers = self._belief(here), here.brokers
-        written = None if record is None else self.context.record(record.raw)
+        written = None if record is None else self.grounds.record(record.raw)
         concerned = {*named(written)} if written else set()
         if isinstance(observation, BrokerChange):
             concerned.add(observation.broker)
@@ -188,7 +188,7 @@ class Explanation:
             raise CannotFollow(TOO_MANY)
         if new:
             belief, brokers = (
-                self.beliefs.widened(belief, [self.context.flags(b) for b in new]),
+                self.beliefs.widened(belief, [self.grounds.flags(b) for b in new]),
                 brokers + new,
             )
             self.all_brokers += tuple(b for b in new if b not in self.all_brokers)
@@ -280,16 +280,14 @@ class Explanation:
 
     # --- what follows -----------------------------------------------------------------------------------
 
-    def _segment(
-        self, first: int, end: int, here: _Boundary, before: BeliefState, after: BeliefState
-    ) -> Segment:
+    def _span(self, first: int, end: int, here: _Boundary, before: BeliefState, after: BeliefState) -> Span:
         changed = [i for i in range(first, end) if isinstance(self.observations[i], Change)]
         bumps = 0
         for i in changed:
             observation = self.observations[i]
             assert isinstance(observation, Change)
-            bumps += "leader" in self.context.record(observation.raw)
-        return Segment(
+            bumps += "leader" in self.grounds.record(observation.raw)
+        return Span(
             changed[-1] if changed else end - 1,
             after,
             tuple(self.all_brokers.index(broker) for broker in here.brokers),

@@ -1,4 +1,4 @@
-"""Belief states, and the transitions between them: what the observations of one batch make of one, in segments."""
+"""Belief states, and the transitions between them: what the observations of one batch make of one, in spans."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class BeliefState:
 
 
 @dataclass(frozen=True)
-class Segment:
+class Span:
     """A part of a transition: its last observation, by its place, and the belief state after it.
 
     ``order`` has the slots before the transition, and after them those of brokers that are new to the partition, in the
@@ -84,17 +84,17 @@ class Transition:
     replicas. ``moves`` where the slots stand for other brokers afterwards.
     """
 
-    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "segments")
+    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans")
 
-    def __init__(self, before: BeliefState, segments: tuple[Segment, ...]) -> None:
-        self.segments = segments
-        self.after = after = segments[-1].belief
-        self.changes = sum([s.changes for s in segments])
-        self.bumps = sum([s.bumps for s in segments])
-        self.moves = segments[-1].order != tuple(range(before.slots))
+    def __init__(self, before: BeliefState, spans: tuple[Span, ...]) -> None:
+        self.spans = spans
+        self.after = after = spans[-1].belief
+        self.changes = sum([s.changes for s in spans])
+        self.bumps = sum([s.bumps for s in spans])
+        self.moves = spans[-1].order != tuple(range(before.slots))
         self.is_plain = (
             not self.moves
-            and all(not s.findings and s.candidates is None for s in segments)
+            and all(not s.findings and s.candidates is None for s in spans)
             and before.under_min_isr == after.under_min_isr
             and before.leaderless == after.leaderless
             # What was a member of the ELR, and no replica, can become one again: the slots stay, the replicas do not.
@@ -106,4 +106,4 @@ class Transition:
     @property
     def is_explained(self) -> bool:
         """Whether every observation is explained."""
-        return all(s.candidates is None for s in self.segments)
+        return all(s.candidates is None for s in self.spans)

@@ -102,39 +102,39 @@ class Reporter:
         time: int,
         before: tuple[BeliefState, Brokers],
     ) -> None:
-        """Report a transition that a partition has made, by its segments; ``brokers`` are those of the segments' slots.
+        """Report a transition that a partition has made, by its spans; ``brokers`` are those of the spans' slots.
 
         ``before`` is the belief state before it, with the brokers of its slots.
         """
         leader_epoch = partition.leader_epoch - transition.bumps
         partition_epoch = partition.partition_epoch - transition.changes
-        for place, segment in enumerate(transition.segments):
-            partition_epoch += segment.changes
-            leader_epoch += segment.bumps
-            if partition.resized is not None and len(segment.belief.observed.isr) >= partition.resized.before:
+        for place, span in enumerate(transition.spans):
+            partition_epoch += span.changes
+            leader_epoch += span.bumps
+            if partition.resized is not None and len(span.belief.observed.isr) >= partition.resized.before:
                 partition.resized = None
-            is_asked_for = partition.state is not None and segment.changes > 0
-            if segment.candidates is None and not segment.findings and not is_asked_for:
+            is_asked_for = partition.state is not None and span.changes > 0
+            if span.candidates is None and not span.findings and not is_asked_for:
                 continue
-            offset = offsets[segment.last]
+            offset = offsets[span.last]
             state = replace(
-                with_brokers(segment.belief.observed, tuple([brokers[slot] for slot in segment.order])),
+                with_brokers(span.belief.observed, tuple([brokers[slot] for slot in span.order])),
                 leader_epoch=leader_epoch,
                 partition_epoch=partition_epoch,
             )
-            if segment.candidates is not None:
+            if span.candidates is not None:
                 name_or_none = partition.name or None
                 common = partition.topic is None
-                self.unexplained(offset, time, name_or_none, segment.candidates, segment.before, common)
-            if segment.findings and partition.topic is not None:
+                self.unexplained(offset, time, name_or_none, span.candidates, span.before, common)
+            if span.findings and partition.topic is not None:
                 earlier = _earlier(transition, place, brokers, before)
-                known = facts(self._image, partition, earlier, state, segment.cause)
-                for name, certain in segment.findings:
+                known = facts(self._image, partition, earlier, state, span.cause)
+                for name, certain in span.findings:
                     found = finding(name, certain, partition.name, state, offset, time, known)
                     self._keep(found, offset, True)
             if is_asked_for:
                 former, partition.state = partition.state, state
-                self.change(partition, offset, time, former, state, segment.cause)
+                self.change(partition, offset, time, former, state, span.cause)
 
     def change(
         self,
@@ -187,11 +187,11 @@ class Reporter:
 def _earlier(
     transition: Transition, place: int, brokers: Brokers, before: tuple[BeliefState, Brokers]
 ) -> PartitionState:
-    """The partition before a segment of a transition, but for its epochs."""
+    """The partition before a span of a transition, but for its epochs."""
     if not place:
         return with_brokers(before[0].observed, before[1])
-    segment = transition.segments[place - 1]
-    return with_brokers(segment.belief.observed, tuple([brokers[slot] for slot in segment.order]))
+    span = transition.spans[place - 1]
+    return with_brokers(span.belief.observed, tuple([brokers[slot] for slot in span.order]))
 
 
 def disagreement(found: Disagreement) -> Unexplained:

@@ -12,7 +12,7 @@ from highwater.traces.metadata.replay import begins_with
 from highwater.traces.metadata.reporting.doubts import Doubts
 from highwater.traces.metadata.reporting.reporter import disagreement
 from highwater.traces.metadata.shares.follow import GROUPS, Place, ShareResult
-from highwater.traces.metadata.shares.route import Head
+from highwater.traces.metadata.shares.route import RangeHead
 from highwater.traces.metadata.sharing import Stretch, join_reaches
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.report import Report
@@ -27,7 +27,7 @@ def ends(shares: Sequence[ShareResult]) -> dict[Stretch, int]:
     return join_reaches([s.share.reaches for s in shares])
 
 
-def first_error(heads: Sequence[Head], shares: Sequence[ShareResult]) -> str | None:
+def first_error(heads: Sequence[RangeHead], shares: Sequence[ShareResult]) -> str | None:
     """What could not be read, the first in the order of the log."""
     found = [s.error for s in shares if s.error is not None]
     found += [((number + 1) * GROUPS - 1, h.error) for number, h in enumerate(heads) if h.error is not None]
@@ -35,7 +35,7 @@ def first_error(heads: Sequence[Head], shares: Sequence[ShareResult]) -> str | N
 
 
 def join(
-    log: MetadataLog, heads: Sequence[Head], shares: Sequence[ShareResult]
+    log: MetadataLog, heads: Sequence[RangeHead], shares: Sequence[ShareResult]
 ) -> tuple[Report, list[Unexplained]]:
     """The report, and those of its lines that no share has: of rules that disagree, and of snapshots.
 

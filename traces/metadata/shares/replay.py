@@ -8,13 +8,13 @@ from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.metadata.shares.follow import ShareResult
 from highwater.traces.metadata.shares.join import ends, first_error, join
 from highwater.traces.metadata.shares.plan import Range
-from highwater.traces.metadata.shares.route import Head
+from highwater.traces.metadata.shares.route import RangeHead
 from highwater.traces.metadata.sharing import Stretch
 from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.report import Report
 
 Ends = Mapping[Stretch, int]
-RunShares = Callable[[Sequence[Range], Ends], tuple[list[Head], list[ShareResult]]]
+RunShares = Callable[[Sequence[Range], Ends], tuple[list[RangeHead], list[ShareResult]]]
 """Reads the ranges and follows all shares: the ranges' heads and what the shares found, each in order."""
 
 
@@ -41,7 +41,7 @@ def replay_shares(
     return join(log, heads, shares)
 
 
-def _joined(parts: Sequence[Range], heads: Sequence[Head]) -> list[Range]:
+def _joined(parts: Sequence[Range], heads: Sequence[RangeHead]) -> list[Range]:
     found: list[Range] = []
     is_open = False
     for part, head in zip(parts, heads, strict=True):

@@ -19,7 +19,7 @@ from highwater.traces.reading.errors import TraceError
 
 
 @dataclass
-class Head:
+class RangeHead:
     """What is counted once of a range, whatever the shares.
 
     ``last_time`` is the greatest time of its records. ``notes`` are about its file, ``remarks`` about the log.
@@ -35,7 +35,7 @@ class Head:
     error: str | None = None
 
 
-def route(log: MetadataLog, part: Range, count: int) -> tuple[Head, list[bytes]]:
+def route(log: MetadataLog, part: Range, count: int) -> tuple[RangeHead, list[bytes]]:
     """What a range has for each of so many shares, as blocks."""
     routed = _Routed(log, part, count)
     try:
@@ -51,7 +51,7 @@ Adding = tuple[Callable[[int], None], Callable[[int], None], Callable[[bytes], N
 class _Routed:
     def __init__(self, log: MetadataLog, part: Range, count: int) -> None:
         self._log, self._range = log, part
-        self.head = Head()
+        self.head = RangeHead()
         self.writers = [Writer() for _ in range(count)]
         self._adding: dict[bytes, Adding] = {}
         self._groups = RecordGroups(self._skipped, self._damaged)

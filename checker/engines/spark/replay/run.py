@@ -21,7 +21,7 @@ from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, ope
 from highwater.traces.metadata.shares.follow import ShareResult, from_json
 from highwater.traces.metadata.shares.plan import MAX_RANGE, Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, Unreadable, replay_shares
-from highwater.traces.metadata.shares.route import Head
+from highwater.traces.metadata.shares.route import RangeHead
 from highwater.traces.reports.report import Report
 
 LARGE = 32 << 20
@@ -134,7 +134,7 @@ class SparkReplay:
 
     def _run(
         self, log: MetadataLog, parts: Sequence[Range], ends: Ends, out: str | None
-    ) -> tuple[list[Head], list[ShareResult]]:
+    ) -> tuple[list[RangeHead], list[ShareResult]]:
         asked, count, listed = self._asked, self._shares, list(parts)
         keys = partition_keys(count)
         spent = self._session.context.accumulator({}, Seconds())
@@ -155,7 +155,7 @@ class SparkReplay:
             self.work.following.append(work["processor_seconds"])
             self.work.bytes += work["bytes"]
             self.work.resident = max(self.work.resident, work["resident"])
-        heads = [Head(**head) for head in json.loads(rows[0].heads)]
+        heads = [RangeHead(**head) for head in json.loads(rows[0].heads)]
         return heads, [from_json(json.loads(row.found)) for row in rows]
 
     def _collect(self, frame: Any, what: str) -> list[Any]:

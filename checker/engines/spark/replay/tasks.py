@@ -24,7 +24,7 @@ from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.metadata.replay import rarely_collected
 from highwater.traces.metadata.shares.follow import ShareFollower, to_json
 from highwater.traces.metadata.shares.plan import Range
-from highwater.traces.metadata.shares.route import Head, route
+from highwater.traces.metadata.shares.route import RangeHead, route
 from highwater.traces.metadata.sharing import Share, Stretch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay_input
@@ -134,7 +134,7 @@ def _follow(task: ShareTask, share: int, rows: Iterator[tuple[int, int, str, byt
         follower.block(part, block)
     if len(heads) != task.parts:
         raise RuntimeError(f"share {share} has the blocks of {len(heads)} of {task.parts} ranges")
-    found = follower.end(max(Head(**head).last_time for head in heads))
+    found = follower.end(max(RangeHead(**head).last_time for head in heads))
     if tables is not None:
         tables.close()
     work = {
