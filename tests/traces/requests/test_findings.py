@@ -54,9 +54,10 @@ def test_the_hwm_waits_for_a_proposed_member(tmp_path: Path) -> None:
     assert ("B4, B7", "hwm_waits_for_isr") in found(report)
 
 
-def test_the_hwm_stands_under_min_isr(tmp_path: Path) -> None:
-    """966.1: an ISR of one moves the HWM."""
-    steps = [*fetched(0, 1), *WRITE, *fetched(0, 1), *fetched(0, 1)]
+@pytest.mark.parametrize("behind", [[], proposed(0, "propose_expand", 1)])
+def test_the_hwm_stands_under_min_isr(behind: list[Step], tmp_path: Path) -> None:
+    """966.1: an ISR of one moves the HWM; also where the ISR has grown again by the time that it is judged."""
+    steps = [*fetched(0, 1), *WRITE, *fetched(0, 1), *fetched(0, 1), *behind]
     report = run(tmp_path, ["hwm_needs_min_isr", "acks_all_needs_min_isr"], steps, initial_isr=1)
     assert ("966.1", "hwm_stands_under_min_isr") in found(report)
 
