@@ -80,7 +80,9 @@ class Window:
             yield b.committed.last_epoch
 
     def _pairs(self, of: Mapping[tuple[int, int], Any]) -> Iterable[tuple[int, int]]:
-        return [pair for pair in of if pair[0] in self.nodes and pair[1] in self.nodes]
+        """Of votes between members those that are in it; only voters have any."""
+        within = {n for n in self.nodes if n in self.belief.voters}
+        return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
         """A log whose epochs that nothing is compared with are told as the next one that something is."""
