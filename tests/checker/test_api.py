@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import highwater as package
-from highwater.checker.status import Status
+from highwater.checker.base.status import Status
 from highwater.model import language, truncation
 from tests.checker.conftest import ROOT
 from tests.checker.schema import problems

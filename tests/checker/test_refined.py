@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from highwater.checker import counterexample
-from highwater.checker.counterexample import BrokenRunError, Counterexample, follow_all
-from highwater.checker.native import search
-from highwater.checker.refined import Abstract
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.counterexample import BrokenRunError, Counterexample, follow_all
+from highwater.checker.telling.refined import Abstract
 from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT
 from tests.checker.schema import problems

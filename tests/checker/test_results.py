@@ -10,7 +10,7 @@ from importlib.metadata import version
 import pytest
 
 from highwater import __version__
-from highwater.checker.scenarios import find
+from highwater.checker.asking.scenarios import find
 from tests.checker.conftest import ROOT
 from tests.checker.schema import problems
 

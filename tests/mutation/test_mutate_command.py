@@ -14,12 +14,12 @@ from click.testing import CliRunner, Result
 
 import highwater
 from highwater import checker
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.checker.cli import cli
 from highwater.checker.commands.mutate import status_of
-from highwater.checker.mutation import examining, listed, searches, work
-from highwater.checker.mutation.report import as_json, lines, source_of
-from highwater.checker.mutation.run import Findings, MutationRun
+from highwater.checker.comparing.mutation import examining, listed, searches, work
+from highwater.checker.comparing.mutation.report import as_json, lines, source_of
+from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
 from tests.models import scenario_model
 
@@ -360,8 +360,8 @@ def test_reasons_are_of_what_is_there() -> None:
 
 DIGEST = """
 from highwater.checker import scenarios
-from highwater.checker.mutation.examining import Examination
-from highwater.checker.request import Overrides, Request
+from highwater.checker.comparing.mutation.examining import Examination
+from highwater.checker.asking.request import Overrides, Request
 
 print(Examination(Request.of(scenarios.find("zookeeper/live-shutdowns"), Overrides())).digest)
 """
