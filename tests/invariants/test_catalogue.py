@@ -25,9 +25,9 @@ from highwater.model.language.model import state_inputs
 from highwater.model.language.protocol import Invariant, Protocol
 from highwater.model.language.tracing import State, tracing
 from highwater.model.language.values import as_bool
-from highwater.traces.metadata.actions import PROPERTIES
-from highwater.traces.metadata.explanation import MEASURED
-from highwater.traces.metadata.findings import _AT_RISK
+from highwater.traces.metadata.beliefs.actions import PROPERTIES
+from highwater.traces.metadata.beliefs.explanation import MEASURED
+from highwater.traces.metadata.reporting.findings import _AT_RISK
 
 INVARIANTS = Path(highwater.invariants.__file__).parent
 TRACES = Path(highwater.traces.__file__).parent

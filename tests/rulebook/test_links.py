@@ -17,8 +17,8 @@ from highwater.checker.comparing.coverage.page import page
 from highwater.checker.comparing.coverage.sites import GUARD, Site
 from highwater.checker.docs.linking import anchor, link_numbers
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.page import write_page
-from highwater.traces.report import Finding, Report
+from highwater.traces.reports.page import write_page
+from highwater.traces.reports.report import Finding, Report
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,10 +6,18 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from highwater.traces.metadata.across import Reach, is_beyond
-from highwater.traces.metadata.directories import Variant
-from highwater.traces.metadata.image import Partition
-from highwater.traces.metadata.steps import LEADING, TRAILING, BrokerEvent, Change, Item, Settings, Step
+from highwater.traces.metadata.beliefs.transitions import (
+    LEADING,
+    TRAILING,
+    BrokerEvent,
+    Change,
+    Item,
+    Settings,
+    Step,
+)
+from highwater.traces.metadata.image.image import Partition
+from highwater.traces.metadata.records.directories import Variant
+from highwater.traces.metadata.sharing import Reach, is_beyond
 
 if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower

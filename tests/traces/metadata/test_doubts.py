@@ -10,10 +10,10 @@ import pytest
 
 from highwater.traces.kafka.batches import encode_batch, read_batches
 from highwater.traces.kafka.values import LATEST, TYPES, api_key, decode, encode, encode_unknown
-from highwater.traces.metadata.doubts import OTHERS, Doubts
+from highwater.traces.metadata.reporting.doubts import OTHERS, Doubts
 from highwater.traces.replay import replay
-from highwater.traces.report import DOUBTS, LIMIT, Report
-from highwater.traces.summary import summary
+from highwater.traces.reports.report import DOUBTS, LIMIT, Report
+from highwater.traces.reports.summary import summary
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import (
     UNCLEAN,

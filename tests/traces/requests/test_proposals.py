@@ -10,7 +10,7 @@ import pytest
 
 from highwater.traces.generation.requests import TOPIC_ID, RequestLogs
 from highwater.traces.replay import replay
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from highwater.traces.requests.messages import NO_EPOCH
 
 Record = tuple[str, Mapping[str, Any]]
