@@ -14,8 +14,9 @@ from highwater.traces.kafka.data_dump import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reports.courses import Course, Courses
+from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionChange
-from highwater.traces.reports.report import LIMIT_CHANGES, Finding, Report, Timeline
+from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.requests.beside import RequestsBeside
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.engines.layout import Layout, Words
-from highwater.model.language.graph import Node
 from highwater.model.language.model import Model, Scalars
 
 
@@ -85,13 +83,3 @@ class Explored:
             steps.append(int(self.parent_instances[state]))
             state = int(self.parents[state])
         return state, tuple(reversed(steps))
-
-    def evaluate(self, node: Node) -> NDArray[Any]:
-        """The value of an expression on every state: bools, or int64 for numbers and sets (as bits)."""
-        return self.evaluate_all([node])[0]
-
-    def evaluate_all(self, nodes: Sequence[Node]) -> list[NDArray[Any]]:
-        """The values of several expressions, compiled together; EngineError where one may need over 62 bits."""
-        from highwater.checker.engines.native.evaluation import Evaluation
-
-        return Evaluation(self.layout, nodes)(self.states)

@@ -31,7 +31,7 @@ def test_without_a_word_neither_is_asked() -> None:
 def test_one_of_them_can_be_named_and_violated(tmp_path: Path) -> None:
     """A fetch of a former life is answered: nothing is lost in so small a scenario, and what is watched tells."""
     file = tmp_path / "stale.toml"
-    source = Path(scenarios.__file__).parents[1] / "model/replication/scenarios/small-late-fetches.toml"
+    source = Path(scenarios.__file__).parents[2] / "model/replication/scenarios/small-late-fetches.toml"
     table = tomllib.loads(source.read_text(encoding="utf-8"))
     settings = "\n".join(f"{key} = {value}" for key, value in table["parameters"].items())
     file.write_text(

@@ -67,7 +67,7 @@ def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None
 
 def test_the_json_shows_both_sides(highwater) -> None:
     run = highwater("check", "replication/promise-without-gate", "--json", "-", "--workers", "1")
-    schema = json.loads((ROOT / "checker" / "result.schema.json").read_text())
+    schema = json.loads((ROOT / "checker/telling/result.schema.json").read_text())
     assert problems(run.results, schema) == []
     (violation,) = run.results[0]["violations"]
     told = violation["abstract"]

@@ -127,7 +127,7 @@ def test_an_action_that_does_nothing_is_said(highwater, box, engine, more, kind,
         ]
     (result,) = highwater("check", path, "--engine", engine, "--json", "-").results
     assert result["warnings"] == [{"kind": kind, "name": name, "text": said}]
-    assert problems([result], json.loads((ROOT / "checker" / "result.schema.json").read_text())) == []
+    assert problems([result], json.loads((ROOT / "checker/telling/result.schema.json").read_text())) == []
     assert package.check(path, engine=engine).warnings == (said,)
 
 

@@ -190,8 +190,8 @@ def attributes(path: Path, of: str) -> set[str]:
 
 
 def test_what_brokers_logs_can_break_is_in_the_catalogue() -> None:
-    used = attributes(TRACES / "broker_view.py", "statements") | attributes(
-        TRACES / "watermarks.py", "statements"
+    used = attributes(TRACES / "brokers" / "broker_view.py", "statements") | attributes(
+        TRACES / "brokers" / "watermarks.py", "statements"
     )
     assert used == {s.name for s in observed.OF_BROKERS}
     assert {name for name, known in KNOWN.items() if BROKER_LOGS in known.checked_by} == used

@@ -23,7 +23,9 @@ from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
 from tests.models import scenario_model
 
-SCHEMA = json.loads((Path(checker.__file__).parent / "mutation.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    (Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text(encoding="utf-8")
+)
 EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
 
 
@@ -359,7 +361,7 @@ def test_reasons_are_of_what_is_there() -> None:
 
 
 DIGEST = """
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.checker.comparing.mutation.examining import Examination
 from highwater.checker.asking.request import Overrides, Request
 

@@ -330,7 +330,7 @@ def test_a_defect_in_the_kernels_is_not_hidden_by_kept_code(
 _TEXTS = """
 import sys
 from hashlib import sha256
-from highwater.checker.engines.native import program
+from highwater.checker.engines.native.code import program
 from highwater.checker.engines.native.code.program import Program
 from tests import models
 program.Machine = type("None", (), {"__init__": lambda *a: None, "function": lambda *a, **k: None, "effort": None})

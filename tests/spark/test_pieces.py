@@ -146,8 +146,8 @@ def test_a_buckets_table_has_its_levels_and_no_others(program, tmp_path, limit):
 
 def test_what_decides_a_search_is_in_the_digest_of_the_sources(tmp_path, monkeypatch):
     monkeypatch.setattr(package.resources, "files", lambda anchor: tmp_path)
-    counts = {"model/a.py": True, "invariants/b/c.py": True, "checker/engines/native/d.py": True, "checker/engines/spark/e.py": True,
-              "checker/telling/report.py": False, "model/f.txt": False}  # fmt: skip
+    counts = {"model/a.py": True, "invariants/b/c.py": True, "checker/engines/native/d.py": True,
+              "checker/engines/spark/e.py": True, "checker/telling/report.py": False, "model/f.txt": False}  # fmt: skip
     for name in counts:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -298,7 +298,7 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     """As on an executor's machine, where the project is this file alone: its rules have their numbers."""
     archive = package.package(tmp_path)
     program = (
-        "import highwater; from highwater.checker import catalogue; from highwater.model.language import Model;"
+        "import highwater; from highwater.checker.asking import catalogue; from highwater.model.language import Model;"
         "found = catalogue.load('replication.controller');"
         "Model(found.protocol(None, ()), found.invariants); print(highwater.__file__)"
     )

@@ -20,6 +20,7 @@ from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import reference_graph
 from highwater.checker.engines.layout import Layout
+from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.tables.networkx_graph import to_networkx
 from highwater.model.language import Bool, Int, Model, Protocol, State, Struct, action, invariant
@@ -107,7 +108,7 @@ def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [row["cut"] for row in states] == np.diff(graph.cut_offsets).tolist()
     assert sum(row["initial"] for row in states) == len(graph.model.initial)
     for name in ("weak_isr", "strong_isr"):
-        holds = graph.evaluate(graph.model.property(name).node)
+        holds = evaluated(graph, [graph.model.property(name).node])[0]
         assert [row[name] for row in states] == holds.tolist()
         assert written.violations[name] == (~holds).sum()
     for row, target, number in zip(transitions, graph.targets, graph.instances, strict=True):

@@ -19,7 +19,7 @@ from highwater.traces.kafka.broker_events import (
 from highwater.traces.replay import replay
 from highwater.traces.reports.courses import HWM, LEO, MAX_POINTS, Course, Courses
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.paths import apart
+from highwater.traces.reports.text import apart
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.test_page import text_of
 

@@ -16,9 +16,10 @@ import pytest
 
 from highwater.traces.replay import replay
 from highwater.traces.reports import page as page_module
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.page import known_promises, write_page
-from highwater.traces.reports.report import Candidate, Finding, Report, Timeline, Unexplained
+from highwater.traces.reports.report import Report, Timeline
 from tests.checker.schema import problems
 from tests.traces.recorded import made, write
 

@@ -18,8 +18,8 @@ from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.kafka import broker_events as events
 from highwater.traces.kafka.broker_events import HwmMoved
 from highwater.traces.kafka.broker_log import read_broker_log
+from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionChange, PartitionState
-from highwater.traces.reports.report import Finding
 from tests.traces.broker_lines import Made
 from tests.traces.broker_runs import Run
 from tests.traces.clusters import CLUSTERS, SCENARIOS, Metadata, broker_logs, needs_clusters

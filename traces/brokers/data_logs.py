@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from highwater.invariants import statements
 from highwater.traces.brokers.lineage import first_difference
 from highwater.traces.kafka.data_dump import ReplicaLog
+from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionChange
-from highwater.traces.reports.report import Finding
 from highwater.traces.rules import log_rules
 
 _KIP = "KIP-966"

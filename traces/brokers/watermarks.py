@@ -46,9 +46,9 @@ from highwater.traces.kafka.broker_events import (
 )
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.reports.courses import Courses
+from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionChange, PartitionState
-from highwater.traces.reports.paths import apart
-from highwater.traces.reports.report import Finding
+from highwater.traces.reports.text import apart
 from highwater.traces.rules import log_rules
 
 MAX_VIEWS = 100_000

@@ -20,6 +20,7 @@ from highwater.traces.kafka.values import (
     decode,
     undefined,
 )
+from highwater.traces.metadata.agreement import Agreement
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
 from highwater.traces.metadata.beliefs.automaton import Situations
 from highwater.traces.metadata.beliefs.belief_states import Belief, Beliefs
@@ -27,16 +28,16 @@ from highwater.traces.metadata.beliefs.observations import Flags
 from highwater.traces.metadata.beliefs.slots import Brokers, CannotFollow
 from highwater.traces.metadata.beliefs.transitions import BrokerEvent, Change, Item, Step
 from highwater.traces.metadata.groups import CHANGE, Record, Together
-from highwater.traces.metadata.image.image import Image, Partition
+from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.metadata.pending import Pending
+from highwater.traces.metadata.profiles import rule_sets
 from highwater.traces.metadata.records import directories, registrations, topics
 from highwater.traces.metadata.reporting.doubts import Doubts
 from highwater.traces.metadata.reporting.reporter import OnChange, Telling
 from highwater.traces.metadata.sharing import CHANGED, Across, Elsewhere
 from highwater.traces.reading.errors import TraceError, printable
-from highwater.traces.reports.report import Candidate, Finding, Report, Unexplained
-from highwater.traces.rules.agreement import Agreement
-from highwater.traces.rules.profiles import rule_sets
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.rules.rule_sets import RuleSet
 
 _HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | topics.HANDLERS).items()}

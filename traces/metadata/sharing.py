@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from highwater.traces.kafka.values import KEYS, is_known
+from highwater.traces.metadata.agreement import Narrowed
 from highwater.traces.metadata.groups import CHANGE
-from highwater.traces.rules.agreement import Narrowed
 
 TOPIC_ID = slice(7, 23)
 """Where the topic id stands in the value of a PartitionRecord or PartitionChangeRecord."""

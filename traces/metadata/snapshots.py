@@ -18,7 +18,7 @@ from highwater.traces.kafka.values import (
     undefined,
 )
 from highwater.traces.metadata.follow import Follower
-from highwater.traces.metadata.image.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
+from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
 from highwater.traces.metadata.records.accepted import supported_by
 from highwater.traces.metadata.records.topics import partition_state
 from highwater.traces.metadata.sharing import Across, is_creation

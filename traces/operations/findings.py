@@ -17,8 +17,8 @@ from highwater.traces.metadata.reporting.findings import finding
 from highwater.traces.operations.change_partitions import as_seen
 from highwater.traces.operations.format import MIN_ISR, Key, Operation
 from highwater.traces.operations.state import ControllerState
+from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionState
-from highwater.traces.reports.report import Finding
 
 _MEASURED = frozenset(p.name for p in CONDITIONS)
 _CHOSEN = (

@@ -21,7 +21,8 @@ from highwater.traces.operations.recorded_form import adopt, recorded_form
 from highwater.traces.operations.state import ControllerState
 from highwater.traces.operations.suppositions import suppositions
 from highwater.traces.reading.errors import printable
-from highwater.traces.reports.report import LIMIT, Candidate, Doubt, Report, Unexplained
+from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Unexplained
+from highwater.traces.reports.report import Report
 
 
 class ControllerReplay:

@@ -21,7 +21,8 @@ from highwater.traces.raft.order import Order
 from highwater.traces.raft.reader import RaftLog
 from highwater.traces.raft.window import OBSERVERS, TooLarge
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.reports.report import Finding, Report
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.report import Report
 
 KIND = "raft logs"
 TOPIC = "__cluster_metadata-0"

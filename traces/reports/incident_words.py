@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from highwater.traces.reports.moments import utc
 from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, SettingChange
+from highwater.traces.reports.text import utc
 
 if TYPE_CHECKING:
+    from highwater.traces.reports.findings import Finding
     from highwater.traces.reports.incidents import Group
-    from highwater.traces.reports.report import Finding
 
 _ON_REQUEST = "elect_leader"
 _SIDES = {"the ISR": "from the ISR", "the ELR": "from the ELR"}

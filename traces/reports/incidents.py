@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.traces.reports import incident_words as words
+from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.known import Defect, known_defects, to_do
-
-if TYPE_CHECKING:
-    from highwater.traces.reports.report import Finding, Report
 
 LOST, MAY_BE_LOST, CAN_BE_LOST = "lost", "may be lost", "can be lost"
 NOBODY, NOTHING_LOST, OTHER = "nobody to elect", "nothing lost", "other"
@@ -102,17 +100,19 @@ class Incident:
         }
 
 
-def incidents(report: Report) -> list[Incident]:
-    """The incidents of a report, the worst first, those of a kind in the order of time."""
+def incidents(findings: Iterable[Finding], profile: str, has_logs: bool) -> list[Incident]:
+    """The incidents in findings of a log that is held against a profile, the worst first, of a kind in order of time.
+
+    ``has_logs``: the brokers' logs were there.
+    """
     by_partition: dict[str, list[Finding]] = {}
-    for found in report.findings:
+    for found in findings:
         if found.partition is not None and found.facts:
             by_partition.setdefault(found.partition, []).append(found)
-    has_logs = "broker logs" in report.figures
     made = [
-        _incident(group, report.profile, has_logs)
-        for name, findings in by_partition.items()
-        for group in groups(name, findings)
+        _incident(group, profile, has_logs)
+        for name, of_partition in by_partition.items()
+        for group in groups(name, of_partition)
     ]
     return sorted(made, key=_order)
 

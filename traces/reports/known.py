@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.reports.report import Finding
+from highwater.traces.reports.findings import Finding
 
 _FILE = Path(__file__).with_name("known.toml")
 _PAGES = {"kafka_4_2": "4.2", "kafka_trunk_2024_10": "trunk"}

@@ -13,13 +13,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.reading.errors import printable
+from highwater.traces.reports.findings import LIMIT, Candidate, Damage, Doubt, Finding, Unexplained
 from highwater.traces.reports.incidents import LOST
-from highwater.traces.reports.moments import duration, utc
-from highwater.traces.reports.paths import apart
-from highwater.traces.reports.report import LIMIT, Candidate, Damage, Doubt, Finding, Report, Unexplained
+from highwater.traces.reports.text import Folded, apart, duration, utc
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from highwater.traces.reports.report import Report
 
 _RULES, _STATES, _CANDIDATES, _CHECKS, _DIFFERENCES, _SKIPPED, _NOTES, _FIGURES = 6, 4, 2, 2, 3, 6, 2, 8
 _DOUBTS, _PARTITIONS = 4, 3
@@ -137,8 +138,6 @@ def summary(report: Report) -> list[str]:
 
 def rich_summary(report: Report) -> RenderableType:
     """What was found in one input, for a terminal: the lines of ``summary``, folded between words and coloured."""
-    from highwater.traces.reports.folding import Folded
-
     verdict_style = "green" if report.explained else "bold red"
     styles = {
         "head": "bold", "verdict": verdict_style, "bad": "red", "maybe": "yellow", "note": "yellow", "quiet": "dim",

@@ -10,7 +10,8 @@ from pathlib import Path
 from highwater.model.language.model import Scalars
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.reports.report import LIMIT, Finding, Report, Unexplained
+from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.format import Line, RunTrace, read_run

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +144,10 @@ def main(root: str) -> None:
     # In older revisions of this repository the parts were packages of their own.
     alone = Path(root, "model", "language").is_dir() and not Path(root, "highwater").is_dir()
     parts = "" if alone else "highwater."
-    scenarios = import_module(f"{parts}checker.scenarios")
-    request = import_module(f"{parts}checker.request")
+    # And in others of them these two modules were at the root of `checker`.
+    asking = "asking." if find_spec(f"{parts}checker.asking") else ""
+    scenarios = import_module(f"{parts}checker.{asking}scenarios")
+    request = import_module(f"{parts}checker.{asking}request")
 
     for line in sys.stdin:
         try:

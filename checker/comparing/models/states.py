@@ -11,6 +11,7 @@ from highwater.checker.comparing.models.differences import ActionChange, Compari
 from highwater.checker.comparing.models.fingerprints import by_action
 from highwater.checker.comparing.models.questions import instances_of_both, questions_of_both
 from highwater.checker.comparing.models.restored import RestoredModel
+from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.telling.page.shown import ShownRun, taken
@@ -63,7 +64,7 @@ class States:
             for start in range(0, len(pairs), _TOGETHER):
                 some = pairs[start : start + _TOGETHER]
                 nodes = [node for a, b in some for node in questions_of_both(a, b, self.new.inputs)]
-                columns = self.after.evaluate_all(nodes)
+                columns = evaluated(self.after, nodes)
                 for number, column in enumerate(columns):
                     column &= in_both
                     count, word = int(np.count_nonzero(column)), _WORDS[number % len(_WORDS)]

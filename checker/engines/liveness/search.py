@@ -13,6 +13,7 @@ from highwater.checker.engines.liveness.components import fair_components
 from highwater.checker.engines.liveness.fairness import Fairness
 from highwater.checker.engines.liveness.graph import Flags, Steps, Tree, spread
 from highwater.checker.engines.liveness.lasso import Loop, loops
+from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.liveness import Kind, TracedLiveness
 
@@ -38,7 +39,7 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> Finding:
     """
     looks = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
     nodes = [node for case in prop.cases for node in (case.premise, *case.goals)]
-    told = [np.asarray(v, dtype=bool) for v in explored.evaluate_all([*nodes, *looks.values()])]
+    told = [np.asarray(v, dtype=bool) for v in evaluated(explored, [*nodes, *looks.values()])]
     fairness = Fairness(
         prop.groups,
         explored.offsets,

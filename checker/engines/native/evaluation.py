@@ -12,7 +12,8 @@ from highwater.checker.asking.search import EngineError
 from highwater.checker.engines.layout import Layout, Words
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.text.ir import Function, Scope
-from highwater.model.language import graph
+from highwater.checker.engines.state_graph import Explored
+from highwater.model.language import graph as expressions
 from highwater.model.language.graph import BOOL, Node
 
 
@@ -20,7 +21,7 @@ class Evaluation:
     """Compiled expressions. Raises EngineError where one may need more than 62 bits."""
 
     def __init__(self, layout: Layout, nodes: Sequence[Node], effort: Effort = Effort.USUAL) -> None:
-        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(nodes)):
+        if any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in expressions.reachable(nodes)):
             raise EngineError("an expression computes with numbers or sets that may need more than 62 bits")
         self._kinds = [np.bool_ if n.sort == BOOL else np.int64 for n in nodes]
         self._machine = Machine(_text(layout, nodes), effort)
@@ -33,6 +34,11 @@ class Evaluation:
         outputs = np.array([column.ctypes.data for column in found], dtype=np.uint64)
         self._function(states.ctypes.data, len(states), outputs.ctypes.data)
         return found
+
+
+def evaluated(graph: Explored, nodes: Sequence[Node]) -> list[NDArray[Any]]:
+    """The values of expressions on every state of an explored graph, compiled together. Raises as ``Evaluation``."""
+    return Evaluation(graph.layout, nodes)(graph.states)
 
 
 def _text(layout: Layout, nodes: Sequence[Node]) -> str:

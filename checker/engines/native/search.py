@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 
 from highwater.checker.asking.search import (
     DEADLOCK,
@@ -51,20 +50,11 @@ _REFRESH = 0.2
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively; the first Ctrl-C ends it with what was found.
+    """Explore a model exhaustively, without its graph; the first Ctrl-C ends it with what was found.
 
     Raises BoundError where a step leaves a type without a declared bound, and EngineError where the model
     or the machine is beyond this engine.
     """
-    if options.graph and options.checkpoint is None:
-        from highwater.checker.engines.native.state_graph import searched
-
-        result = searched(model, options, progress)
-        if result.stopped_by == "memory" and options.on_disk:  # the graph needs it; a search alone does not
-            alone = search(model, replace(options, graph=False), progress)
-            alone.graph = result.graph
-            return alone
-        return result
     started = time.perf_counter()
     program = Program(model, options.symmetry, effort=Effort.QUICK)
     run = Run(program, options, progress)

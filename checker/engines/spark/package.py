@@ -43,7 +43,7 @@ def sources() -> str:
 def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
     for entry in sorted(folder.iterdir(), key=lambda e: e.name):
         below = f"{path}/{entry.name}"
-        if below.startswith("checker/") and below.split("/")[1] not in ("native", "spark"):
+        if below.startswith("checker/") and below.split("/")[1] != "engines":
             continue
         if entry.is_dir():
             yield from _files(entry, below)

@@ -6,7 +6,8 @@ try:
     import hypothesis as _needed  # noqa: F401
 except ModuleNotFoundError:
     raise ImportError(
-        "highwater.checker.testing.conformance.stateful needs the package hypothesis: pip install 'highwater-checker[test]'"
+        "highwater.checker.testing.conformance.stateful needs the package hypothesis: "
+        "pip install 'highwater-checker[test]'"
     ) from None
 
 from collections.abc import Sequence
@@ -118,7 +119,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 def conformance_machine(
     subject: Subject, adapter: Adapter, contract: Contract | None = None, **overrides: Any
 ) -> type[ConformanceMachine]:
-    """A state machine class that holds an implementation against a protocol: see ``highwater.checker.asking.subject.asked``.
+    """A state machine class that holds an implementation against a protocol: see ``asking/subject.py``.
 
     A mismatch raises ``Mismatch``, shrunk. Every run resets the adapter; closing it is for who made it.
     Raises InputError where the contract names what the protocol has not.

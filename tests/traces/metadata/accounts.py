@@ -17,8 +17,9 @@ from highwater.traces.metadata.beliefs.automaton import FlagsOf, Situations
 from highwater.traces.metadata.beliefs.belief_states import Beliefs
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.observed import PartitionChange
-from highwater.traces.reports.report import Report, Unexplained
+from highwater.traces.reports.report import Report
 from tests.traces.metadata.corruptions import TIME
 from tests.traces.metadata.mutations import (
     CHANGE,

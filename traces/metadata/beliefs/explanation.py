@@ -29,7 +29,7 @@ from highwater.traces.metadata.beliefs.transitions import (
     Settings,
     Step,
 )
-from highwater.traces.reports.report import Candidate
+from highwater.traces.reports.findings import Candidate
 
 if TYPE_CHECKING:
     from highwater.traces.metadata.beliefs.automaton import Situations

@@ -12,8 +12,8 @@ from typing import Any
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
 from highwater.traces.metadata.beliefs.observations import Brokers, Near, Observed, Placed, Slots
+from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.observed import PartitionState
-from highwater.traces.reports.report import Candidate
 
 RECOVERY = ("RECOVERED", "RECOVERING")
 NO_REPLICA = "it has no replica"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from highwater.model.replication.controller import batches
 from highwater.traces.metadata.beliefs.belief_states import Belief
 from highwater.traces.metadata.beliefs.observations import Brokers, Flags, Placed, Slots
-from highwater.traces.reports.report import Candidate
+from highwater.traces.reports.findings import Candidate
 
 
 class Change(NamedTuple):

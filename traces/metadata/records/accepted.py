@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
-from highwater.traces.metadata.image.image import BROKER, MIN_ISR, TOPIC
+from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC
+from highwater.traces.metadata.profiles import ELR_VERSION
 from highwater.traces.rules.decisions import decisions, zero
-from highwater.traces.rules.profiles import ELR_VERSION
 
 if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower

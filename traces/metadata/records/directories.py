@@ -7,21 +7,20 @@ another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from highwater.traces.kafka.values import DamagedRecord, UnknownRecord
 from highwater.traces.metadata.beliefs.observations import Brokers, Placed
 from highwater.traces.metadata.beliefs.slots import CannotFollow
 from highwater.traces.metadata.beliefs.transitions import BrokerEvent, Change, Item
-from highwater.traces.metadata.image.image import Broker, Partition
+from highwater.traces.metadata.image import Broker, Partition
+from highwater.traces.metadata.pending import Variant
 from highwater.traces.rules.log_directories import MIGRATING, default_directory, is_online
 
 if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower
 
-Variant = Callable[[Partition], BrokerEvent | None]
-"""What happened to a broker as it concerns a partition; None where it does not."""
 RULE = "offline_directory_check"
 """The rule that asks for directories."""
 
@@ -130,4 +129,4 @@ def lost(
     return event, variant
 
 
-__all__ = ["RULE", "Variant", "at_creation", "loses_replica", "lost", "placed", "registered"]
+__all__ = ["RULE", "at_creation", "loses_replica", "lost", "placed", "registered"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from highwater.model.language.interpreter import differences
 from highwater.traces.metadata.beliefs.observations import Flags
 from highwater.traces.metadata.beliefs.transitions import Settings
-from highwater.traces.metadata.image.image import Broker, Partition
+from highwater.traces.metadata.image import Broker, Partition
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import accepted, directories
 from highwater.traces.metadata.records.topics import BEFORE

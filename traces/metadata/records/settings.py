@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from highwater.traces.metadata.image.image import MIN_ISR, TOPIC, Partition
+from highwater.traces.metadata.image import MIN_ISR, TOPIC, Partition
 from highwater.traces.reports.settings import BROKER, CLUSTER, Resized, SettingChange, SettingInForce
 from highwater.traces.reports.settings import TOPIC as OF_TOPIC
 

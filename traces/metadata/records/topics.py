@@ -10,7 +10,7 @@ from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
 from highwater.traces.metadata.beliefs.slots import CannotFollow
 from highwater.traces.metadata.beliefs.transitions import Change
-from highwater.traces.metadata.image.image import (
+from highwater.traces.metadata.image import (
     BROKER,
     MIN_ISR,
     TOPIC,
@@ -20,10 +20,10 @@ from highwater.traces.metadata.image.image import (
     undefined_setting,
 )
 from highwater.traces.metadata.pending import Pending
+from highwater.traces.metadata.profiles import ELR_VERSION, newer_than_profiles
 from highwater.traces.metadata.records import accepted, directories, settings
 from highwater.traces.reports.observed import PartitionState
 from highwater.traces.rules.log_directories import is_online
-from highwater.traces.rules.profiles import ELR_VERSION, newer_than_profiles
 
 if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower, Found

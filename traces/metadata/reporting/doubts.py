@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.traces.reports.report import LIMIT, Doubt
+from highwater.traces.reports.findings import LIMIT, Doubt
 
 OTHERS = "others of the kind"
 """The summary of what is beyond the limit of doubts that are told apart."""

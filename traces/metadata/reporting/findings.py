@@ -8,9 +8,9 @@ from typing import Any
 from highwater.model.language.protocol import Invariant
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.beliefs.actions import PROPERTIES
-from highwater.traces.metadata.image.image import Image, Partition
+from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionState
-from highwater.traces.reports.report import Finding
 from highwater.traces.reports.settings import MIN_ISR, UNCLEAN
 
 BY_NAME: dict[str, Invariant] = {p.name: p for p in PROPERTIES}

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from highwater.traces.metadata.agreement import Disagreement
 from highwater.traces.metadata.beliefs.belief_states import Belief
 from highwater.traces.metadata.beliefs.slots import Brokers, with_brokers
 from highwater.traces.metadata.beliefs.transitions import Step
-from highwater.traces.metadata.image.image import Image, Partition
+from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.metadata.reporting.findings import facts, finding
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange, PartitionState
-from highwater.traces.reports.report import Candidate, Finding, Report, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.reports.settings import SettingInForce
-from highwater.traces.rules.agreement import Disagreement
 
 OnChange = Callable[[PartitionChange], None]
 OnSettingInForce = Callable[[str, SettingInForce], None]

@@ -9,6 +9,7 @@ from typing import Any
 
 from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
+from highwater.traces.metadata.agreement import Narrowed
 from highwater.traces.metadata.follow import Follower
 from highwater.traces.metadata.replay import Sequence
 from highwater.traces.metadata.reporting.doubts import Doubts
@@ -26,8 +27,8 @@ from highwater.traces.metadata.shares.blocks import (
 )
 from highwater.traces.metadata.sharing import Across, Reach, Run
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.reports.report import LIMIT, Finding, Report, Unexplained
-from highwater.traces.rules.agreement import Narrowed
+from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.rules.rule_sets import RuleSet
 
 Place = tuple[int, int, str, bool]

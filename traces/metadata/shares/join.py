@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.metadata import snapshots
+from highwater.traces.metadata.agreement import Agreement, Narrowed
 from highwater.traces.metadata.replay import Sequence as InSequence
 from highwater.traces.metadata.replay import begins_with
 from highwater.traces.metadata.reporting.doubts import Doubts
@@ -14,8 +15,8 @@ from highwater.traces.metadata.reporting.reporter import disagreement
 from highwater.traces.metadata.shares.follow import GROUPS, Found, Place
 from highwater.traces.metadata.shares.route import Head
 from highwater.traces.metadata.sharing import Run, join_reaches
-from highwater.traces.reports.report import Finding, Report, Unexplained
-from highwater.traces.rules.agreement import Agreement, Narrowed
+from highwater.traces.reports.findings import Finding, Unexplained
+from highwater.traces.reports.report import Report
 
 
 def ends(shares: Sequence[Found]) -> dict[Run, int]:

@@ -10,7 +10,8 @@ from highwater.traces.metadata.shares.join import ends, first_error, join
 from highwater.traces.metadata.shares.plan import Range
 from highwater.traces.metadata.shares.route import Head
 from highwater.traces.metadata.sharing import Run
-from highwater.traces.reports.report import Report, Unexplained
+from highwater.traces.reports.findings import Unexplained
+from highwater.traces.reports.report import Report
 
 Ends = Mapping[Run, int]
 RunShares = Callable[[Sequence[Range], Ends], tuple[list[Head], list[Found]]]
