@@ -8,6 +8,7 @@ from highwater.invariants import statements
 from highwater.traces.requests import expansions, fetches, writes
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import recheck
+from highwater.traces.requests.clocks import Early
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
 from highwater.traces.requests.leading import IDLE_MS, Leadership, slots_for
@@ -28,7 +29,7 @@ class Node:
 
     def __init__(self, context: Context, broker: int) -> None:
         self.context, self.broker = context, broker
-        self.sessions = Sessions()
+        self.sessions, self.early = Sessions(), Early(broker)
         self.led: dict[int, Leadership | None] = {}
         self._before: OrderedDict[tuple[int, Key], Before] = OrderedDict()
         self._pending: dict[int, list[expansions.Waiting]] = {}
@@ -196,6 +197,8 @@ class Node:
             return led
         verdicts, versions = self.context.verdicts, history.of_epoch(epoch)
         if not versions or versions[0].time > line.answered + CLOCKS_MS:
+            if versions and versions[0].state.leader == self.broker:
+                self.early.answer(line, id(history), epoch, versions[0].time - line.answered)
             there = [e for e, (first, _) in history.epochs.items()
                      if history.versions[first].time <= line.answered + CLOCKS_MS]  # fmt: skip
             verdicts.not_explained(
