@@ -38,6 +38,7 @@ SHRINKS = {"fence", "start_controlled_shutdown", "register"}
 ELECTS = {"unfence", "elect_leader", "maybe_balance_leader"}
 REASSIGNS = {"reassign", "cancel_reassignment"}
 CHANGES = {"alter_partition"} | SHRINKS | ELECTS
+UNDER_ISR = {"fence", "start_controlled_shutdown", "unfence"}
 
 HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     # 841.2. The one way into the ISR that goes by the leader's word.
@@ -48,10 +49,17 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     },
     # 903.4. A replica that lost its log joins by a fetch of its former self.
     ("member_epoch_check",): {"electable_completeness": {"alter_partition"}},
-    # An ISR without its leader; or an empty one, so that a leader from the ELR finds another remembered.
+    # An ISR without its leader; or an empty one, so that a leader from the ELR finds another remembered; or one of
+    # brokers that are no replicas, of whom none can lead.
     ("valid_isr_check",): {
-        "leader_in_isr": {"alter_partition"},
-        "last_known_leader_only_without_leader": {"alter_partition"},
+        name: {"alter_partition"}
+        for name in (
+            "isr_within_replicas",
+            "leader_in_isr",
+            "last_known_leader_only_without_leader",
+            "only_active_brokers_join_the_isr",
+            "somebody_leads_the_isr",
+        )
     },
     # 966.5. A broker that lost its log stays where it was, and is fenced there.
     ("unclean_registration",): {
@@ -98,6 +106,21 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
         ),
         (CHANGES | REASSIGNS) - {"unfence"},
     ),
+    # B8. Whatever elects, or leaves nobody to lead.
+    ("elections_bump_leader_epoch",): {
+        "leader_change_ends_the_leader_epoch": CHANGES | REASSIGNS | {"recover_uncleanly"},
+        "removed_replica_ends_the_leader_epoch": (CHANGES | REASSIGNS) - {"unfence"},
+    },
+    # B8. Fencing and its end, where they change anything, change the ISR too.
+    ("every_change_bumps_partition_epoch",): {
+        "leader_epoch_behind_partition_epoch": (CHANGES | REASSIGNS) - UNDER_ISR,
+        "partition_change_is_counted": ((CHANGES | REASSIGNS) - UNDER_ISR) | {"change_min_isr"},
+    },
+    # 966.9. Who was to be added is no replica any more.
+    ("cancellation_is_whole",): {
+        "reassignment_within_replicas": {"cancel_reassignment"},
+        "a_reassignment_has_two_ends": {"cancel_reassignment"},
+    },
     # B8. Any change can complete a reassignment, and then a replica is gone.
     ("reassignment_bumps_leader_epoch",): {
         "removed_replica_ends_the_leader_epoch": (CHANGES | REASSIGNS) - {"unfence"}
