@@ -116,6 +116,8 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
         "leader_epoch_behind_partition_epoch": (CHANGES | REASSIGNS) - UNDER_ISR,
         "partition_change_is_counted": ((CHANGES | REASSIGNS) - UNDER_ISR) | {"change_min_isr"},
     },
+    # 704.1. The leader has recovered and asks for others, and the partition is still recovering.
+    ("proposals_end_recovery",): {"recovering_leader_is_alone": {"alter_partition"}},
     # 966.9. Who was to be added is no replica any more.
     ("cancellation_is_whole",): {
         "reassignment_within_replicas": {"cancel_reassignment"},
