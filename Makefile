@@ -76,10 +76,10 @@ test-all: lint ## lint, then every test
 	@$(BIN)/python -m pytest $(XDIST) -m ""
 
 bench: setup ## run the benchmarks
-	@$(BIN)/python -m highwater.checker.bench
+	@$(BIN)/python -m docs.bench
 
 docs: setup ## write the generated pages of docs/ again
-	@$(BIN)/python -m highwater.checker.docs
+	@$(BIN)/python -m docs.pages
 
 dist: setup ## build the wheel and the source distribution, the same bytes each time, and the bill of materials
 	@$(BIN)/python -m tests.packaging.release --out dist
@@ -87,4 +87,4 @@ dist: setup ## build the wheel and the source distribution, the same bytes each 
 
 clean: ## remove .venv, the caches and the build output
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	@find highwater model invariants checker traces tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find highwater model invariants checker traces docs tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

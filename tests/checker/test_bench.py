@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from highwater.checker.bench.figures import measure
+from docs.bench.figures import measure
 from tests.checker.conftest import COUNTER
 
 MIB = 1 << 20

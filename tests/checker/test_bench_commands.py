@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from highwater.checker.bench import commands, development, tlc
-from highwater.checker.bench.commands import Command
-from highwater.checker.bench.whole import Whole, run_whole
+from docs.bench import commands, development, tlc
+from docs.bench.commands import Command
+from docs.bench.whole import Whole, run_whole
 from highwater.checker.engines.native.code.cache import VARIABLE
 
 MB = 1_000_000

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.bench import examples, tlc, whole
-from highwater.checker.bench.examples import Example
-from highwater.checker.bench.whole import run_whole
+from docs.bench import examples, tlc, whole
+from docs.bench.examples import Example
+from docs.bench.whole import run_whole
 
 SMALL = Example("small", "folder", "Module", "SPECIFICATION Spec\n", "two_phase", ("managers=2",))
 TLC = """#!/bin/sh

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from docs.bench import explore
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.bench import explore
 from highwater.checker.explore.session import Path, Session
 from tests.models import scenario_model
 

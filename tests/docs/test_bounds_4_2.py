@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.docs import bounds_4_2 as bounds
-from highwater.checker.docs.bounds_4_2_page import bounds_section
+from docs.analyses import bounds_4_2 as bounds
+from docs.pages.bounds_4_2_page import bounds_section
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from tests.slow import slow

@@ -8,12 +8,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from highwater.checker import docs
-from highwater.checker.docs import defects, link_numbers
-from highwater.checker.docs.notes import GALLERY
-from highwater.checker.docs.replication_rules import rows, subjects
-from highwater.checker.docs.side_by_side import in_order
-from highwater.checker.docs.truncation_rules import rows as rows_of_truncation
+from docs import pages as docs
+from docs.analyses import defects
+from docs.analyses.side_by_side import in_order
+from docs.pages.linking import link_numbers
+from docs.pages.notes import GALLERY
+from docs.pages.replication_rules import rows, subjects
+from docs.pages.truncation_rules import rows as rows_of_truncation
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
 from tests.slow import all_but, slow

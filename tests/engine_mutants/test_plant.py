@@ -55,7 +55,6 @@ def test_what_is_planted() -> None:
 def test_every_mutant_of_the_engines_can_be_compiled() -> None:
     every = plant.mutants(ROOT)
     assert len({m.kind for m in every}) == 5
-    assert not any(m.file.startswith(plant.WITHOUT) for m in every)
     for mutant in plant.chosen(every, 1, 60):
         compile(mutant.of((ROOT / mutant.file).read_bytes()), mutant.file, "exec")
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from highwater.checker.docs import defects
+from docs.analyses import defects
 from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from tests.slow import all_but
 

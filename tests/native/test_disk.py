@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from docs.bench.figures import measure
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base.problems import InternalError
-from highwater.checker.bench.figures import measure
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.disk import runs, visited

@@ -7,11 +7,12 @@ from functools import cache
 
 import pytest
 
-from highwater.checker import docs
+from docs import pages as docs
+from docs.analyses import defects
+from docs.analyses.quorum_latency import CASES, Case, latency_table
+from docs.pages import quorum
+from docs.pages.quorum_notes import GALLERY
 from highwater.checker.asking import scenarios
-from highwater.checker.docs import defects, quorum
-from highwater.checker.docs.quorum_latency import CASES, Case, latency_table
-from highwater.checker.docs.quorum_notes import GALLERY
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.quorum import Quorum
 from tests.slow import slow

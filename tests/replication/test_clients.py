@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from docs.analyses import defects
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import find
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.docs import defects
 from highwater.checker.engines.native import search
 from highwater.checker.telling.counterexample import follow_all
 from highwater.model.language import Model, State, all_of, implies, invariant

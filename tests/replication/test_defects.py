@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from docs.analyses import defects
+from docs.pages.notes import GALLERY
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.docs import defects
-from highwater.checker.docs.notes import GALLERY
 from highwater.checker.engines.native import search
 from highwater.model.language import Model
 from highwater.model.replication import Replication

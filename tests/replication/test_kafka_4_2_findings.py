@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from docs.analyses import findings_4_2 as findings
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.docs import findings_4_2 as findings
 from highwater.checker.engines.native import search
 from tests.slow import all_but
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from docs.analyses import defects
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.docs import defects
 from highwater.checker.engines.native import search
 from highwater.checker.engines.solver import bounded
 from highwater.checker.telling.counterexample import Counterexample, follow_all

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from docs.analyses import defects
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import find
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.docs import defects
 from highwater.checker.engines import native
 from highwater.checker.telling.counterexample import Counterexample
 from highwater.model.language import Model, any_of, step_property

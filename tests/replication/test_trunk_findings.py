@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking import scenarios
-from highwater.checker.asking.search import SearchResult
-from highwater.checker.docs.trunk_findings import (
+from docs.analyses.trunk_findings import (
     FINDINGS,
     LARGE,
     PLACE,
@@ -21,6 +19,8 @@ from highwater.checker.docs.trunk_findings import (
     proposed,
     scenario,
 )
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchResult
 from tests import recordings
 from tests.slow import slow
 

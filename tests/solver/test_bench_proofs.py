@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from highwater.checker.bench import page, proofs
-from highwater.checker.bench.figures import Run, measure
-from highwater.checker.bench.proofs import Proof
+from docs.bench import page, proofs
+from docs.bench.figures import Run, measure
+from docs.bench.proofs import Proof
 from tests.slow import slow
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import docs
+from docs import pages as docs
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.engines.solver import difference

@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.bench import page, spark_run, spark_search
-from highwater.checker.bench.spark_cost import Cost, Plan, bill, size
-from highwater.checker.bench.spark_run import Asked
+from docs.bench import page, spark_run, spark_search
+from docs.bench.spark_cost import Cost, Plan, bill, size
+from docs.bench.spark_run import Asked
 
 COST = Cost(20.0, 0.5, 0.25, 0.01, 8, 1e-6, 1e-9, 2.0, 40, 30.0)
 

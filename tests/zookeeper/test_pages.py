@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from highwater.checker.docs import DOCS, link_numbers
-from highwater.checker.docs.zookeeper import failing_under
-from highwater.checker.docs.zookeeper_notes import GALLERY
+from docs.pages import DOCS
+from docs.pages.linking import link_numbers
+from docs.pages.zookeeper import failing_under
+from docs.pages.zookeeper_notes import GALLERY
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.zookeeper.rules import PROFILES, RULES
 

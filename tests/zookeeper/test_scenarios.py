@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
+from docs.pages.zookeeper_notes import GALLERY
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.docs.zookeeper_notes import GALLERY
 from highwater.checker.engines.liveness import search_with_liveness
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.state_graph import explore

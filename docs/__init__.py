@@ -1,0 +1,1 @@
+"""Pages for people, and what only they need: the programs that write and measure them. No part of the product."""

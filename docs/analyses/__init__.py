@@ -1,0 +1,1 @@
+"""Searches whose results the pages tell: defects, findings in versions of Kafka, bounds, delays, liveness."""

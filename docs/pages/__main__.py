@@ -1,0 +1,7 @@
+"""``python -m docs.pages``."""
+
+import sys
+
+from docs.pages import main
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""The rulebook as a page: docs/rules.md, what ``highwater show NUMBER`` tells without lines and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from docs.pages.linking import anchor, link_numbers
+from highwater.checker.asking.rulebook import find
+from highwater.model.language.rulebook import Family
+from highwater.model.rulebook import RULEBOOK
+
+_HEAD = Path(__file__).with_name("rules-head.md")
+
+Entry = dict[str, Any]
+
+
+def rules_page() -> str:
+    """The page: families, and each rule with an anchor of its own."""
+    lines = [_HEAD.read_text(encoding="utf-8").rstrip(), ""]
+    lines += [f"- [{_called(f)}](#{anchor(_called(f))}): {f.title}" for f in RULEBOOK.families]
+    for family in RULEBOOK.families:
+        lines += _family(family)
+        for rule in RULEBOOK.of(family):
+            entry = find(rule.number)
+            assert entry is not None
+            lines += _rule(entry)
+    return link_numbers("\n".join(lines) + "\n", page="")
+
+
+def _called(family: Family) -> str:
+    return f"KIP-{family.prefix}" if family.prefix.isdigit() else family.prefix
+
+
+def _family(family: Family) -> Iterator[str]:
+    name = _called(family)
+    yield from ("", f'<a id="{anchor(name)}"></a>', "", f"## {name}: {family.title}", "", family.about)
+    for proposal in (RULEBOOK.cited[p] for p in family.proposals):
+        yield from ("", f"[{proposal.name}: {proposal.title}]({proposal.link})")
+
+
+def _rule(entry: Entry) -> Iterator[str]:
+    yield from ("", f'<a id="{anchor(entry["name"])}"></a>', "", f"### {entry['name']}: {entry['title']}", "")
+    yield from (entry["states"], "", f"**Why.** {entry['why']}")
+    if entry["beyond"]:
+        yield from ("", f"**Beyond the proposal's letter.** {entry['beyond']}")
+    yield from ("", _origin(entry), "")
+    yield from (f"- switch `{e['name']}` of {_protocols(e)}: {e['meaning']}" for e in entry["switches"])
+    yield from _row(
+        "stated by", [f"`{e['name']}` in `{_file(e)}`" for e in entry["functions"] if e["states"]]
+    )
+    yield from _row("actions", [f"`{e['name']}` of {_protocols(e)}" for e in entry["actions"]])
+    for kind in _ONE:
+        yield from (f"- {_ONE[kind]} `{e['name']}` of {_protocols(e)}: {e['meaning']}" for e in entry[kind])
+    yield from _row("in proofs and replay", [f"`{e['name']}`" for e in entry["helpers"]])
+    yield from _row("scenarios", [f"`{e['name']}`" for e in entry["scenarios"]])
+    yield from _row(
+        "gallery", [f"[{e['name']}]({e['page'].removeprefix('docs/')}#{e['name']})" for e in entry["gallery"]]
+    )
+
+
+_ONE = {"invariants": "invariant", "step_properties": "property of steps", "liveness": "liveness"}
+
+
+def _origin(entry: Entry) -> str:
+    if not entry["from"]:
+        return "*No proposal: it is what the rules are held against.*"
+    cited = ", ".join(f"[{p['name']}]({p['link']})" for p in entry["from"])
+    section = f", *{entry['section']}*" if entry["section"] else ""
+    quote = f": “{entry['quote']}”" if entry["quote"] else ""
+    return f"From {cited}{section}{quote}"
+
+
+def _row(title: str, texts: Sequence[str]) -> Iterator[str]:
+    if texts:
+        yield f"- {title}: {', '.join(texts)}"
+
+
+def _protocols(entry: Entry) -> str:
+    return ", ".join(f"`{p}`" for p in entry["protocols"])
+
+
+def _file(entry: Entry) -> str:
+    return str(entry["place"]).rpartition(":")[0]
+
+
+__all__ = ["rules_page"]
