@@ -242,7 +242,7 @@ def hostile(tmp_path: Path, mark: Path) -> Path:
         "llvmlite",
         "sitecustomize",
         "conftest",
-        "kio",
+        "crc32c",
     ):
         (folder / f"{name}.py").write_text(text)
     (folder / "__cluster_metadata-0").mkdir()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
-from highwater.traces.metadata.beliefs.belief_states import Belief
-from highwater.traces.metadata.beliefs.observations import Flags
-from highwater.traces.metadata.beliefs.slots import Brokers, with_brokers
-from highwater.traces.metadata.beliefs.transitions import Roster, Settings
-from highwater.traces.reports.observed import PartitionState
-from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, Resized, SettingChange
+from highwater.traces.metadata.beliefs.observations import BrokerChange, Brokers, Flags, Settings
+from highwater.traces.metadata.image.partitions import Broker, Partition, Topic
+from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, SettingChange
 from highwater.traces.rules.decisions import effective_min_isr
 from highwater.traces.rules.log_directories import is_online
 
@@ -31,91 +28,14 @@ def undefined_setting(name: str, value: str | None) -> str | None:
     return None if value is None or pattern.fullmatch(value) else defined
 
 
-class Partition:
-    """A partition: what is believed of it, the brokers that the slots stand for, and its epochs.
-
-    ``key`` are the bytes that name it in a record. ``directories`` are those of its replicas, in their order; empty
-    where they are not known.
-    ``topic`` is None for the stand-in with which a broker's own registration is followed. ``state`` is kept
-    where changes are asked for. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the
-    last change of min.insync.replicas that the partition met under min ISR, until its ISR has as many members again.
-    """
-
-    __slots__ = (
-        "belief", "directories", "key", "leader_epoch", "leaderless_since", "number", "partition_epoch", "resized",
-        "roster", "state", "topic", "under_min_isr_since",
-    )  # fmt: skip
-
-    def __init__(
-        self, topic: Topic | None, number: int, belief: Belief, roster: Roster, key: bytes = b""
-    ) -> None:
-        self.topic, self.number, self.key = topic, number, key
-        self.belief, self.roster = belief, roster
-        self.directories: tuple[str, ...] = ()
-        self.leader_epoch = self.partition_epoch = 0
-        self.state: PartitionState | None = None
-        self.under_min_isr_since: int | None = None
-        self.leaderless_since: int | None = None
-        self.resized: Resized | None = None
-
-    @property
-    def observed(self) -> PartitionState:
-        """As the metadata log has it; members in the order of the replicas."""
-        return replace(
-            with_brokers(self.belief.observed, self.roster.brokers),
-            leader_epoch=self.leader_epoch,
-            partition_epoch=self.partition_epoch,
-        )
-
-    @property
-    def replicas(self) -> Brokers:
-        """The brokers that are its replicas, in their order."""
-        return tuple([self.roster.brokers[slot] for slot in self.belief.observed.replicas])
-
-    def directory(self, broker: int) -> str | None:
-        """The log directory of a broker's replica; None where the log has none, or the broker is no replica."""
-        if not self.directories:
-            return None
-        return next((d for b, d in zip(self.replicas, self.directories, strict=False) if b == broker), None)
-
-    @property
-    def name(self) -> str:
-        """As Kafka writes it: topic, dash, number."""
-        return "" if self.topic is None else f"{self.topic.name}-{self.number}"
-
-
-@dataclass(eq=False)
-class Topic:
-    """A topic with its partitions by number, and its configuration."""
-
-    name: str
-    partitions: dict[int, Partition] = field(default_factory=dict)
-
-
-@dataclass
-class Broker:
-    """A broker's registration, with the log directories that it lists.
-
-    ``partition`` stands in for it where no partition has it as a replica. ``supported`` are the levels of features
-    that it supports, from and to.
-    """
-
-    epoch: int
-    incarnation: str
-    flags: Flags
-    directories: tuple[str, ...] = ()
-    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    partition: Partition | None = None
-
-
 @dataclass
 class Image:
-    """All of it. ``partitions`` are by the 20 bytes that name them in a record: number and topic id.
+    """All of it. ``partitions`` are by their keys in records.
 
     ``replicas`` are, for each broker, the partitions that have it in any of their fields. ``unfollowed`` are partitions
-    that cannot be followed any further: their names, by the bytes that name them. ``controllers`` are the greatest
-    levels of features that each controller has said to support. ``named`` are, by broker, the log directories that
-    replicas of it were said to be in. ``nodes`` are those with a configuration of their own. ``changed`` has the last
+    that cannot be followed any further: their names, by their keys. ``controllers`` are the greatest
+    levels of features that each controller supports. ``named`` are, by broker, the log directories that
+    replicas of it were in. ``nodes`` are those with a configuration of their own. ``changed`` has the last
     change of each setting in ``configs``.
     """
 
@@ -132,6 +52,15 @@ class Image:
     nodes: set[str] = field(default_factory=set)
     changed: dict[tuple[int, str, str], SettingChange] = field(default_factory=dict)
     _directories: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    _broker_changes: dict[tuple[str, int, Flags, bool], BrokerChange] = field(default_factory=dict)
+
+    def broker_change(self, kind: str, broker: int, flags: Flags, offline: bool = False) -> BrokerChange:
+        """The one observation with this content."""
+        key = (kind, broker, flags, offline)
+        if key not in self._broker_changes:
+            self._broker_changes[key] = BrokerChange(kind, broker, flags, offline)
+        return self._broker_changes[key]
 
     def listed(self, broker: int) -> tuple[str, ...] | None:
         """The log directories that a broker lists; None for one that is not registered."""
@@ -213,7 +142,7 @@ class Image:
 
     def place(self, partition: Partition, before: Brokers) -> None:
         """Keep the index by broker, after a partition has come to other brokers than those before."""
-        old, new = set(before), set(partition.roster.brokers)
+        old, new = set(before), set(partition.binding.brokers)
         for broker in old - new:
             self.replicas[broker].pop(partition, None)
         for broker in new - old:
@@ -221,7 +150,7 @@ class Image:
 
     def remove(self, partition: Partition) -> None:
         """Take a partition out of the index by broker."""
-        for broker in partition.roster.brokers:
+        for broker in partition.binding.brokers:
             self.replicas.get(broker, {}).pop(partition, None)
 
     def unfollow(self, partition: Partition) -> bool:
@@ -237,16 +166,3 @@ class Image:
     def of_topics(self) -> Iterator[Partition]:
         """All partitions of topics."""
         return iter(self.partitions.values())
-
-
-__all__ = [
-    "BROKER",
-    "MIN_ISR",
-    "TOPIC",
-    "UNCLEAN",
-    "Broker",
-    "Image",
-    "Partition",
-    "Topic",
-    "undefined_setting",
-]

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from highwater.traces.generation.writing import LogWriter
 from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
+from tests.generation.writing import LogWriter
 
 TOPIC, TOPIC_ID = "t1", "AAAAAAAAAAAAAAAAAAAABQ"
 NODES = 9000
@@ -245,15 +245,3 @@ def write_fetches(directory: Path, fetches: int, followers: Iterable[int] = (2, 
                 lines += 1
             offset += 1
     return lines + done
-
-
-__all__ = [
-    "CONTROLLER",
-    "NODES",
-    "TOPIC",
-    "TOPIC_ID",
-    "RequestLogs",
-    "registration",
-    "setting",
-    "write_fetches",
-]

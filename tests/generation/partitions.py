@@ -243,6 +243,3 @@ def _renamed(brokers: Ids, slots: dict[int, int]) -> Ids:
 
 def _registration(active: bool) -> dict[str, Any]:
     return {"registered": True, "epoch": 0, "fenced": not active, "in_controlled_shutdown": False}
-
-
-__all__ = ["NAMED_TO", "Ids", "Node", "Question", "Rules", "State", "Step", "mask_of"]

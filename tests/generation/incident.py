@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.generation import broker_lines
-from highwater.traces.generation.broker_lines import Line
-from highwater.traces.generation.writing import LogWriter
 from highwater.traces.kafka.values import encode
 from highwater.traces.reports.observed import PartitionState
+from tests.generation import broker_lines
+from tests.generation.broker_lines import Line
+from tests.generation.writing import LogWriter
 
 TOPIC, NAME = "orders", "orders-0"
 CONTROLLER = 100
@@ -243,6 +243,3 @@ def _identity(of: str) -> str:
 
 def _ms(clock: str) -> int:
     return round(datetime.fromisoformat(f"{DAY}T{clock}+00:00").timestamp() * 1000)
-
-
-__all__ = ["write_incident"]

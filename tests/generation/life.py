@@ -27,16 +27,15 @@ from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
 
-from highwater.traces.generation.cluster import Cluster, Partition, Topic
-from highwater.traces.generation.partitions import Ids
-from highwater.traces.generation.writing import LogWriter
+from tests.generation.cluster import Cluster, Partition
+from tests.generation.partitions import Ids
+from tests.generation.writing import LogWriter
 
 START = 1_700_000_000_000
 """The time of the first record, in ms since the epoch."""
-SEGMENT_BYTES = 100 << 20
+SEGMENT_BYTES, NO_OP_EVERY = 100 << 20, 500
 TOPIC_SIZES = (1, 1, 3, 6, 12, 12, 24, 50, 100, 200)
 """Numbers of partitions that topics have, each as likely."""
-NO_OP_EVERY = 500
 SESSION = 9000
 """Kafka's ``broker.session.timeout.ms``."""
 FULL_SIZE = 10_000
@@ -399,6 +398,3 @@ def _by_leader(partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
         if partition.node.leader >= 0:
             found.setdefault(partition.node.leader, []).append(partition)
     return found
-
-
-__all__ = ["START", "Topic", "Written", "write_log"]

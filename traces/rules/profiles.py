@@ -150,8 +150,3 @@ def _version(features: Mapping[str, int], controllers: Controllers) -> Version:
         return not version.by_code or (bool(codes) and all(code == version.code for code in codes))
 
     return next(version for version in VERSIONS if is_of(version))
-
-
-__all__ = [
-    "ELR_VERSION", "METADATA_VERSION", "NEWEST", "RELEASES", "VERSIONS", "Version", "newer_than_profiles", "rule_sets",
-]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from crc32c import crc32c
 
 from highwater.traces.kafka.batches import CHECKED, MAGIC, PREFIX, encode_batch
-from highwater.traces.kafka.codec import put_varint
+from highwater.traces.kafka.encoding import put_varint
 from highwater.traces.kafka.values import encode_control
 
 MAX_RECORDS = 10_000
@@ -151,6 +151,3 @@ def _before(number: int, size: int) -> bytes:
     out = bytearray(1 if number else 0)
     put_varint(out, len(tail) + size + 1 << 1)
     return bytes(out + tail)
-
-
-__all__ = ["LINGER_MS", "MAX_RECORDS", "LogWriter"]

@@ -82,6 +82,3 @@ class Agreement:
 
 def _profiles(sets: tuple[RuleSet, ...], tags: Set[int]) -> list[str]:
     return [sets[tag].profile for tag in sorted(tags)]
-
-
-__all__ = ["Agreement", "Disagreement", "Narrowed"]

@@ -1,17 +1,17 @@
-"""``python -m highwater.traces.generation DIRECTORY``: write the logs of a small cluster that lost data."""
+"""``python -m tests.generation DIRECTORY``: write the logs of a small cluster that lost data."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from highwater.traces.generation.incident import write_incident
+from tests.generation.incident import write_incident
 
 
 def main(arguments: list[str]) -> int:
     """Write them into a directory that is new; the exit status."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
-        print("usage: python -m highwater.traces.generation DIRECTORY", file=sys.stderr)
+        print("usage: python -m tests.generation DIRECTORY", file=sys.stderr)
         return 2
     directory = Path(arguments[0])
     try:

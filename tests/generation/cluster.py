@@ -13,9 +13,9 @@ from typing import Any
 
 from highwater.model.replication.controller.rules import PROFILES
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.generation.partitions import NAMED_TO, Ids, Node, Question, Rules, State, Step
-from highwater.traces.generation.writing import LogWriter
 from highwater.traces.kafka.values import encode
+from tests.generation.partitions import NAMED_TO, Ids, Node, Question, Rules, State, Step
+from tests.generation.writing import LogWriter
 
 MAX_ELECTIONS = 1000
 """The most preferred elections of one decision of the periodic task (Kafka's limit)."""
@@ -397,6 +397,3 @@ def _supported(metadata_version: int) -> list[dict[str, Any]]:
         {"name": name, "minSupportedVersion": low, "maxSupportedVersion": high}
         for name, (low, high) in levels.items()
     ]
-
-
-__all__ = ["Broker", "Cluster", "Partition", "Topic"]

@@ -4,6 +4,6 @@ The controller's decisions are those of the model (``highwater.traces.rules.deci
 is drawn at random. So every record of such a log must be explained, whatever its length.
 """
 
-from highwater.traces.generation.life import write_log
+from tests.generation.life import write_log
 
 __all__ = ["write_log"]

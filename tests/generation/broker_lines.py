@@ -88,8 +88,3 @@ def truncating(broker: int, name: str, leader: int, to: int) -> Line:
 
 def _members(state: PartitionState) -> str:
     return ",".join(map(str, state.isr))
-
-
-__all__ = [
-    "Line", "follows", "hwm_moved", "isr_updated", "leads", "leo_recorded", "log_loaded", "of_partition", "truncating",
-]  # fmt: skip
