@@ -34,11 +34,12 @@ CPU = "36 31 0:33 / {root}/cpu rw,relatime - cgroup cgroup rw,cpu"
 
 def test_version_2_and_the_groups_above(tmp_path: Path) -> None:
     files = {
-        "a/b/memory.max": "max\n",
+        "a/b/memory.max": f"{950 * MIB}\n",
         "a/b/memory.high": f"{900 * MIB}\n",
         "a/b/memory.current": f"{500 * MIB}\n",
         "a/b/memory.stat": f"anon 1\ninactive_file {200 * MIB}\n",
         "a/memory.max": f"{700 * MIB}\n",
+        "a/memory.high": "max\n",
         "a/memory.current": f"{600 * MIB}\n",
         "memory.stat": "anon 1\n",
     }

@@ -110,6 +110,12 @@ def test_what_another_began_while_one_waited_is_not_taken_for_new(
     mine.close()
 
 
+def test_there_is_something_to_go_on_with(kind: type[CheckpointDirectory], tmp_path: Path) -> None:
+    assert "no checkpoint there" in refused(at(kind, tmp_path))
+    assert "no checkpoint there" in refused(at(kind, tmp_path / "nowhere"))
+    assert not list(tmp_path.iterdir())
+
+
 # --- what is foreign ------------------------------------------------------------------------------
 
 
@@ -228,6 +234,16 @@ def test_what_was_never_finished_goes(kept: CheckpointDirectory) -> None:
 
 
 # --- manifests ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [-1, 1])
+def test_a_manifest_of_another_version(
+    kept: CheckpointDirectory, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an older one as of a newer."""
+    monkeypatch.setattr(type(kept), "format", type(kept).format + version)
+    with pytest.raises(InputError, match="written by another version"):
+        kept.read_manifest(kept.head)
 
 
 def test_every_flipped_bit_of_a_manifest_is_found(kept: CheckpointDirectory) -> None:

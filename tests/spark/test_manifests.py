@@ -16,6 +16,7 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 from highwater.checker.problems import InputError
 from highwater.checker.spark import checkpoint as module
 from highwater.checker.spark.checkpoint import Checkpoint, Level, Run, Totals
+from tests.durable.waiting import without_waiting
 
 RUN = Run("name", "{}", "content", 2, 3)
 LEVELS, EACH = 4, 10
@@ -140,7 +141,7 @@ def test_what_is_no_file_of_a_level_is_told(
     level = kept.levels()[2]
     change(kept.folder(2) / level.parts[0].file)
     for way in ways(kept, level):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=said), without_waiting():
             way()
 
 
