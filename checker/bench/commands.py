@@ -14,7 +14,7 @@ from pathlib import Path
 from highwater.checker.bench import tlc
 from highwater.checker.bench.figures import spread
 from highwater.checker.bench.whole import Whole, run_whole
-from highwater.checker.code_cache import VARIABLE
+from highwater.checker.engines.native.code.cache import VARIABLE
 
 HEADING = "## Whole commands"
 REPEAT = 5

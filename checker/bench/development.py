@@ -17,7 +17,7 @@ from pathlib import Path
 from highwater.checker.bench.figures import spread
 from highwater.checker.bench.page import PAGE
 from highwater.checker.bench.whole import Whole, run_whole
-from highwater.checker.code_cache import VARIABLE
+from highwater.checker.engines.native.code.cache import VARIABLE
 
 HEADING = "## From a clone to the last test"
 REPEAT = 1

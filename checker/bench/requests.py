@@ -12,8 +12,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from highwater.checker.base.memory import peak_memory
 from highwater.checker.bench.figures import spread
-from highwater.checker.memory import peak_memory
 from highwater.traces.generation.requests import write_fetches
 from highwater.traces.replay import replay
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from highwater.checker import scenarios
-from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.liveness import search_with_liveness
-from highwater.checker.native import search
-from highwater.checker.native.explored import explore
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import Scenario
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines.liveness import search_with_liveness
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.model import Model
 
 PLACE = "replication/defect-"

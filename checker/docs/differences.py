@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from highwater.checker import scenarios
-from highwater.checker.counterexample import Counterexample, follow_all
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
 from highwater.checker.docs import defects, trunk_findings
 from highwater.checker.docs.side_by_side import in_order
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
-from highwater.checker.solver.difference import (
+from highwater.checker.engines.native import search
+from highwater.checker.engines.solver.difference import (
     Differences,
     Witness,
     differences,
@@ -21,8 +21,8 @@ from highwater.checker.solver.difference import (
     outcome,
     special,
 )
-from highwater.checker.solver.helpers import with_helpers
-from highwater.checker.words import settings
+from highwater.checker.engines.solver.helpers import with_helpers
+from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.model import Model
 
 TEXT, TRUNK, FIRST_PHASE = "kip_966", "kafka_trunk_2024_10", "kip_966_first_phase"

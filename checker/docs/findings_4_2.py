@@ -8,13 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from highwater.checker import engines, scenarios
-from highwater.checker.counterexample import Counterexample, follow_all
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.docs.liveness_needs import run_with
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import Scenario
-from highwater.checker.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.native import search
+from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from highwater.checker.counterexample import Counterexample, LoopBack
+from highwater.checker.base.words import settings
 from highwater.checker.docs import defects
 from highwater.checker.docs.defects import Defect
-from highwater.checker.sequence_chart import SequenceChart
-from highwater.checker.words import settings
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample, LoopBack
 
 
 @dataclass(frozen=True)

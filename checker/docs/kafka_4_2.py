@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from highwater.checker.counterexample import Counterexample
+from highwater.checker.asking.request import Overrides
+from highwater.checker.base.problems import InputError
 from highwater.checker.docs import findings_4_2 as findings
 from highwater.checker.docs.bounds_4_2_page import bounds_section
 from highwater.checker.docs.kafka_trunk import run_table
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides
-from highwater.checker.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample
 
 _NOT_SO = findings.TEXTS["not_so"]
 _PROFILES = ("kafka_trunk_2024_10", "kafka_4_2", "kip_966_first_phase")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from highwater.checker.counterexample import Counterexample
 from highwater.checker.docs.trunk_findings import FINDINGS, LARGE, Finding, closed, found, scenario
 from highwater.checker.docs.trunk_notes import HEAD, KINDS, SECTIONS, SUMMARY, TAIL
-from highwater.checker.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample
 
 _BY_NAME = {finding.name: finding for finding in FINDINGS}
 

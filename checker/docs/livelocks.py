@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from highwater.checker import engines, scenarios
-from highwater.checker.counterexample import Counterexample
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.docs.liveness_needs import run_with
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.telling.counterexample import Counterexample
 from highwater.model.language import State
 from highwater.model.language.liveness import Fairness
 from highwater.model.language.values import Number, Truth

@@ -48,9 +48,9 @@ fence_broker where broker is down` is about the session of a broker that is down
 How it is searched: the explored graph without the states in which the goal holds is cut into strongly connected
 components. A component is fair if each weakly fair group of steps is disabled in one of its states or taken in it,
 and each strongly fair one disabled in all of them or taken. Where only strong fairness fails, the states in which
-the group is enabled are left out and what remains is looked at again (`checker/liveness/components.py`). A goal that
-has to last is searched for in the whole graph: a component counts if it has a state without the goal, and the loop
-goes through it.
+the group is enabled are left out and what remains is looked at again (`checker/engines/liveness/components.py`).
+A goal that has to last is searched for in the whole graph: a component counts if it has a state without the goal, and
+the loop goes through it.
 
 """
 

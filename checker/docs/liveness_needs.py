@@ -6,12 +6,14 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from highwater.checker import catalogue, counterexample, engines, scenarios
-from highwater.checker.counterexample import Counterexample
-from highwater.checker.explored import Explored
-from highwater.checker.liveness import violating_run
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness import violating_run
+from highwater.checker.engines.state_graph import Explored
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.counterexample import Counterexample
 from highwater.model.language.liveness import Fairness, Liveness, trace_liveness
 from highwater.model.language.model import Model
 

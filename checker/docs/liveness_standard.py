@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from highwater.checker import engines, scenarios
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.docs.liveness_needs import SCENARIOS, run_with
 from highwater.checker.docs.side_by_side import in_order
-from highwater.checker.liveness import violating_run
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness import violating_run
 from highwater.model.language.liveness import TracedLiveness
 
 PROTOCOLS = ("replication", "replication.controller")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from highwater.checker.counterexample import Counterexample, abstract_step, no_abstract_step
+from highwater.checker.comparing.gate import baseline
 from highwater.checker.docs import defects
-from highwater.checker.gate import baseline
+from highwater.checker.telling.counterexample import Counterexample, abstract_step, no_abstract_step
 
 HERE = Path(__file__).resolve().parent
 MARK = "<!-- standard -->"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.docs.quorum_delays import Delays, Kinds, Time
-from highwater.checker.native.explored import explore
-from highwater.checker.search import SearchOptions
+from highwater.checker.engines.native.state_graph import explore
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
 from highwater.checker.docs import defects
 from highwater.checker.docs.side_by_side import in_order
-from highwater.checker.native import search
-from highwater.checker.search import SearchOptions
-from highwater.checker.words import settings
+from highwater.checker.engines.native import search
 from highwater.invariants.replication import INVARIANTS
 from highwater.model.language.model import Model
 from highwater.model.replication import Replication

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from highwater.checker.asking.rulebook import find
 from highwater.checker.docs.linking import anchor, link_numbers
-from highwater.checker.rulebook import find
 from highwater.model.language.rulebook import Family
 from highwater.model.rulebook import RULEBOOK
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from highwater.checker.solver.workers import answers, cores
+from highwater.checker.engines.solver.workers import answers, cores
 
 Part = TypeVar("Part")
 Told = TypeVar("Told")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.checker.native import search
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines.native import search
 from highwater.invariants.truncation import INVARIANTS
 from highwater.model.language import Model
 from highwater.model.truncation import Truncation

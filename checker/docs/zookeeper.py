@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from highwater.checker.liveness import search_with_liveness
-from highwater.checker.native import search
-from highwater.checker.native.explored import explore
-from highwater.checker.search import SearchOptions
-from highwater.checker.words import settings
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
+from highwater.checker.engines.liveness import search_with_liveness
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.state_graph import explore
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.model import Model

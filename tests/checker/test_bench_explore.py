@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.bench import explore
 from highwater.checker.explore.session import Path, Session
-from highwater.checker.search import SearchOptions
 from tests.models import scenario_model
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.output import JsonOutput, refuse_unwritable, write_text, written
-from highwater.checker.problems import InputError
+from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text, written
+from highwater.checker.base.problems import InputError
 
 
 @pytest.mark.parametrize(("name", "said"), [(".", "is a directory"), ("nowhere/a.json", "cannot be written")])

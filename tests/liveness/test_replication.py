@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import engines, scenarios
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.docs import DOCS, link_numbers
 from highwater.checker.docs.livelocks import LIVELOCKS, Livelock
 from highwater.checker.docs.liveness_needs import SCENARIOS, run_with, section
 from highwater.checker.docs.liveness_standard import line, row
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.engines import by_name as engines
 from highwater.invariants.replication import LIVENESS
 from highwater.invariants.replication.controller import LIVENESS as CONTROLLER_LIVENESS
 from highwater.model.language import Model

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker.durable.directory import CheckpointDirectory
-from highwater.checker.native import search
-from highwater.checker.native.disk import runs
-from highwater.checker.native.disk.checkpoint import MANIFEST, Checkpoint
-from highwater.checker.native.disk.files import DataFile, SavedFile, Scratch
-from highwater.checker.native.disk.runs import Room, written_run
-from highwater.checker.native.disk.visited import MOST_RUNS, Visited
-from highwater.checker.native.layout import Words
-from highwater.checker.native.program import Program
-from highwater.checker.problems import InputError
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.base.durable.directory import CheckpointDirectory
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk import runs
+from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
+from highwater.checker.engines.native.disk.runs import Room, written_run
+from highwater.checker.engines.native.disk.visited import MOST_RUNS, Visited
+from highwater.checker.engines.native.files import DataFile, SavedFile, Scratch
 from highwater.model.language import Model
 from tests import models
 from tests.native.on_disk import FromTheStart, assert_same, small_batches

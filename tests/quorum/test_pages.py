@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from highwater.checker import docs, scenarios
+from highwater.checker import docs
+from highwater.checker.asking import scenarios
 from highwater.checker.docs import defects, quorum
 from highwater.checker.docs.quorum_latency import CASES, Case, latency_table
 from highwater.checker.docs.quorum_notes import GALLERY

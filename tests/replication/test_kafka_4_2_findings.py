@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.docs import findings_4_2 as findings
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.engines.native import search
 from tests.slow import all_but
 
 DEPTHS = {

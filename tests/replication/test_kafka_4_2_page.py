@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.checker.docs.findings_4_2 import FINDINGS, full_name
 from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 

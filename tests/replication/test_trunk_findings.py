@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchResult
 from highwater.checker.docs.trunk_findings import (
     FINDINGS,
     LARGE,
@@ -20,7 +21,6 @@ from highwater.checker.docs.trunk_findings import (
     proposed,
     scenario,
 )
-from highwater.checker.search import SearchResult
 from tests import recordings
 from tests.slow import slow
 

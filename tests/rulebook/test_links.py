@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from highwater.checker import docs
-from highwater.checker.coverage.gathering import Coverage
-from highwater.checker.coverage.page import page
-from highwater.checker.coverage.sites import GUARD, Site
+from highwater.checker.asking.rulebook import code
+from highwater.checker.asking.rulebook.html import linked, section
+from highwater.checker.comparing.coverage.gathering import Coverage
+from highwater.checker.comparing.coverage.page import page
+from highwater.checker.comparing.coverage.sites import GUARD, Site
 from highwater.checker.docs.linking import anchor, link_numbers
-from highwater.checker.rulebook import code
-from highwater.checker.rulebook.html import linked, section
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.page import write_page
 from highwater.traces.report import Finding, Report

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import catalogue, scenarios
+from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.rulebook import code
+from highwater.checker.asking.rulebook import find as found
 from highwater.checker.docs import defects
 from highwater.checker.docs.notes import GALLERY
-from highwater.checker.rulebook import code
-from highwater.checker.rulebook import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK

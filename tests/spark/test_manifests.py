@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.problems import InputError
-from highwater.checker.spark import checkpoint as module
-from highwater.checker.spark.checkpoint import Checkpoint, Level, Run, Totals
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.spark.levels import checkpoint as module
+from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Level, Run, Totals
 from tests.durable.waiting import without_waiting
 
 RUN = Run("name", "{}", "content", 2, 3)

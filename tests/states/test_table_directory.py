@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.problems import InputError
+from highwater.checker.base.problems import InputError
 from highwater.checker.tables import directory as module
 from highwater.checker.tables.directory import ABOUT, STATES, TRANSITIONS, TableDirectory
 
