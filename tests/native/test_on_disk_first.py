@@ -15,14 +15,15 @@ import pytest
 
 from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.base.durable.directory import CheckpointDirectory
-from highwater.checker.base.problems import InputError
+from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.disk import runs
+from highwater.checker.engines.native.disk import runs, visited
 from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
-from highwater.checker.engines.native.disk.runs import Room, written_run
-from highwater.checker.engines.native.disk.visited import MOST_RUNS, Visited
+from highwater.checker.engines.native.disk.detection import Delayed
+from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
+from highwater.checker.engines.native.disk.visited import MOST_RUNS, Visited, merged_run
 from highwater.checker.engines.native.files import DataFile, SavedFile, Scratch
 from highwater.model.language import Model
 from tests import models
@@ -290,3 +291,71 @@ def test_runs_stay_as_they_are_on_a_full_disk_but_not_on_one_that_fails(
         assert known.count == 2 * (MOST_RUNS + 1)
     finally:
         known.close()
+
+
+def test_an_index_has_a_block_for_every_word_of_its_file() -> None:
+    """Its offsets are right, but between the last block and the index there is a word of nobody's."""
+    run = written_run(DataFile.unnamed(None), [np.arange(1, 100, dtype=np.uint64)])
+    body = np.empty((run.file.size - run.index.nbytes) // 8, dtype=np.uint64)
+    run.file.read(body, 0)
+    for more in (0, 1):
+        file = DataFile.unnamed(None)
+        for part in (body, np.zeros(more, dtype=np.uint64), run.index):
+            file.append(part)
+        if more:
+            with pytest.raises(DamagedError):
+                SortedRun.read(file, run.blocks)
+        else:
+            assert SortedRun.read(file, run.blocks).count == 99
+        file.close()
+    run.close()
+
+
+# --- counts that contradict each other ------------------------------------------------------------
+
+
+def test_what_is_lost_in_a_merge_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = visited._together
+    monkeypatch.setattr(visited, "_together", lambda cursors: (part[1:] for part in honest(cursors)))
+    files = [DataFile.unnamed(None) for _ in range(3)]
+    some = [written_run(file, [np.arange(n, 90, 2, dtype=np.uint64)]) for n, file in enumerate(files[:2], 1)]
+    with pytest.raises(InternalError, match="lost when they were merged"):
+        merged_run(some, lambda kind: files[2])
+    for file in files:
+        file.close()
+
+
+def test_what_is_lost_on_the_way_to_the_disk_is_an_error_of_ours(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    honest = visited.in_order
+
+    def lossy(table: Any, marks: Any) -> Any:
+        return (part[1:] if marks is None else part for part in honest(table, marks))
+
+    monkeypatch.setattr(visited, "in_order", lossy)
+    with pytest.raises(InternalError, match="lost on the way from the table to the disk"):
+        on_disk(model, tmp_path / "kept")
+
+
+def test_candidates_that_are_neither_new_nor_known_are_an_error_of_ours(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    honest = Visited.mark
+    monkeypatch.setattr(Visited, "mark", lambda self, table, marks: honest(self, table, marks) + 1)
+    with pytest.raises(InternalError, match="candidates were lost"):
+        on_disk(model, tmp_path / "kept")
+
+
+def test_new_states_that_are_not_handed_over_are_an_error_of_ours(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    honest = Delayed._sift
+    monkeypatch.setattr(
+        Delayed, "_sift", lambda self, workers, hand_over: honest(self, workers, hand_over) - 1
+    )
+    with pytest.raises(InternalError, match="are not the same number"):
+        on_disk(model, tmp_path / "kept")
