@@ -355,7 +355,7 @@ def test_new_states_that_are_not_handed_over_are_an_error_of_ours(
     small_batches(monkeypatch)
     honest = Delayed._sift
     monkeypatch.setattr(
-        Delayed, "_sift", lambda self, workers, hand_over: honest(self, workers, hand_over) - 1
+        Delayed, "_sift", lambda self, workers, hand_over: honest(self, workers, hand_over) + 1
     )
     with pytest.raises(InternalError, match="are not the same number"):
         on_disk(model, tmp_path / "kept")
