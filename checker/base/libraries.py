@@ -8,7 +8,6 @@ PACKAGES = {
     "cramjam": "cramjam",
     "crc32c": "crc32c",
     "hypothesis": "hypothesis",
-    "kio": "kio",
     "llvmlite": "llvmlite",
     "networkx": "networkx",
     "numpy": "numpy",

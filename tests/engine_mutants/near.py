@@ -26,7 +26,6 @@ AREAS = {
     "checker/commands": ("checker", "pages", "gate", "traces/test_replay_command.py"),
     "checker": ("checker", "steps", "native", "liveness"),
     "model/language": ("language", "steps", "model", "native", "liveness", "solver"),
-    "traces/generation": ("traces/test_generation.py",),
     "traces/kafka": ("traces/kafka", "traces"),
     "traces/metadata": ("traces/metadata", "traces"),
     "traces/operations": ("traces",),

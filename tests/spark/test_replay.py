@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from highwater.checker.cli import cli
-from highwater.traces.generation import write_log
 from highwater.traces.inputs import inputs
+from tests.generation import write_log
 from tests.slow import slow
 from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from highwater.traces.kafka.encoding import FieldError
 from highwater.traces.kafka.schemas import CONTROL, METADATA, Schema
 from highwater.traces.kafka.values import (
     TYPES,
     DamagedRecord,
-    FieldError,
     UnknownRecord,
     api_key,
     control_key,

@@ -14,7 +14,7 @@ from highwater.model.language.model import Model
 from highwater.model.replication import logs
 from highwater.model.replication.protocol import Replication
 from highwater.model.replication.rules import PROFILES
-from highwater.traces.generation.requests import TOPIC, TOPIC_ID, RequestLogs, registration, setting
+from tests.generation.requests import TOPIC, TOPIC_ID, RequestLogs, registration, setting
 
 STEP_MS = 1000
 """A step takes longer than the clocks of two nodes may be apart."""

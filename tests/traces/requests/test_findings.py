@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.generation.requests import TOPIC_ID, RequestLogs
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
+from tests.generation.requests import TOPIC_ID, RequestLogs
 from tests.slow import slow
 from tests.traces.requests.model_runs import Step, Written, model, scripted, walked
 

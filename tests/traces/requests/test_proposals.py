@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.generation.requests import TOPIC_ID, RequestLogs
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from highwater.traces.requests.messages import NO_EPOCH
+from tests.generation.requests import TOPIC_ID, RequestLogs
 
 Record = tuple[str, Mapping[str, Any]]
 INELIGIBLE, STALE, INVALID, FENCED, OLD, BEHIND, OTHER_LEADER = 107, 77, 42, 74, 95, 41, 108

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.generation.requests import TOPIC_ID, RequestLogs
 from highwater.traces.replay import replay
+from tests.generation.requests import TOPIC_ID, RequestLogs
 
 NOT_LEADER, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER = 6, 7, 19, 20
 REFUSED, WRITTEN, ACKNOWLEDGED = "write refused", "write_acks_all", "acknowledge"

@@ -17,12 +17,11 @@ from highwater.checker.engines.spark.partition import partition_keys
 from highwater.checker.engines.spark.replay import tasks as replay_tasks
 from highwater.checker.engines.spark.session import Session
 from highwater.traces.inputs import METADATA_LOG, Input
-from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.kafka.pieces import can_be_divided
-from highwater.traces.metadata.shares.follow import Found, from_json
+from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, open_metadata_log
+from highwater.traces.metadata.shares.follow import ShareResult, from_json
 from highwater.traces.metadata.shares.plan import MAX_RANGE, Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, Unreadable, replay_shares
-from highwater.traces.metadata.shares.route import Head
+from highwater.traces.metadata.shares.route import RangeHead
 from highwater.traces.reports.report import Report
 
 LARGE = 32 << 20
@@ -135,7 +134,7 @@ class SparkReplay:
 
     def _run(
         self, log: MetadataLog, parts: Sequence[Range], ends: Ends, out: str | None
-    ) -> tuple[list[Head], list[Found]]:
+    ) -> tuple[list[RangeHead], list[ShareResult]]:
         asked, count, listed = self._asked, self._shares, list(parts)
         keys = partition_keys(count)
         spent = self._session.context.accumulator({}, Seconds())
@@ -156,7 +155,7 @@ class SparkReplay:
             self.work.following.append(work["processor_seconds"])
             self.work.bytes += work["bytes"]
             self.work.resident = max(self.work.resident, work["resident"])
-        heads = [Head(**head) for head in json.loads(rows[0].heads)]
+        heads = [RangeHead(**head) for head in json.loads(rows[0].heads)]
         return heads, [from_json(json.loads(row.found)) for row in rows]
 
     def _collect(self, frame: Any, what: str) -> list[Any]:
