@@ -1,4 +1,4 @@
-"""Which changes of a request log leave its meaning as it was, computed from the lines of the log and nothing else."""
+"""Which changes of a request log leave its meaning as it was, and which cannot show: computed from the recording."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ REFUSED = "a proposal that is refused for something else"
 APART = "two proposals for different partitions"
 NOTHING = "a write that was refused is not there"
 BETWEEN = "an HWM between those that other lines tell before and behind it"
+CUT_SHORT = "changes the meaning: where a batch begins, in the last seconds of a leader epoch or of the log"
+SECONDS = 4
+"""Lines of requests that were under way are waited for three seconds in which the node is active."""
 NO_BOUNDARY = "changes the meaning: where a batch begins, at which no follower stopped"
 
 
@@ -32,7 +35,7 @@ def computed(recording: Recording, changed: Changed) -> str | None:
         return APART if all(both) and not both[0] & both[1] else None
     if changed.what == "dropped" and before["requestHeader"]["requestApiKey"] == PRODUCE:
         written = [p for t in before["response"]["responses"] for p in t["partitionResponses"]]
-        if all(p["errorCode"] and p["baseOffset"] < 0 for p in written):
+        if written and all(p["errorCode"] and p["baseOffset"] < 0 for p in written):
             return NOTHING
         return _boundary(recording, changed, {(p["index"], p["baseOffset"]) for p in written})
     if changed.what == "baseOffset":
@@ -63,8 +66,22 @@ def _boundary(recording: Recording, changed: Changed, begins: set[tuple[int, int
                 (p["partition"], p["fetchOffset"]) for t in line.request["topics"] for p in t["partitions"]
             }
             if asked & begins:
-                return None
+                return CUT_SHORT if _is_cut_short(recording, changed, begins) else None
     return NO_BOUNDARY
+
+
+def _is_cut_short(recording: Recording, changed: Changed, begins: set[tuple[int, int]]) -> bool:
+    lines = _lines(recording, changed)
+    at = next(line.answered for line in lines if line.line == changed.line)
+    if lines[-1].ended <= at + SECONDS * 1000:
+        return True
+    partitions = {index for index, _ in begins}
+    starts = [
+        lives[-1].versions[first].time
+        for name, lives in recording.spine.histories.items() if int(name.rpartition("-")[2]) in partitions
+        for first, _ in lives[-1].epochs.values()
+    ]  # fmt: skip
+    return any(at <= start <= at + SECONDS * 1000 for start in starts)
 
 
 def _between(recording: Recording, changed: Changed, before: dict[str, Any]) -> str | None:
@@ -99,4 +116,4 @@ def _told(line: RequestLine, key: tuple[str, int]) -> list[int]:
 
 
 SAME = frozenset({REFUSED, APART, NOTHING, BETWEEN})
-__all__ = ["NO_BOUNDARY", "SAME", "computed"]
+__all__ = ["SAME", "computed"]
