@@ -311,6 +311,23 @@ def test_an_index_has_a_block_for_every_word_of_its_file() -> None:
     run.close()
 
 
+def test_candidates_that_are_judged_make_room_on_disk(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    left: list[int] = []
+    honest = Delayed.resolve
+
+    def resolve(self: Delayed, *given: Any) -> None:
+        honest(self, *given)
+        left.append(self.candidates._end)
+
+    monkeypatch.setattr(Delayed, "resolve", resolve)
+    on_disk(model, tmp_path / "kept")
+    assert len(left) > 3
+    assert set(left) == {0}
+
+
 # --- counts that contradict each other ------------------------------------------------------------
 
 
