@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from docs.analyses.kept import search
 from highwater.checker import scenarios
 from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.liveness import search_with_liveness
-from highwater.checker.native import search
-from highwater.checker.native.explored import explore
 from highwater.checker.request import Overrides, Request
 from highwater.checker.scenarios import Scenario
 from highwater.checker.search import SearchOptions, SearchResult
@@ -53,13 +51,10 @@ def find(name: str, place: str = PLACE) -> Defect:
     model = Request.of(scenario, Overrides()).model()
     promised = scenario.promise.violated
     options = SearchOptions(workers=1, stop_at_first=len(promised) < 2)
-    result = search_with_liveness(model, search, explore, options)
+    result = search(model, options)
     violated = {v.property for v in result.violations}
     if violated != promised:
         raise ValueError(
             f"{scenario.name}: {', '.join(sorted(violated)) or 'nothing'} is violated, as not promised"
         )
     return Defect(name, scenario, model, result, follow_all(model, result.violations))
-
-
-__all__ = ["LARGE", "PLACE", "Defect", "find", "names"]
