@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from highwater import __version__
-from highwater.checker.problems import InputError, InternalError
-from highwater.checker.status import Status
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.base.status import Status
 
 _COMMANDS = {
     "check": "Explore scenarios exhaustively.",
@@ -57,7 +57,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first argument names."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from highwater.checker.problems import unknown
+            from highwater.checker.base.problems import unknown
 
             raise InputError(unknown("command", args[0], _COMMANDS))
         return super().resolve_command(ctx, args)
@@ -99,7 +99,7 @@ class Commands(click.Group):
             _say_no_more()
             status = 128 + 13
         except OSError as wrong:
-            from highwater.checker.libraries import missing_library
+            from highwater.checker.base.libraries import missing_library
 
             written = f"{wrong.filename or 'cannot write'}: {wrong.strerror or wrong}"
             status = _refuse(missing_library(wrong) or written)
@@ -136,14 +136,14 @@ def _say_no_more() -> None:
 
 def _unforeseen(wrong: Exception) -> Status:
     """What no command tells of by itself: a protocol that is wrong, a library that is not there, or we are."""
-    from highwater.checker.libraries import missing_library
+    from highwater.checker.base.libraries import missing_library
     from highwater.model.language.errors import LanguageError
 
     if isinstance(wrong, LanguageError):
         return _refuse(str(wrong))
     if (missing := missing_library(wrong)) is not None:
         return _refuse(missing)
-    from highwater.checker import defect_report
+    from highwater.checker.base import defect_report
 
     place = defect_report.write(wrong)
     kept = f"please send {place}" if place else "no report could be written"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from highwater.errors import HighwaterError
 
 if TYPE_CHECKING:
-    from highwater.checker.api import (
+    from highwater.checker.api.asked import (
         check,
         explore,
         protocol,
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         scenarios,
         simulate,
     )
-    from highwater.checker.api_results import Result, Violation
+    from highwater.checker.api.results import Result, Violation
+    from highwater.checker.asking.request import Request
+    from highwater.checker.base.problems import InputError
     from highwater.checker.explore.session import Path, Session
-    from highwater.checker.problems import InputError
-    from highwater.checker.request import Request
     from highwater.model.language.errors import LanguageError
     from highwater.traces.errors import TraceError
     from highwater.traces.report import Report
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "InputError": "highwater.checker.problems",
+    "InputError": "highwater.checker.base.problems",
     "LanguageError": "highwater.model.language.errors",
     "Path": "highwater.checker.explore.session",
     "Report": "highwater.traces.report",
-    "Request": "highwater.checker.request",
-    "Result": "highwater.checker.api_results",
+    "Request": "highwater.checker.asking.request",
+    "Result": "highwater.checker.api.results",
     "Session": "highwater.checker.explore.session",
     "TraceError": "highwater.traces.errors",
-    "Violation": "highwater.checker.api_results",
-    "check": "highwater.checker.api",
-    "explore": "highwater.checker.api",
-    "protocol": "highwater.checker.api",
-    "protocols": "highwater.checker.api",
-    "replay": "highwater.checker.api",
-    "scenario": "highwater.checker.api",
-    "scenarios": "highwater.checker.api",
-    "simulate": "highwater.checker.api",
+    "Violation": "highwater.checker.api.results",
+    "check": "highwater.checker.api.asked",
+    "explore": "highwater.checker.api.asked",
+    "protocol": "highwater.checker.api.asked",
+    "protocols": "highwater.checker.api.asked",
+    "replay": "highwater.checker.api.asked",
+    "scenario": "highwater.checker.api.asked",
+    "scenarios": "highwater.checker.api.asked",
+    "simulate": "highwater.checker.api.asked",
 }
 
 

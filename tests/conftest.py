@@ -8,7 +8,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-from highwater.checker import code_cache
+from highwater.checker.engines.native.code import cache as code_cache
 from tests import recordings
 from tests.slow import without_reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator
 
-from highwater.checker import catalogue, request, scenarios
+from highwater.checker.asking import catalogue, request, scenarios
 from highwater.model.language import Model
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Scalars

@@ -9,10 +9,13 @@ from dataclasses import replace
 
 import click
 
-from highwater.checker import report, scenarios
-from highwater.checker.engines import Engine
-from highwater.checker.exploration import explore
-from highwater.checker.options import (
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.output import JsonOutput
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status, worst
+from highwater.checker.commands.options import (
     first_option,
     json_option,
     model_options,
@@ -21,16 +24,14 @@ from highwater.checker.options import (
     search_options,
     verbose_option,
 )
-from highwater.checker.output import JsonOutput
-from highwater.checker.page.output import PageOutput, html_option
-from highwater.checker.page.shown import counterexamples
-from highwater.checker.problems import InputError
-from highwater.checker.progress import Reporter
-from highwater.checker.request import Overrides, Request
-from highwater.checker.results import Outcome
-from highwater.checker.search import SearchOptions
-from highwater.checker.status import Status, worst
-from highwater.checker.trace_output import TraceOutput, trace_option
+from highwater.checker.engines.by_name import Engine
+from highwater.checker.running.one import explore
+from highwater.checker.running.progress import Reporter
+from highwater.checker.telling import report
+from highwater.checker.telling.page.output import PageOutput, html_option
+from highwater.checker.telling.page.shown import counterexamples
+from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.trace_output import TraceOutput, trace_option
 
 
 @click.command(short_help="Explore scenarios exhaustively.")
@@ -85,7 +86,7 @@ def check(
     try:
         processes = _processes(requests, engine, options)
         if processes > 1:
-            from highwater.checker import side_by_side
+            from highwater.checker.running import side_by_side
 
             every = side_by_side.Asked(
                 names or tuple(scenario.name for scenario in chosen),

@@ -7,11 +7,13 @@ from pathlib import Path
 import click
 
 import highwater
-from highwater.checker import scenarios
-from highwater.checker.coverage import report
-from highwater.checker.coverage.gathering import Coverage, add_scenario, add_trace
-from highwater.checker.coverage.page import page
-from highwater.checker.options import (
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import (
     cache_option,
     json_option,
     limit_states_option,
@@ -19,11 +21,9 @@ from highwater.checker.options import (
     quiet_option,
     workers_option,
 )
-from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
-from highwater.checker.status import Status
+from highwater.checker.comparing.coverage import report
+from highwater.checker.comparing.coverage.gathering import Coverage, add_scenario, add_trace
+from highwater.checker.comparing.coverage.page import page
 from highwater.traces.errors import TraceError
 from highwater.traces.inputs import RUN, kind_of
 

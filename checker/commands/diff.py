@@ -9,15 +9,20 @@ from typing import Any
 
 import click
 
-from highwater.checker import scenarios
-from highwater.checker.options import allow_code_option, json_option, limit_seconds_option, quiet_option
-from highwater.checker.output import JsonOutput
-from highwater.checker.page.output import PageOutput, html_option
-from highwater.checker.page.shown import ShownRun
-from highwater.checker.problems import InputError, unknown
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import Scenario
-from highwater.checker.status import Status, worst
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.base.output import JsonOutput
+from highwater.checker.base.problems import InputError, unknown
+from highwater.checker.base.status import Status, worst
+from highwater.checker.commands.options import (
+    allow_code_option,
+    json_option,
+    limit_seconds_option,
+    quiet_option,
+)
+from highwater.checker.telling.page.output import PageOutput, html_option
+from highwater.checker.telling.page.shown import ShownRun
 from highwater.model.versions import versions
 
 
@@ -77,7 +82,7 @@ def diff(
         pairs = [(rule, first.with_rules({rule: second.rules[rule]})) for rule in changed]
     results: list[dict[str, Any]] = []
     statuses: list[Status] = []
-    from highwater.checker.solver.limits import Limits
+    from highwater.checker.engines.solver.limits import Limits
 
     limits = Limits(limit_seconds)
     try:
@@ -164,9 +169,9 @@ def _compare(
     quiet: bool,
     runs: list[ShownRun],
 ) -> tuple[Status, Iterator[str], dict[str, Any]]:
-    from highwater.checker.page.solved import differences as shown_differences
-    from highwater.checker.solver.difference import Differences, differences, only_in_one, told
-    from highwater.checker.solver.helpers import with_helpers
+    from highwater.checker.engines.solver.difference import Differences, differences, only_in_one, told
+    from highwater.checker.engines.solver.helpers import with_helpers
+    from highwater.checker.telling.page.solved import differences as shown_differences
 
     def progress(action: str, seconds: float) -> None:
         if not quiet:

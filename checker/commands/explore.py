@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from highwater.checker import scenarios
-from highwater.checker.options import model_options
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides, Request
-from highwater.checker.status import Status
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import model_options
 
 if TYPE_CHECKING:
     from highwater.traces.runs.format import Line

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import click
 
-from highwater.checker.gate import baseline as baselines
-from highwater.checker.gate import report, shown
-from highwater.checker.gate.baseline import Baseline, Selection
-from highwater.checker.gate.comparison import State
-from highwater.checker.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from highwater.checker.options import (
+from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import (
     Positive,
     allow_code_option,
     cache_option,
@@ -20,10 +18,12 @@ from highwater.checker.options import (
     quiet_option,
     workers_option,
 )
-from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
-from highwater.checker.page.output import PageOutput, html_option
-from highwater.checker.problems import InputError
-from highwater.checker.status import Status
+from highwater.checker.comparing.gate import baseline as baselines
+from highwater.checker.comparing.gate import report, shown
+from highwater.checker.comparing.gate.baseline import Baseline, Selection
+from highwater.checker.comparing.gate.comparison import State
+from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
+from highwater.checker.telling.page.output import PageOutput, html_option
 
 
 @click.command(short_help="Whether the protocol does what the committed baseline says.")

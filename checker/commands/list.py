@@ -8,12 +8,13 @@ from itertools import groupby
 
 import click
 
-from highwater.checker import listing, terminal
-from highwater.checker.listing import Entry
-from highwater.checker.options import json_option
-from highwater.checker.output import JsonOutput
-from highwater.checker.problems import InputError
-from highwater.checker.status import Status
+from highwater.checker.asking import listing
+from highwater.checker.asking.listing import Entry
+from highwater.checker.base import terminal
+from highwater.checker.base.output import JsonOutput
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import json_option
 
 
 @click.command("list", short_help="Scenarios, protocols, rules, invariants, actions.")

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import click
 
-from highwater.checker import scenarios, terminal
-from highwater.checker.mutation import listed as listing
-from highwater.checker.mutation import report, told
-from highwater.checker.mutation.examining import SURVIVED, UNFINISHED
-from highwater.checker.mutation.findings import WITHIN
-from highwater.checker.mutation.run import Findings, MutationRun
-from highwater.checker.options import (
+from highwater.checker.asking import scenarios
+from highwater.checker.base import terminal
+from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import (
     allow_code_option,
     cache_option,
     json_option,
@@ -24,9 +23,11 @@ from highwater.checker.options import (
     quiet_option,
     workers_option,
 )
-from highwater.checker.output import JsonOutput, refuse_unwritable, write_text
-from highwater.checker.problems import InputError
-from highwater.checker.status import Status
+from highwater.checker.comparing.mutation import listed as listing
+from highwater.checker.comparing.mutation import report, told
+from highwater.checker.comparing.mutation.examining import SURVIVED, UNFINISHED
+from highwater.checker.comparing.mutation.findings import WITHIN
+from highwater.checker.comparing.mutation.run import Findings, MutationRun
 
 
 @click.command(short_help="Every guard and write got wrong, and who notices.")
@@ -119,11 +120,11 @@ def mutate(
     for line in said:
         output.say(line)
     if html is not None:
-        from highwater.checker.mutation.page import page
+        from highwater.checker.comparing.mutation.page import page
 
         write_text("--html", html, page(found))
     if markdown is not None:
-        from highwater.checker.mutation.markdown import lines as page_lines
+        from highwater.checker.comparing.mutation.markdown import lines as page_lines
 
         write_text("--markdown", markdown, "\n".join(page_lines(found)) + "\n")
     output.write(report.as_json(found))

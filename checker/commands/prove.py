@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from highwater.checker import counterexample, report, scenarios
-from highwater.checker.options import (
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.base.output import JsonOutput
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import (
     first_option,
     json_option,
     limit_seconds_option,
@@ -19,15 +23,12 @@ from highwater.checker.options import (
     verbose_option,
     workers_option,
 )
-from highwater.checker.output import JsonOutput
-from highwater.checker.page.output import PageOutput, html_option
-from highwater.checker.page.shown import counterexamples
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides, Request
-from highwater.checker.status import Status
+from highwater.checker.telling import counterexample, report
+from highwater.checker.telling.page.output import PageOutput, html_option
+from highwater.checker.telling.page.shown import counterexamples
 
 if TYPE_CHECKING:
-    from highwater.checker.solver.limits import Limits
+    from highwater.checker.engines.solver.limits import Limits
 
 DEPTH = 10
 
@@ -107,8 +108,8 @@ def prove(
     if epochs == "unbounded":
         request = _unbounded(request)
     if induction:
-        from highwater.checker.solver.limits import Limits
-        from highwater.checker.solver.workers import cores
+        from highwater.checker.engines.solver.limits import Limits
+        from highwater.checker.engines.solver.workers import cores
 
         limits = Limits(limit_seconds, memory_bytes)
         workers = 1 if memory_bytes else workers or cores()
@@ -118,7 +119,7 @@ def prove(
 
 def _unbounded(request: Request) -> Request:
     """The request with the parameters that bound its numbers set beyond any field of a real system."""
-    from highwater.checker.solver.unbounded import unbounded
+    from highwater.checker.engines.solver.unbounded import unbounded
 
     scenario = request.scenario
     rules = [name for name, on in request.rules.items() if on]
@@ -141,9 +142,9 @@ def _induction(
     verbose: bool,
     quiet: bool,
 ) -> Status:
-    from highwater.checker.solver import induction
-    from highwater.checker.solver.helpers import helpers, with_helpers
-    from highwater.checker.solver.induction_results import InductionOutcome
+    from highwater.checker.engines.solver import induction
+    from highwater.checker.engines.solver.helpers import helpers, with_helpers
+    from highwater.checker.telling.induction_results import InductionOutcome
 
     def progress(action: str, seconds: float) -> None:
         if not quiet:
@@ -159,7 +160,7 @@ def _induction(
     for line in outcome.lines(failures=not quiet, full=verbose):
         output.say(line)
     if page.target is not None:
-        from highwater.checker.page.solved import failures
+        from highwater.checker.telling.page.solved import failures
 
         said = page.write(helped, list(failures(outcome)), "every property is kept, or nothing was decided")
         if not quiet:
@@ -179,10 +180,10 @@ def _bounded(
     verbose: bool,
     quiet: bool,
 ) -> Status:
-    from highwater.checker.solver import bounded
-    from highwater.checker.solver.limits import Limits
-    from highwater.checker.solver.results import ENGINE, BoundedOutcome
-    from highwater.checker.vacuity import constant_properties, vacuous
+    from highwater.checker.engines.solver import bounded
+    from highwater.checker.engines.solver.limits import Limits
+    from highwater.checker.telling.bounded_results import ENGINE, BoundedOutcome
+    from highwater.checker.telling.vacuity import constant_properties, vacuous
 
     def progress(done: bounded.DepthDone) -> None:
         if not quiet:

@@ -10,14 +10,14 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from highwater.checker import engines
-from highwater.checker.interruption import interruption
-from highwater.checker.options import json_option, quiet_option, rule_option, spark_master_option
-from highwater.checker.output import JsonOutput, refuse_unwritable, written
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides
-from highwater.checker.search import EngineError
-from highwater.checker.status import Status, worst
+from highwater.checker.asking.request import Overrides
+from highwater.checker.asking.search import EngineError
+from highwater.checker.base.interruption import interruption
+from highwater.checker.base.output import JsonOutput, refuse_unwritable, written
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status, worst
+from highwater.checker.commands.options import json_option, quiet_option, rule_option, spark_master_option
+from highwater.checker.engines import by_name as engines
 from highwater.model.language.errors import LanguageError
 from highwater.traces.errors import TraceError, printable
 from highwater.traces.inputs import RUN, Input, inputs
@@ -123,8 +123,8 @@ def _on_spark(
 ) -> Iterator[Report]:
     """The reports of the Spark engine. The first Ctrl-C ends its jobs. Raises KeyboardInterrupt then."""
     asked = engines.spark_options(master, None, False, 1)
-    from highwater.checker.spark.replay import Interrupted, SparkReplay
-    from highwater.checker.spark.session import session
+    from highwater.checker.engines.spark.replay.run import Interrupted, SparkReplay
+    from highwater.checker.engines.spark.session import session
 
     if out is not None and out.exists() and any(out.iterdir()):
         raise InputError(f"--out {out}: is not empty")
@@ -181,8 +181,8 @@ def _end(
 
 def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[History]) -> None:
     """Where all that was replayed are runs of the model: these, to step through."""
-    from highwater.checker.page.replayed import replayed
-    from highwater.checker.page.writing import write_page as write_runs
+    from highwater.checker.telling.page.replayed import replayed
+    from highwater.checker.telling.page.writing import write_page as write_runs
 
     found = [replayed(report, history) for report, history in zip(reports, histories, strict=False)]
     about = [("rules", report.profile) for report in reports[:1]]

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from highwater.checker import listing, rulebook, terminal
+from highwater.checker.asking import listing, rulebook
+from highwater.checker.asking.listing import Entry
+from highwater.checker.base import terminal
+from highwater.checker.base.output import JsonOutput
+from highwater.checker.base.problems import InputError, unknown
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import allow_code_option, json_option
 from highwater.checker.commands.show_number import family_lines, number_lines
-from highwater.checker.listing import Entry
-from highwater.checker.options import allow_code_option, json_option
-from highwater.checker.output import JsonOutput
-from highwater.checker.problems import InputError, unknown
-from highwater.checker.status import Status
 
 
 @click.command(short_help="One of these in full.")

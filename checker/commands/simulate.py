@@ -6,9 +6,11 @@ import time
 
 import click
 
-from highwater.checker import engines, report, scenarios
-from highwater.checker.exploration import walk
-from highwater.checker.options import (
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.base.output import JsonOutput
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import (
     cache_option,
     engine_option,
     json_option,
@@ -18,13 +20,13 @@ from highwater.checker.options import (
     verbose_option,
     workers_option,
 )
-from highwater.checker.output import JsonOutput
-from highwater.checker.page.output import PageOutput, html_option
-from highwater.checker.page.shown import ShownRun, counterexamples, shown_walk
-from highwater.checker.request import Overrides, Request
-from highwater.checker.simulation import SimulationOptions
-from highwater.checker.status import Status
-from highwater.checker.trace_output import TraceOutput, trace_option
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.simulation import SimulationOptions
+from highwater.checker.running.one import walk
+from highwater.checker.telling import report
+from highwater.checker.telling.page.output import PageOutput, html_option
+from highwater.checker.telling.page.shown import ShownRun, counterexamples, shown_walk
+from highwater.checker.telling.trace_output import TraceOutput, trace_option
 from highwater.model.language.model import Model
 
 

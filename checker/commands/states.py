@@ -11,28 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from highwater.checker import engines, scenarios
-from highwater.checker.engines import Engine
-from highwater.checker.options import (
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.output import JsonOutput
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status
+from highwater.checker.commands.options import (
     json_option,
     model_options,
     quiet_option,
     search_engine_options,
     search_options,
 )
-from highwater.checker.output import JsonOutput
-from highwater.checker.problems import InputError
-from highwater.checker.progress import Reporter, size
-from highwater.checker.report import STOPPED
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
-from highwater.checker.status import Status
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.by_name import Engine
+from highwater.checker.running.progress import Reporter, size
 from highwater.checker.tables.directory import TableDirectory, Written
+from highwater.checker.telling.report import STOPPED
 from highwater.model.language.model import Model
 from highwater.model.versions import versions
 
 if TYPE_CHECKING:
-    from highwater.checker.spark.options import SparkOptions
+    from highwater.checker.engines.spark.options import SparkOptions
 
 Write = Callable[[Model, SearchOptions, TableDirectory, Reporter], Written]
 

@@ -18,7 +18,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from highwater.checker.problems import InputError, unknown
+from highwater.checker.base.problems import InputError, unknown
 from highwater.model.language import graph, values
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node

@@ -7,8 +7,8 @@ from typing import Any
 from highwater.checker.explore.examples import examples
 from highwater.checker.explore.server import page_file
 from highwater.checker.explore.views import Views
-from highwater.checker.page.content import about
-from highwater.checker.page.writing import page
+from highwater.checker.telling.page.content import about
+from highwater.checker.telling.page.writing import page
 
 
 def explorer_page(views: Views) -> str:

@@ -17,8 +17,8 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
+from highwater.checker.base.problems import InputError
 from highwater.checker.explore.views import Views
-from highwater.checker.problems import InputError
 
 HOST = "127.0.0.1"
 _MOST = 64 << 10

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.checker import words
-from highwater.checker.engines import search
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.base import words
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.by_name import search
 from highwater.checker.explore import condition
-from highwater.checker.page.choices import POSSIBLE, Choices
-from highwater.checker.problems import InputError
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.telling.page.choices import POSSIBLE, Choices
 from highwater.model.language import graph
 from highwater.model.language.evaluation import compile_nodes
 from highwater.model.language.interpreter import interpreter_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path as File
 
+from highwater.checker.asking.request import Request
+from highwater.checker.asking.subject import asked
+from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import LONGEST, Path, Session
-from highwater.checker.problems import InputError
-from highwater.checker.request import Request
-from highwater.checker.subject import asked
 from highwater.model import registry
 from highwater.model.language.choices import ChoiceError
 from highwater.traces.errors import TraceError

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import Path, Session, pytest_of
-from highwater.checker.page.content import content
-from highwater.checker.page.shown import ShownRun, said, taken
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.telling.page.content import content
+from highwater.checker.telling.page.shown import ShownRun, said, taken
 from highwater.model.language.model import Model
 
 SEARCH_SECONDS = 60.0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from highwater.checker.native.layout import Words
+from highwater.checker.engines.layout import Words
 
 BLOCKS = pa.schema([("key", pa.int64()), ("report", pa.string()), ("rows", pa.binary())])
 REPORTS = pa.schema([("report", pa.string())])

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from highwater.checker.native.layout import Layout, Words
+from highwater.checker.engines.layout import Layout, Words
 from highwater.model.language.messages import MessageKind
 from highwater.model.language.types import (
     Array,

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from highwater.checker.native.evaluation import Evaluation
-from highwater.checker.native.layout import Layout, Words
+from highwater.checker.engines.layout import Layout, Words
+from highwater.checker.engines.native.evaluation import Evaluation
 from highwater.checker.tables.columns import column, scalars
 from highwater.model.language.model import Model
 

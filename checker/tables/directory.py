@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from highwater.checker.durable.directory import remove_files
-from highwater.checker.problems import InputError
+from highwater.checker.base.durable.directory import remove_files
+from highwater.checker.base.problems import InputError
 
 STATES, TRANSITIONS = "states", "transitions"
 ABOUT = "run.json"

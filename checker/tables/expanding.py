@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.native.ir import Function
-from highwater.checker.native.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
-from highwater.checker.native.layout import Words
-from highwater.checker.native.linker import Linker, states_at_once
-from highwater.checker.native.linking import CutKernels, LinkRuntime
-from highwater.checker.native.machine import Machine
-from highwater.checker.native.program import Compiled
-from highwater.checker.spark.program import content
-from highwater.checker.spark.request import ModelRequest
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.code.machine import Machine
+from highwater.checker.engines.native.code.program import Compiled
+from highwater.checker.engines.native.linker import Linker, states_at_once
+from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
+from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
+from highwater.checker.engines.spark.program import content
+from highwater.checker.engines.spark.request import ModelRequest
 from highwater.checker.tables.content import StateTable, TransitionTable
 from highwater.checker.tables.verdicts import StepVerdicts
 from highwater.model.language.model import Model

@@ -12,15 +12,15 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from highwater.checker.interruption import interruption
-from highwater.checker.problems import InternalError
-from highwater.checker.search import Progress, ProgressCallback, SearchOptions
-from highwater.checker.spark.checkpoint import Checkpoint
-from highwater.checker.spark.jobs import collect
-from highwater.checker.spark.options import SparkOptions
-from highwater.checker.spark.search import search
-from highwater.checker.spark.session import Session, session
-from highwater.checker.spark.worker import raise_refusals
+from highwater.checker.asking.search import Progress, ProgressCallback, SearchOptions
+from highwater.checker.base.interruption import interruption
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.spark.jobs import collect
+from highwater.checker.engines.spark.levels.checkpoint import Checkpoint
+from highwater.checker.engines.spark.levels.worker import raise_refusals
+from highwater.checker.engines.spark.options import SparkOptions
+from highwater.checker.engines.spark.search import search
+from highwater.checker.engines.spark.session import Session, session
 from highwater.checker.tables import spark_worker
 from highwater.checker.tables.directory import Written
 from highwater.checker.tables.spark_worker import TableTask

@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from highwater.checker.native.layout import Words
-from highwater.checker.problems import InternalError
-from highwater.checker.search import EngineError
-from highwater.checker.spark.checkpoint import GROUP, Checkpoint, Run
-from highwater.checker.spark.request import ModelRequest
-from highwater.checker.spark.worker import REFUSALS, refusal, share
+from highwater.checker.asking.search import EngineError
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.spark.levels.checkpoint import GROUP, Checkpoint, Run
+from highwater.checker.engines.spark.levels.worker import REFUSALS, refusal, share
+from highwater.checker.engines.spark.request import ModelRequest
 from highwater.checker.tables.blocks import REPORTS, blocks_of, divided
 from highwater.checker.tables.directory import STATES, TRANSITIONS
 from highwater.checker.tables.expanding import TableProgram

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.native.evaluation import Evaluation
-from highwater.checker.native.layout import Layout, Words
+from highwater.checker.engines.layout import Layout, Words
+from highwater.checker.engines.native.evaluation import Evaluation
 from highwater.model.language import graph
 from highwater.model.language.model import Model
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from highwater.checker.explored import Explored
-from highwater.checker.interruption import interruption
-from highwater.checker.search import Progress, ProgressCallback
+from highwater.checker.asking.search import Progress, ProgressCallback
+from highwater.checker.base.interruption import interruption
+from highwater.checker.engines.state_graph import Explored
 from highwater.checker.tables.content import StateTable, TransitionTable
 from highwater.checker.tables.directory import STATES, TRANSITIONS, Written
 from highwater.checker.tables.files import ROWS, TableFile

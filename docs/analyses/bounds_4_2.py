@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.checker import engines
-from highwater.checker.liveness.search import violating_run
-from highwater.checker.native import search
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness.search import violating_run
+from highwater.checker.engines.native import search
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from highwater.model.language.model import Model

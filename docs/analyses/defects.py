@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from docs.analyses.kept import search
-from highwater.checker import scenarios
-from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import Scenario
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.model import Model
 
 PLACE = "replication/defect-"

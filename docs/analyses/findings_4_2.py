@@ -10,11 +10,11 @@ from typing import Any
 
 from docs.analyses import kept
 from docs.analyses.liveness_needs import run_with
-from highwater.checker import scenarios
-from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import Scenario
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 

@@ -22,12 +22,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from highwater.checker.explored import Explored
-from highwater.checker.gate.fingerprints import Fingerprints
-from highwater.checker.liveness import search_with_liveness, violating_run
-from highwater.checker.native import search as native_search
-from highwater.checker.native.explored import explore
-from highwater.checker.search import SearchOptions, SearchResult, Violation
+from highwater.checker.asking.search import SearchOptions, SearchResult, Violation
+from highwater.checker.comparing.models.fingerprints import Fingerprints
+from highwater.checker.engines.liveness import search_with_liveness, violating_run
+from highwater.checker.engines.native import search as native_search
+from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.liveness import TracedLiveness
 from highwater.model.language.model import Model
 

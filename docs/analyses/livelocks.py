@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from docs.analyses.kept import Graph
 from docs.analyses.liveness_needs import run_with
-from highwater.checker import scenarios
-from highwater.checker.counterexample import Counterexample
-from highwater.checker.request import Overrides, Request
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.telling.counterexample import Counterexample
 from highwater.model.language import State
 from highwater.model.language.liveness import Fairness
 from highwater.model.language.values import Number, Truth

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from docs.analyses.kept import Graph
-from highwater.checker import catalogue, counterexample, scenarios
-from highwater.checker.counterexample import Counterexample
-from highwater.checker.request import Overrides, Request
+from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.counterexample import Counterexample
 from highwater.model.language.liveness import Fairness, Liveness, trace_liveness
 
 _PLACES = ("replication/live-", "replication/controller/live-")

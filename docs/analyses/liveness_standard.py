@@ -5,8 +5,8 @@ from __future__ import annotations
 from docs.analyses.kept import Graph
 from docs.analyses.liveness_needs import SCENARIOS, run_with
 from docs.analyses.side_by_side import in_order
-from highwater.checker import scenarios
-from highwater.checker.request import Overrides, Request
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
 from highwater.model.language.liveness import TracedLiveness
 
 _WRITES = "acknowledged_writes_reach_all_replicas"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from highwater.checker.explored import Explored
+from highwater.checker.engines.state_graph import Explored
 
 
 @dataclass(frozen=True)

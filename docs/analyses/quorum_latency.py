@@ -11,8 +11,8 @@ from typing import Any
 from docs.analyses import quorum_delays
 from docs.analyses.kept import answer, source
 from docs.analyses.quorum_delays import Delays, Kinds, Time
-from highwater.checker.native.explored import explore
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native.state_graph import explore
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.checker.memory import peak_memory
+from highwater.checker.base.memory import peak_memory
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 from datetime import date
 
-from highwater.checker import engines, scenarios
-from highwater.checker.liveness import violating_run
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness import violating_run
 
 HEADING = "## Liveness"
 REPEAT = 3

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.bench.figures import spread
-from highwater.checker.memory import peak_memory
+from highwater.checker.base.memory import peak_memory
 from highwater.traces.generation import write_log
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata

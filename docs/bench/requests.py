@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.bench.figures import spread
-from highwater.checker.memory import peak_memory
+from highwater.checker.base.memory import peak_memory
 from highwater.traces.generation.requests import write_fetches
 from highwater.traces.replay import replay
 

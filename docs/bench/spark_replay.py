@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from docs.bench.figures import spread
-from highwater.checker.spark.replay import SparkReplay
-from highwater.checker.spark.session import close, session
+from highwater.checker.engines.spark.replay.run import SparkReplay
+from highwater.checker.engines.spark.session import close, session
 from highwater.traces.generation import write_log
 from highwater.traces.inputs import inputs
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from docs.bench.whole import tree
-from highwater.checker import request, scenarios
-from highwater.checker.native.kernels import WORDS
-from highwater.checker.search import Progress, SearchOptions
-from highwater.checker.spark import session
-from highwater.checker.spark.options import SparkOptions
-from highwater.checker.spark.search import Exploration, exploration
+from highwater.checker.asking import request, scenarios
+from highwater.checker.asking.search import Progress, SearchOptions
+from highwater.checker.engines.native.text.kernels import WORDS
+from highwater.checker.engines.spark import session
+from highwater.checker.engines.spark.options import SparkOptions
+from highwater.checker.engines.spark.search import Exploration, exploration
 
 KILLED, SLOWED, SKEWED = "killed", "slowed", "skewed"
 _TICK = os.sysconf("SC_CLK_TCK")

@@ -15,7 +15,7 @@ from docs.bench.figures import measure
 from docs.bench.page import PAGE
 from docs.bench.spark_cost import Cost, Plan, Run, bill, size
 from docs.bench.spark_run import KILLED, SKEWED, SLOWED, Asked
-from highwater.checker.spark.cluster import shift_for
+from highwater.checker.engines.spark.levels.cluster import shift_for
 
 PAGE = PAGE.with_name("spark.md")
 HEADING = "## Measured"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from docs.analyses import bounds_4_2 as bounds
 from docs.pages.blocks import Block, row, table
-from highwater.checker.words import settings
+from highwater.checker.base.words import settings
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from highwater.model.language.liveness import Liveness

@@ -11,19 +11,19 @@ from docs.analyses import defects, trunk_findings
 from docs.analyses.kept import answer, search
 from docs.analyses.side_by_side import in_order
 from docs.pages.blocks import Block, code, row, table
-from highwater.checker import scenarios
-from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
-from highwater.checker.solver.difference import (
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
+from highwater.checker.engines.solver.difference import (
     Witness,
     differences,
     only_in_one,
     outcome,
     special,
 )
-from highwater.checker.solver.helpers import with_helpers
-from highwater.checker.words import settings
+from highwater.checker.engines.solver.helpers import with_helpers
+from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.model import Model
 
 TEXT, TRUNK, FIRST_PHASE = "kip_966", "kafka_trunk_2024_10", "kip_966_first_phase"

@@ -10,9 +10,9 @@ from docs.analyses.defects import Defect
 from docs.pages.blocks import Block, asked_for, code, table
 from docs.pages.place import DOCS
 from docs.pages.runs import run_table
-from highwater.checker.counterexample import LoopBack
-from highwater.checker.sequence_chart import SequenceChart
-from highwater.checker.words import settings
+from highwater.checker.base.words import settings
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import LoopBack
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from docs.analyses import findings_4_2 as findings
 from docs.pages import bounds_4_2_page as bounds
 from docs.pages.blocks import Block, row, table
 from docs.pages.runs import run_table
-from highwater.checker.counterexample import Counterexample
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides
-from highwater.checker.sequence_chart import SequenceChart
+from highwater.checker.asking.request import Overrides
+from highwater.checker.base.problems import InputError
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample
 
 _NOT_SO = findings.TEXTS["not_so"]
 _PROFILES = ("kafka_trunk_2024_10", "kafka_4_2", "kip_966_first_phase")

@@ -9,7 +9,7 @@ from docs.analyses.liveness_needs import SCENARIOS, Needed, needed
 from docs.analyses.liveness_standard import verdicts
 from docs.analyses.side_by_side import in_order
 from docs.pages.blocks import Block, table
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 
 
 def _livelock(property: str) -> Iterator[str]:

@@ -9,8 +9,8 @@ import click
 from docs.analyses import defects
 from docs.pages.blocks import Block, row, table
 from docs.pages.place import DOCS
-from highwater.checker.counterexample import Counterexample, abstract_step, no_abstract_step
-from highwater.checker.gate import baseline
+from highwater.checker.comparing.gate import baseline
+from highwater.checker.telling.counterexample import Counterexample, abstract_step, no_abstract_step
 
 PROPERTY = "keeps_the_promise"
 

@@ -11,9 +11,9 @@ from docs.analyses.quorum_latency import latency_table
 from docs.pages.blocks import Block, row, table
 from docs.pages.gallery import QUORUM as GALLERY
 from docs.pages.stated import properties, rules
-from highwater.checker import scenarios
-from highwater.checker.search import SearchOptions
-from highwater.checker.words import settings
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum

@@ -11,9 +11,9 @@ from docs.analyses.side_by_side import in_order
 from docs.pages.blocks import Block, row, table
 from docs.pages.stated import properties
 from docs.pages.stated import rules as stated
-from highwater.checker import scenarios
-from highwater.checker.search import SearchOptions
-from highwater.checker.words import settings
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
 from highwater.invariants.replication import INVARIANTS
 from highwater.model.language.model import Model
 from highwater.model.replication import Replication

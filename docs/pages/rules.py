@@ -7,7 +7,7 @@ from typing import Any
 
 from docs.pages.blocks import Block
 from docs.pages.linking import anchor
-from highwater.checker.rulebook import find
+from highwater.checker.asking.rulebook import find
 from highwater.model.language.rulebook import Family
 from highwater.model.rulebook import RULEBOOK
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from docs.pages.blocks import code, table
-from highwater.checker.counterexample import Counterexample
-from highwater.checker.sequence_chart import SequenceChart
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import Counterexample
 
 
 def run_table(chart: SequenceChart, example: Counterexample) -> Iterator[str]:

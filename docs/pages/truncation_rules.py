@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from docs.analyses.kept import search
 from docs.pages.blocks import Block, row, table
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
 from highwater.invariants.truncation import INVARIANTS
 from highwater.model.language import Model
 from highwater.model.truncation import Truncation

@@ -8,8 +8,8 @@ from functools import cache
 from docs.analyses.kept import search
 from docs.pages.blocks import Block, row, table
 from docs.pages.stated import properties, rules
-from highwater.checker.search import SearchOptions
-from highwater.checker.words import settings
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.words import settings
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.language.model import Model
 from highwater.model.zookeeper import ZooKeeperMode

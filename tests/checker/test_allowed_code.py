@@ -13,8 +13,8 @@ import pytest
 from werkzeug.serving import BaseWSGIServer
 
 import highwater as api
-from highwater.checker import allowed_code
-from highwater.checker.problems import InputError
+from highwater.checker.asking import allowed_code
+from highwater.checker.base.problems import InputError
 from tests.checker.conftest import COUNTER, ROOT, Run
 
 Command = Callable[..., Run]

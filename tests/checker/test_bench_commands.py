@@ -10,7 +10,7 @@ import pytest
 from docs.bench import commands, development, tlc
 from docs.bench.commands import Command
 from docs.bench.whole import Whole, run_whole
-from highwater.checker.code_cache import VARIABLE
+from highwater.checker.engines.native.code.cache import VARIABLE
 
 MB = 1_000_000
 _HOLDS = "import sys; held = b'x' * int(sys.argv[1]); print(flush=True); sys.stdin.read()"

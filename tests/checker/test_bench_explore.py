@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs.bench import explore
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.explore.session import Path, Session
-from highwater.checker.search import SearchOptions
 from tests.models import scenario_model
 
 

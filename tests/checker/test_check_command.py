@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.problems import InputError
+from highwater.checker.asking import scenarios
+from highwater.checker.base.problems import InputError
 
 ENGINES = ("native", "interpreter")
 VIOLATED = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven']\n"

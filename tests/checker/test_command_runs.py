@@ -189,10 +189,19 @@ def test_standard_streams_that_are_closed(arguments, closed):
     [
         (
             ["--help"],
-            ["rich", "numpy", "llvmlite", "highwater.model.language.model", "highwater.checker.reference"],
+            [
+                "rich",
+                "numpy",
+                "llvmlite",
+                "highwater.model.language.model",
+                "highwater.checker.engines.reference",
+            ],
         ),
         (["list"], ["rich", "numpy", "llvmlite", "highwater.model.truncation"]),
-        (["check", "docs/examples/register.toml"], ["rich", "highwater.checker.reference", "hypothesis"]),
+        (
+            ["check", "docs/examples/register.toml"],
+            ["rich", "highwater.checker.engines.reference", "hypothesis"],
+        ),
         (["check", "docs/examples/register.toml", "--engine", "interpreter"], ["rich", "numpy", "llvmlite"]),
     ],
     ids=" ".join,

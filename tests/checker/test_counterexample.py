@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker import counterexample, words
-from highwater.checker.counterexample import BrokenRunError, follow, follow_all, tell
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import DEADLOCK, Violation
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import DEADLOCK, Violation
+from highwater.checker.base import words
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.counterexample import BrokenRunError, follow, follow_all, tell
 from highwater.model.language import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
 from highwater.model.language.interpreter import Interpreter
 

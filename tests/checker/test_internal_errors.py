@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker import engines, side_by_side
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.base.problems import InternalError
+from highwater.checker.base.status import Status, worst
 from highwater.checker.cli import cli
-from highwater.checker.native import search as native_search
-from highwater.checker.native.disk.visited import Visited
-from highwater.checker.problems import InternalError
-from highwater.checker.search import SearchOptions, SearchResult
-from highwater.checker.status import Status, worst
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.native import search as native_search
+from highwater.checker.engines.native.disk.visited import Visited
+from highwater.checker.running import side_by_side
 from highwater.model.language.model import Model
 from tests.native.on_disk import on_disk
 

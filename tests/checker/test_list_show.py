@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from highwater.checker import listing
+from highwater.checker.asking import listing
 from tests.slow import slow
 
 

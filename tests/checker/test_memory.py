@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker import memory
+from highwater.checker.base import memory
 
 MIB = 1 << 20
 

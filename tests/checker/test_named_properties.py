@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.catalogue import load
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides, Request
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.catalogue import load
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.base.problems import InputError
 
 SHRINK = "replication/small-shrink"
 
@@ -31,7 +31,7 @@ def test_without_a_word_neither_is_asked() -> None:
 def test_one_of_them_can_be_named_and_violated(tmp_path: Path) -> None:
     """A fetch of a former life is answered: nothing is lost in so small a scenario, and what is watched tells."""
     file = tmp_path / "stale.toml"
-    source = Path(scenarios.__file__).parents[1] / "model/replication/scenarios/small-late-fetches.toml"
+    source = Path(scenarios.__file__).parents[2] / "model/replication/scenarios/small-late-fetches.toml"
     table = tomllib.loads(source.read_text(encoding="utf-8"))
     settings = "\n".join(f"{key} = {value}" for key, value in table["parameters"].items())
     file.write_text(
@@ -40,7 +40,7 @@ def test_one_of_them_can_be_named_and_violated(tmp_path: Path) -> None:
         '[expect]\nviolated = ["fetches_are_answered_by_their_leader"]\n',
         encoding="utf-8",
     )
-    from highwater.checker.api import check
+    from highwater.checker.api.asked import check
 
     found = check(str(file))
     assert [v.name for v in found.violations] == ["fetches_are_answered_by_their_leader"]

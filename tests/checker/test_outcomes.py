@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker import exploration
-from highwater.checker.counterexample import Counterexample, Step
-from highwater.checker.request import Overrides, Request
-from highwater.checker.results import Outcome
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions, SearchResult
-from highwater.checker.status import Status, worst
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.base.status import Status, worst
+from highwater.checker.running import one as exploration
+from highwater.checker.telling.counterexample import Counterexample, Step
+from highwater.checker.telling.results import Outcome
 
 WEAK, STRONG = (
     Counterexample(n, "B4", "", (Step("initial", {}, "", {}, {}),)) for n in ("weak_isr", "strong_isr")

@@ -129,7 +129,7 @@ def test_inside_nothing_changes(name, engine) -> None:
 
 def test_what_is_said(highwater, log) -> None:
     (result,) = highwater("check", log, "--outside", "--json", "-").results
-    assert problems([result], json.loads((ROOT / "checker" / "result.schema.json").read_text())) == []
+    assert problems([result], json.loads((ROOT / "checker/telling/result.schema.json").read_text())) == []
     assert result["outside_states"] > 0
     assert "outside" not in result["premises"]
     told = highwater("check", log, "--outside").out

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.checker.cli import cli
 from tests.checker.conftest import ROOT
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.checker.progress import Reporter, size
-from highwater.checker.search import Progress
+from highwater.checker.asking.search import Progress
+from highwater.checker.running.progress import Reporter, size
 
 
 def at(seconds, states, spilled=0):
@@ -39,7 +39,7 @@ def test_the_rate_is_that_of_the_last_seconds(capsys):
 def test_before_the_search_begins_it_says_what_is_done(monkeypatch):
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("highwater.checker.progress._FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("highwater.checker.running.progress._FIRST_SECONDS", 0.0)
     monkeypatch.setattr(Reporter, "_live", lambda _, line, *, begin: said.append((line, begin)))
     with Reporter("x") as reporter:
         reporter._preparing.join()
@@ -60,7 +60,7 @@ def test_sizes():
 def test_what_ends_before_it_begins_says_nothing_afterwards(monkeypatch):
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr("highwater.checker.progress._FIRST_SECONDS", 0.1)
+    monkeypatch.setattr("highwater.checker.running.progress._FIRST_SECONDS", 0.1)
     monkeypatch.setattr(Reporter, "_live", lambda _, line, *, begin: said.append(line))
     with Reporter("x") as reporter:
         waiting = reporter._preparing

@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from highwater.checker import counterexample
-from highwater.checker.counterexample import BrokenRunError, Counterexample, follow_all
-from highwater.checker.native import search
-from highwater.checker.refined import Abstract
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.counterexample import BrokenRunError, Counterexample, follow_all
+from highwater.checker.telling.refined import Abstract
 from highwater.model.language.model import Model
 from tests.checker.conftest import ROOT
 from tests.checker.schema import problems
@@ -67,7 +67,7 @@ def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None
 
 def test_the_json_shows_both_sides(highwater) -> None:
     run = highwater("check", "replication/promise-without-gate", "--json", "-", "--workers", "1")
-    schema = json.loads((ROOT / "checker" / "result.schema.json").read_text())
+    schema = json.loads((ROOT / "checker/telling/result.schema.json").read_text())
     assert problems(run.results, schema) == []
     (violation,) = run.results[0]["violations"]
     told = violation["abstract"]

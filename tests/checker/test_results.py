@@ -10,11 +10,11 @@ from importlib.metadata import version
 import pytest
 
 from highwater import __version__
-from highwater.checker.scenarios import find
+from highwater.checker.asking.scenarios import find
 from tests.checker.conftest import ROOT
 from tests.checker.schema import problems
 
-SCHEMA = json.loads((ROOT / "checker" / "result.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "checker/telling/result.schema.json").read_text())
 RESULT = SCHEMA["$defs"]["result"]
 CONTRACT = [
     "scenario", "protocol", "engine", "parameters", "rules", "verdict", "complete", "distinct_states",

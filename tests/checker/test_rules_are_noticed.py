@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.liveness import search_with_liveness
-from highwater.checker.native import search
-from highwater.checker.native.explored import explore
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.liveness import search_with_liveness
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.state_graph import explore
 from tests.slow import all_but
 
 NOTICED = {

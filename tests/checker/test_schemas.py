@@ -15,10 +15,10 @@ from tests.checker.conftest import ROOT, Run
 from tests.fuzzing import samples
 
 FILES = {
-    "result": "checker/result.schema.json",
-    "proof": "checker/proof.schema.json",
-    "gate": "checker/gate.schema.json",
-    "mutation": "checker/mutation.schema.json",
+    "result": "checker/telling/result.schema.json",
+    "proof": "checker/telling/proof.schema.json",
+    "gate": "checker/comparing/gate/gate.schema.json",
+    "mutation": "checker/comparing/mutation/mutation.schema.json",
     "report": "traces/report.schema.json",
 }
 DIGESTS = {

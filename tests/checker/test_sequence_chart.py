@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions
-from highwater.checker.sequence_chart import SequenceChart, escape
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
+from highwater.checker.telling.charts.sequence_chart import SequenceChart, escape
+from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language import Model
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.simulation import SimulationOptions, simulate
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.engines.simulation import SimulationOptions, simulate
 from highwater.model.language.interpreter import Interpreter
 
 REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.toml"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.checker.terminal import columns, fold
+from highwater.checker.base.terminal import columns, fold
 
 ROWS = [
     ("elr_only_under_min_isr", "966.6", "There is an ELR only while the ISR is under min ISR."),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker import untrusted
-from highwater.checker.problems import InputError
+from highwater.checker.base import untrusted
+from highwater.checker.base.problems import InputError
 
 
 @pytest.mark.parametrize(

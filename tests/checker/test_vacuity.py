@@ -7,12 +7,12 @@ import json
 import pytest
 
 import highwater as package
-from highwater.checker import scenarios
-from highwater.checker.gate.entries import Entry
-from highwater.checker.gate.facts import run as run_entry
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchResult
-from highwater.checker.vacuity import vacuous
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchResult
+from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.facts import run as run_entry
+from highwater.checker.telling.vacuity import vacuous
 from tests.checker.conftest import ROOT
 from tests.checker.schema import problems
 
@@ -127,7 +127,7 @@ def test_an_action_that_does_nothing_is_said(highwater, box, engine, more, kind,
         ]
     (result,) = highwater("check", path, "--engine", engine, "--json", "-").results
     assert result["warnings"] == [{"kind": kind, "name": name, "text": said}]
-    assert problems([result], json.loads((ROOT / "checker" / "result.schema.json").read_text())) == []
+    assert problems([result], json.loads((ROOT / "checker/telling/result.schema.json").read_text())) == []
     assert package.check(path, engine=engine).warnings == (said,)
 
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 import click
 import pytest
 
-from highwater.checker import report, scenarios, verdict_table
-from highwater.checker.counterexample import Counterexample, Step
-from highwater.checker.request import Overrides, Request
-from highwater.checker.results import Outcome
-from highwater.checker.search import SearchResult
-from highwater.checker.verdict_table import table, total
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchResult
+from highwater.checker.telling import report, verdict_table
+from highwater.checker.telling.counterexample import Counterexample, Step
+from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.verdict_table import table, total
 
 STATES = 39_619
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.checker import words
-from highwater.checker.counterexample import Counterexample, read_by
+from highwater.checker.base import words
+from highwater.checker.telling.counterexample import Counterexample, read_by
 from highwater.model.language import (
     Array,
     Bool,

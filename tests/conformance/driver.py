@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from highwater.checker.conformance import Adapter, Contract, Outcome
-from highwater.checker.conformance.pipe import serve
+from highwater.checker.testing.conformance import Adapter, Contract, Outcome
+from highwater.checker.testing.conformance.pipe import serve
 from tests.conformance.controller import Broker, Controller
 
 SCENARIO = "replication/controller/small"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from highwater.checker.conformance import Contract, Mismatch
-from highwater.checker.conformance.stateful import ConformanceMachine, conformance_machine
-from highwater.checker.problems import InputError
+from highwater.checker.base.problems import InputError
+from highwater.checker.testing.conformance import Contract, Mismatch
+from highwater.checker.testing.conformance.stateful import ConformanceMachine, conformance_machine
 from tests.conformance.controller import DEFECTS
 from tests.conformance.driver import CONTRACT, SCENARIO, Driver
 from tests.slow import slow

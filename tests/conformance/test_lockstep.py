@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.conformance import Adapter, AdapterError, Contract, Lockstep, Mismatch, Outcome
-from highwater.checker.subject import asked
+from highwater.checker.asking.subject import asked
+from highwater.checker.testing.conformance import Adapter, AdapterError, Contract, Lockstep, Mismatch, Outcome
 from highwater.model.language.model import Model
 from highwater.traces.runs.compiled import Compiled
 
@@ -140,6 +140,6 @@ def test_too_many_states_that_fit_are_one_error(
     model: Model, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = lockstep(model, told, hidden_steps=4)
-    monkeypatch.setattr("highwater.checker.conformance.lockstep.LIMIT", 3)
+    monkeypatch.setattr("highwater.checker.testing.conformance.lockstep.LIMIT", 3)
     with pytest.raises(AdapterError, match="more than 3 states of the model fit what was observed"):
         run.step(number(model, "write()"))

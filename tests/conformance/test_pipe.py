@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from highwater.checker.conformance import AdapterError, Mismatch, Outcome, PipeAdapter, pipe
-from highwater.checker.conformance.stateful import conformance_machine
+from highwater.checker.testing.conformance import AdapterError, Mismatch, Outcome, PipeAdapter, pipe
+from highwater.checker.testing.conformance.stateful import conformance_machine
 from tests.checker.schema import problems
 from tests.conformance.driver import CONTRACT, SCENARIO
 

@@ -7,12 +7,12 @@ from functools import cache
 from xml.etree import ElementTree
 
 import pytest
+from docs.pages.notes import GALLERY
 
 from docs import pages as docs
 from docs.analyses import defects
 from docs.analyses.side_by_side import in_order
 from docs.pages.linking import link_numbers
-from docs.pages.notes import GALLERY
 from docs.pages.replication_rules import rows, subjects
 from docs.pages.truncation_rules import rows as rows_of_truncation
 from highwater.model.replication import Replication

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.durable.aside import aside
-from highwater.checker.durable.directory import LOCK, CheckpointDirectory, remove_files
-from highwater.checker.native.disk.checkpoint import Checkpoint as Native
-from highwater.checker.problems import InputError
-from highwater.checker.spark.checkpoint import Checkpoint as OnSpark
-from highwater.checker.spark.checkpoint import Level, Totals
+from highwater.checker.base.durable.aside import aside
+from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory, remove_files
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.native.disk.checkpoint import Checkpoint as Native
+from highwater.checker.engines.spark.levels.checkpoint import Checkpoint as OnSpark
+from highwater.checker.engines.spark.levels.checkpoint import Level, Totals
 
 KINDS: list[type[CheckpointDirectory]] = [Native, OnSpark]
 
@@ -191,7 +191,7 @@ def test_only_what_it_made_is_removed_and_no_link_is_followed(tmp_path: Path) ->
 
 
 def test_a_committed_level_keeps_its_files_and_no_others(tmp_path: Path) -> None:
-    from highwater.checker.spark.checkpoint import Part
+    from highwater.checker.engines.spark.levels.checkpoint import Part
 
     found, files = OnSpark(tmp_path), [f"part-all-{n:012x}.parquet" for n in range(2)]
     found.take(resume=False)

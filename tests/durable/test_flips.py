@@ -20,19 +20,19 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.code_cache import Cache
-from highwater.checker.gate import baseline as baselines
-from highwater.checker.gate.comparison import State, compare
-from highwater.checker.gate.entries import SCENARIO as SCENARIO_KIND
-from highwater.checker.gate.facts import Ran
-from highwater.checker.mutation import findings
-from highwater.checker.native import search
-from highwater.checker.native.program import Program
-from highwater.checker.problems import InputError
-from highwater.checker.search import EngineError, SearchOptions, SearchResult
-from highwater.checker.spark import exchange
-from highwater.checker.spark.options import SparkOptions
-from highwater.checker.spark.search import search as on_spark
+from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
+from highwater.checker.base.problems import InputError
+from highwater.checker.comparing.gate import baseline as baselines
+from highwater.checker.comparing.gate.comparison import State, compare
+from highwater.checker.comparing.gate.entries import SCENARIO as SCENARIO_KIND
+from highwater.checker.comparing.gate.facts import Ran
+from highwater.checker.comparing.mutation import findings
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code.cache import Cache
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.spark.levels import exchange
+from highwater.checker.engines.spark.options import SparkOptions
+from highwater.checker.engines.spark.search import search as on_spark
 from highwater.model.language import Model
 from highwater.traces.errors import TraceError
 from highwater.traces.runs.replay import replay_run

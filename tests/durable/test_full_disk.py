@@ -21,9 +21,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from highwater.checker.gate import baseline as baselines
-from highwater.checker.native import search
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.comparing.gate import baseline as baselines
+from highwater.checker.engines.native import search
 from highwater.traces.runs.writing import write_run
 from tests import models
 from tests.slow import slow

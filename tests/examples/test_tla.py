@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.checker.cli import cli
 
 HERE = Path(__file__).parents[2] / "docs/examples/tla"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from highwater.checker.asking.request import Request
+from highwater.checker.asking.subject import asked
 from highwater.checker.explore.views import Views
-from highwater.checker.request import Request
-from highwater.checker.subject import asked
 
 
 @pytest.fixture(scope="session")

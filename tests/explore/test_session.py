@@ -7,9 +7,9 @@ from collections import deque
 import pytest
 
 import highwater
+from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import LONGEST, Path, pytest_of
 from highwater.checker.explore.views import Views
-from highwater.checker.problems import InputError
 from highwater.model.language.model import Scalars
 
 

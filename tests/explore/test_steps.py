@@ -7,11 +7,11 @@ from pathlib import Path as File
 import pytest
 
 import highwater
+from highwater.checker.asking.subject import asked
+from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import Path, Session
 from highwater.checker.explore.traced import path_of
 from highwater.checker.explore.views import Views
-from highwater.checker.problems import InputError
-from highwater.checker.subject import asked
 from highwater.model.language.interpreter import interpreter_of
 from highwater.traces.fields import Place
 from highwater.traces.runs.format import Line

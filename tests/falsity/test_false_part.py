@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.falsity import Part, false_part
+from highwater.checker.telling.falsity import Part, false_part
 from highwater.model.language import (
     Array,
     Bool,

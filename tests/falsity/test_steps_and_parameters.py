@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.checker.falsity import false_part
+from highwater.checker.telling.falsity import false_part
 from highwater.model.language import Int, Model, Protocol, State, Struct, action, implies, step_property
 
 

@@ -12,16 +12,16 @@ from urllib.parse import quote
 from click.testing import CliRunner
 from werkzeug.test import Client
 
+from highwater.checker.asking.request import Overrides
+from highwater.checker.asking.subject import asked
+from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
+from highwater.checker.comparing.gate import baseline, comparison
+from highwater.checker.comparing.gate.facts import Ran
+from highwater.checker.comparing.mutation import findings, listed
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.traced import path_of, read_trace
 from highwater.checker.explore.views import Views
-from highwater.checker.gate import baseline, comparison
-from highwater.checker.gate.facts import Ran
-from highwater.checker.mutation import findings, listed
-from highwater.checker.problems import InputError
-from highwater.checker.request import Overrides
-from highwater.checker.subject import asked
 from highwater.errors import HighwaterError
 from tests.fuzzing import changes
 

@@ -6,8 +6,8 @@ import gzip
 import json
 from pathlib import Path
 
-from highwater.checker.mutation import findings
-from highwater.checker.mutation.examining import Result
+from highwater.checker.comparing.mutation import findings
+from highwater.checker.comparing.mutation.examining import Result
 from highwater.traces.kafka.batches import encode_batch
 from tests.checker.conftest import COUNTER
 from tests.fuzzing import readers

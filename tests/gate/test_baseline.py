@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.gate import baseline as baselines
-from highwater.checker.gate.baseline import Baseline, Selection
-from highwater.checker.gate.comparison import State, compare
-from highwater.checker.gate.entries import PROOF, SCENARIO, Entry
-from highwater.checker.gate.facts import Facts, Ran
-from highwater.checker.problems import InputError
+from highwater.checker.base.problems import InputError
+from highwater.checker.comparing.gate import baseline as baselines
+from highwater.checker.comparing.gate.baseline import Baseline, Selection
+from highwater.checker.comparing.gate.comparison import State, compare
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Entry
+from highwater.checker.comparing.gate.facts import Facts, Ran
 
 FACTS: Facts = {
     "verdict": "holds",

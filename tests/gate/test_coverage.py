@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.cli import cli
-from highwater.checker.coverage.gathering import Coverage, add_scenario, add_trace
-from highwater.checker.coverage.page import page
-from highwater.checker.coverage.report import gaps, lines
-from highwater.checker.coverage.rules import uses
-from highwater.checker.coverage.sites import BRANCH, GUARD, Site
-from highwater.checker.native.layout import Layout
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions
+from highwater.checker.comparing.coverage.gathering import Coverage, add_scenario, add_trace
+from highwater.checker.comparing.coverage.page import page
+from highwater.checker.comparing.coverage.report import gaps, lines
+from highwater.checker.comparing.coverage.rules import uses
+from highwater.checker.comparing.coverage.sites import BRANCH, GUARD, Site
+from highwater.checker.engines.layout import Layout
 from highwater.model.language import Int, Protocol, Rule, State, Struct, action, require, where
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars

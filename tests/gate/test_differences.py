@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.gate.differences import Comparison, lines
-from highwater.checker.gate.image import image
-from highwater.checker.gate.models import compare
-from highwater.checker.gate.states import _levels
-from highwater.checker.request import Overrides, Request
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.comparing.models.compared import compare
+from highwater.checker.comparing.models.differences import Comparison, lines
+from highwater.checker.comparing.models.image import image
+from highwater.checker.comparing.models.states import _levels
 from highwater.model.language import Int, Protocol, State, Struct, action, require
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars

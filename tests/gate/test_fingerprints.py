@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.gate.fingerprints import Fingerprints
-from highwater.checker.gate.image import image
-from highwater.checker.gate.restored import RestoredModel
-from highwater.checker.request import Overrides, Request
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.comparing.models.fingerprints import Fingerprints
+from highwater.checker.comparing.models.image import image
+from highwater.checker.comparing.models.restored import RestoredModel
 from highwater.model.language import (
     Int,
     Model,

@@ -101,7 +101,9 @@ def test_a_difference_is_told_in_every_form(project: Path) -> None:
     assert "**does not pass**" in page
     assert "| register.toml | different |" in page
     result = json.loads((project / "r.json").read_text(encoding="utf-8"))
-    schema = json.loads((Path(checker.__file__).parent / "gate.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        (Path(checker.__file__).parent / "comparing/gate/gate.schema.json").read_text(encoding="utf-8")
+    )
     assert problems(result, schema) == []
     assert result["status"] == 1
     assert {e["name"]: e["state"] for e in result["entries"]} == {

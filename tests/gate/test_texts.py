@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from highwater.checker.gate.texts import changed
+from highwater.checker.comparing.models.texts import changed
 
 BEFORE = """
 LIMIT = 3

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.gate.differences import ActionChange, Comparison, lines
-from highwater.checker.gate.entries import Entry
-from highwater.checker.gate.fingerprints import by_action
-from highwater.checker.gate.nowhere import rules_on_nowhere
-from highwater.checker.gate.questions import instances_of_both, questions_of_both
-from highwater.checker.gate.unreached import unreached
-from highwater.checker.request import Overrides, Request
-from highwater.checker.solver.limits import Limits, Stopped
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
+from highwater.checker.comparing.models.differences import ActionChange, Comparison, lines
+from highwater.checker.comparing.models.fingerprints import by_action
+from highwater.checker.comparing.models.questions import instances_of_both, questions_of_both
+from highwater.checker.comparing.models.unreached import unreached
+from highwater.checker.engines.solver.limits import Limits, Stopped
 from highwater.model.language import graph
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model

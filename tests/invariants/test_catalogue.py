@@ -12,9 +12,9 @@ import pytest
 
 import highwater.invariants
 import highwater.traces
-from highwater.checker.catalogue import load
-from highwater.checker.gate.fingerprints import Fingerprints
-from highwater.checker.solver.helpers import helpers
+from highwater.checker.asking.catalogue import load
+from highwater.checker.comparing.models.fingerprints import Fingerprints
+from highwater.checker.engines.solver.helpers import helpers
 from highwater.invariants import catalogue, statements
 from highwater.invariants.catalogue import BROKER_LOGS, METADATA_LOG, Stated, stated
 from highwater.invariants.replication import observed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.catalogue import load
-from highwater.checker.problems import InputError
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.catalogue import load
+from highwater.checker.base.problems import InputError
 from highwater.model import registry
 from highwater.model.language.choices import ChoiceError, parameter_of, profile_of, rule_of, rules_on
 from highwater.model.replication.controller import Controller

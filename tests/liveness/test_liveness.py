@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import counterexample, engines
-from highwater.checker.counterexample import BrokenRunError
-from highwater.checker.liveness import violating_run
-from highwater.checker.search import SearchOptions, Violation
-from highwater.checker.sequence_chart import SequenceChart
+from highwater.checker.asking.search import SearchOptions, Violation
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness import violating_run
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.telling.counterexample import BrokenRunError
 from highwater.model.language import LanguageError, Model, Protocol, State, leads_to, require, weak
 from highwater.model.language.liveness import Liveness, either, strong
 from tests.liveness import protocols

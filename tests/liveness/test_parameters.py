@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import counterexample, engines, listing
-from highwater.checker.liveness import violating_run
-from highwater.checker.search import SearchOptions
-from highwater.checker.vacuity import constant_properties
+from highwater.checker.asking import listing
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness import violating_run
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.vacuity import constant_properties
 from highwater.model.language import (
     Bool,
     Enum,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import Phase, example, given, settings
 
-from highwater.checker import engines
-from highwater.checker.counterexample import BrokenRunError, follow_all
-from highwater.checker.explored import Explored
-from highwater.checker.liveness import search, violating_run
-from highwater.checker.liveness.fairness import Fairness as Fair
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.liveness import search, violating_run
+from highwater.checker.engines.liveness.fairness import Fairness as Fair
+from highwater.checker.engines.state_graph import Explored
+from highwater.checker.telling.counterexample import BrokenRunError, follow_all
 from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import compile_nodes
 from highwater.model.language.liveness import Fairness, Kind

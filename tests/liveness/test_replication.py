@@ -13,9 +13,10 @@ from docs.analyses.liveness_needs import SCENARIOS, run_with, section
 from docs.analyses.liveness_standard import line, row
 from docs.pages import DOCS
 from docs.pages.linking import link_numbers
-from highwater.checker import engines, scenarios
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
 from highwater.invariants.replication import LIVENESS
 from highwater.invariants.replication.controller import LIVENESS as CONTROLLER_LIVENESS
 from highwater.model.language import Model

@@ -16,7 +16,7 @@ from hypothesis import Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from docs.analyses import defects
-from highwater.checker.testing import ModelMachine, Violated, machine
+from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from tests.slow import all_but
 
 ROOT = Path(__file__).parents[2]

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import InMemoryExampleDatabase
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from highwater.checker.problems import InputError
-from highwater.checker.testing import ModelMachine, Violated, machine
-from highwater.checker.testing.shrinking import shrunk
+from highwater.checker.base.problems import InputError
+from highwater.checker.testing.machines import ModelMachine, Violated, machine
+from highwater.checker.testing.machines.shrinking import shrunk
 from highwater.model.language import Bool, Int, Protocol, State, Struct, action, invariant, require, where
 from highwater.traces.replay import replay
 from tests.zoo import Counters
@@ -305,7 +305,9 @@ def test_a_defect_is_found_and_shrunk_to_a_short_run(name: str) -> None:
     assert QUICK[name] <= len(failure.violation.path) <= QUICK[name] + 4
 
 
-@pytest.mark.parametrize("module", ["highwater.checker.testing", "highwater.checker.conformance.stateful"])
+@pytest.mark.parametrize(
+    "module", ["highwater.checker.testing.machines", "highwater.checker.testing.conformance.stateful"]
+)
 def test_without_hypothesis_the_error_says_what_to_install(module: str) -> None:
     program = f"import sys; sys.modules['hypothesis'] = None; import {module}"
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

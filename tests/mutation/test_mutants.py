@@ -10,13 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker import reference
-from highwater.checker.explored import Explored
-from highwater.checker.mutation.kernels import MutantKernels
-from highwater.checker.mutation.searches import BeyondRun, MutantProgram, MutantRun, differing, explore
-from highwater.checker.mutation.searches import graph as graph_of
-from highwater.checker.native.explored import explore as graph_alone
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.comparing.mutation.kernels import MutantKernels
+from highwater.checker.comparing.mutation.searches import (
+    BeyondRun,
+    MutantProgram,
+    MutantRun,
+    differing,
+    explore,
+)
+from highwater.checker.comparing.mutation.searches import graph as graph_of
+from highwater.checker.engines import reference
+from highwater.checker.engines.native.state_graph import explore as graph_alone
+from highwater.checker.engines.state_graph import Explored
 from highwater.model.language import LanguageError, Model, graph, mutation
 from highwater.model.language.interpreter import BoundError, Interpreter
 from highwater.model.language.model import Scalars

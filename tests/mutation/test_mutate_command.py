@@ -14,16 +14,18 @@ from click.testing import CliRunner, Result
 
 import highwater
 from highwater import checker
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.checker.cli import cli
 from highwater.checker.commands.mutate import status_of
-from highwater.checker.mutation import examining, listed, searches, work
-from highwater.checker.mutation.report import as_json, lines, source_of
-from highwater.checker.mutation.run import Findings, MutationRun
+from highwater.checker.comparing.mutation import examining, listed, searches, work
+from highwater.checker.comparing.mutation.report import as_json, lines, source_of
+from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from tests.checker.schema import problems
 from tests.models import scenario_model
 
-SCHEMA = json.loads((Path(checker.__file__).parent / "mutation.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    (Path(checker.__file__).parent / "comparing/mutation/mutation.schema.json").read_text(encoding="utf-8")
+)
 EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
 
 
@@ -359,9 +361,9 @@ def test_reasons_are_of_what_is_there() -> None:
 
 
 DIGEST = """
-from highwater.checker import scenarios
-from highwater.checker.mutation.examining import Examination
-from highwater.checker.request import Overrides, Request
+from highwater.checker.asking import scenarios
+from highwater.checker.comparing.mutation.examining import Examination
+from highwater.checker.asking.request import Overrides, Request
 
 print(Examination(Request.of(scenarios.find("zookeeper/live-shutdowns"), Overrides())).digest)
 """

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker import code_cache
-from highwater.checker.native import compiler, program
-from highwater.checker.native.beside import Beside
-from highwater.checker.native.machine import Effort, Machine, Processor
-from highwater.checker.native.program import Program
-from highwater.checker.native.search import Run, search
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native.code import cache as code_cache
+from highwater.checker.engines.native.code import compiler, program
+from highwater.checker.engines.native.code.beside import Beside
+from highwater.checker.engines.native.code.machine import Effort, Machine, Processor
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.search import Run, search
 from highwater.model.language import Model
 from tests import zoo
 

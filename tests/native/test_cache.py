@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker import code_cache
+from highwater.checker.asking.search import SearchOptions
 from highwater.checker.cli import cli
-from highwater.checker.code_cache import Cache
-from highwater.checker.native import compiler, machine, search
-from highwater.checker.native.machine import Effort, Machine, Processor
-from highwater.checker.search import SearchOptions
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code import cache as code_cache
+from highwater.checker.engines.native.code import compiler, machine
+from highwater.checker.engines.native.code.cache import Cache
+from highwater.checker.engines.native.code.machine import Effort, Machine, Processor
 from highwater.model.language import Model
 from tests import zoo
 
@@ -314,7 +315,7 @@ def test_a_defect_in_the_kernels_is_not_hidden_by_kept_code(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key is the text, so another generator of kernels has other keys."""
-    from highwater.checker.native import kernels
+    from highwater.checker.engines.native.text import kernels
 
     model = Model(zoo.Counters({"counters": 3, "top": 3}), [])
     assert search(model, SearchOptions()).distinct_states == 64
@@ -329,8 +330,8 @@ def test_a_defect_in_the_kernels_is_not_hidden_by_kept_code(
 _TEXTS = """
 import sys
 from hashlib import sha256
-from highwater.checker.native import program
-from highwater.checker.native.program import Program
+from highwater.checker.engines.native.code import program
+from highwater.checker.engines.native.code.program import Program
 from tests import models
 program.Machine = type("None", (), {"__init__": lambda *a: None, "function": lambda *a, **k: None, "effort": None})
 for name in sys.argv[1:]:

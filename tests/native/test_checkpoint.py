@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from highwater.checker.asking.search import Progress, SearchOptions, SearchResult
+from highwater.checker.base.durable.checksum import checksum
+from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory
+from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
-from highwater.checker.durable.checksum import checksum
-from highwater.checker.durable.directory import LOCK, CheckpointDirectory
-from highwater.checker.native import search
-from highwater.checker.native.disk import identity
-from highwater.checker.native.disk.checkpoint import MANIFEST, Checkpoint
-from highwater.checker.native.disk.files import DataFile
-from highwater.checker.native.disk.keeper import Keeper
-from highwater.checker.native.program import Program
-from highwater.checker.problems import InputError
-from highwater.checker.search import Progress, SearchOptions, SearchResult
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk import identity
+from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
+from highwater.checker.engines.native.disk.keeper import Keeper
+from highwater.checker.engines.native.files import DataFile
 from highwater.model.language import Model
 from tests import models
 from tests.native.on_disk import FromTheStart, assert_same, small_batches
@@ -312,7 +312,7 @@ def test_one_owner(model: Model, whole: SearchResult, kept: Path) -> None:
 
 def test_the_lock_goes_with_its_process(kept: Path) -> None:
     code = (
-        "import sys, time; from highwater.checker.native.disk.checkpoint import Checkpoint;"
+        "import sys, time; from highwater.checker.engines.native.disk.checkpoint import Checkpoint;"
         "held = Checkpoint(sys.argv[1], resume=True); print('held', flush=True); time.sleep(600)"
     )
     owner = subprocess.Popen([sys.executable, "-c", code, str(kept)], stdout=subprocess.PIPE)
@@ -390,8 +390,8 @@ def test_the_command_tells_of_a_full_disk(tmp_path: Path, full_disk: list[int]) 
 
 CHECK = """
 import os, sys
-from highwater.checker.native import worker
-from highwater.checker.native.disk import keeper
+from highwater.checker.engines.native import worker
+from highwater.checker.engines.native.disk import keeper
 keeper.EVERY, keeper.SHARE = 0.05, 1
 os.fsync = lambda descriptor: None
 worker.OUTPUT = 64

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from highwater.checker.native import kernels
-from highwater.checker.native.ir import Function
-from highwater.checker.native.kernels import combine
-from highwater.checker.native.machine import Effort, Machine
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.text import kernels
+from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.kernels import combine
 from tests import models
 
 COUNT = 1 << 18
@@ -92,7 +92,7 @@ def test_a_bit_of_a_state_changes_half_of_the_fingerprint() -> None:
 
 
 def test_the_states_of_a_protocol_have_fingerprints_like_random_ones() -> None:
-    from highwater.checker.native.explored import explore
+    from highwater.checker.engines.native.state_graph import explore
 
     states = explore(models.scenario_model("truncation/kip-320"), SearchOptions()).states
     expected = len(states) * (len(states) - 1) / 2 / 2**28

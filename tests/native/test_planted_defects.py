@@ -5,12 +5,14 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import pytest
 
-from highwater.checker import reference
-from highwater.checker.native import ir, kernels, layout, machine, runtime, search
-from highwater.checker.native.frontier import Store
-from highwater.checker.native.machine import Effort
-from highwater.checker.native.program import Program
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import layout, reference
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code import machine
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.frontier import Store
+from highwater.checker.engines.native.text import ir, kernels, runtime
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.test_agreement import disagreements

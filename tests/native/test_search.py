@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from highwater.checker import reference
-from highwater.checker.native import search
-from highwater.checker.native.frontier import Store
-from highwater.checker.native.machine import Effort, Machine
-from highwater.checker.native.program import Program
-from highwater.checker.native.runtime import SLACK, Runtime
-from highwater.checker.search import DEADLOCK, EngineError, Progress, SearchOptions
+from highwater.checker.asking.search import DEADLOCK, EngineError, Progress, SearchOptions
+from highwater.checker.engines import reference
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.frontier import Store
+from highwater.checker.engines.native.text.runtime import SLACK, Runtime
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.interpreter import BoundError, Interpreter
 from tests import models, zoo

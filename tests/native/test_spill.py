@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.checker.native import search
-from highwater.checker.native.disk import runs, visited
-from highwater.checker.native.disk.code import code
-from highwater.checker.native.disk.files import DataFile, Scratch
-from highwater.checker.native.disk.visited import Visited, in_order
-from highwater.checker.native.frontier import Kept, Store
-from highwater.checker.native.layout import Words
-from highwater.checker.native.program import Program
-from highwater.checker.native.runtime import SLACK
-from highwater.checker.native.search import Run
-from highwater.checker.native.table import Table
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk import runs, visited
+from highwater.checker.engines.native.disk.code import code
+from highwater.checker.engines.native.disk.visited import Visited, in_order
+from highwater.checker.engines.native.files import DataFile, Scratch
+from highwater.checker.engines.native.frontier import Kept, Store
+from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.table import Table
+from highwater.checker.engines.native.text.runtime import SLACK
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, small_batches

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker.gate.revisions import unpack
+from highwater.checker.comparing.models.revisions import unpack
 from tests.packaging.conftest import DISTRIBUTION, FOLDERS, ROOT, build, done, run
 
 
@@ -36,7 +36,7 @@ def test_the_wheel_has_every_source_and_nothing_else(wheel: Path, tree: Path) ->
     assert {
         "highwater/py.typed",
         "highwater/model/truncation/scenarios/kip-320.toml",
-        "highwater/checker/result.schema.json",
+        "highwater/checker/telling/result.schema.json",
         "highwater/traces/page.html",
     } <= set(built)
     assert not [name for name in built if "test" in name.split("/")[1]]

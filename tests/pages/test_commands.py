@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.native import search
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
 from highwater.traces.runs.history import History
 from highwater.traces.runs.replay import replay_run
 from highwater.traces.runs.writing import write_run

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import words
-from highwater.checker.counterexample import follow_all
-from highwater.checker.lanes import Lanes
-from highwater.checker.native import search
-from highwater.checker.page.content import content
-from highwater.checker.page.shown import LIMIT_STATES, Shown, ShownRun, counterexamples, shown_walk
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base import words
+from highwater.checker.engines.native import search
+from highwater.checker.telling.charts.lanes import Lanes
+from highwater.checker.telling.counterexample import follow_all
+from highwater.checker.telling.page.content import content
+from highwater.checker.telling.page.shown import LIMIT_STATES, Shown, ShownRun, counterexamples, shown_walk
 from highwater.model.language import Bool, Model, Protocol, State, Struct, action
 from highwater.model.language.interpreter import Interpreter
 from highwater.traces.runs.writing import random_walk

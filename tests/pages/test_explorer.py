@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from highwater.checker.asking.subject import asked
 from highwater.checker.explore.page import explorer_page
 from highwater.checker.explore.server import serve
 from highwater.checker.explore.session import Path
 from highwater.checker.explore.views import Views
-from highwater.checker.subject import asked
 
 STEP = ".possible button.step"
 

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
-import highwater.checker.native  # noqa: F401  # the runs inside forget what they import, and numpy cannot be imported twice
+import highwater.checker.engines.native  # noqa: F401  # the runs inside forget what they import, and numpy cannot be imported twice
 from tests.slow import slow
 
 pytest_plugins = ["pytester"]
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
-INSTALLED = any(point.value == "highwater.checker.pytest_plugin" for point in entry_points(group="pytest11"))
+INSTALLED = any(
+    point.value == "highwater.checker.testing.pytest_plugin" for point in entry_points(group="pytest11")
+)
 """Whether this environment's install has the entry point already."""
-PLUGIN = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "highwater.checker.pytest_plugin"])]
+PLUGIN = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "highwater.checker.testing.pytest_plugin"])]
 
 PROMISE = """
 [expect]
@@ -93,7 +95,7 @@ def test_promises_that_are_not_kept_fail(project: pytest.Pytester) -> None:
 def test_the_states_are_explored_once_for_a_file(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from highwater.checker.plugin import runs
+    from highwater.checker.testing.plugin import runs
 
     searches: list[str] = []
     search = runs.search
@@ -115,7 +117,7 @@ def test_the_states_are_explored_once_for_a_file(
 def test_a_worker_of_xdist_explores_with_one_thread(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from highwater.checker.plugin import runs
+    from highwater.checker.testing.plugin import runs
 
     threads: list[int] = []
     explore = runs.explore

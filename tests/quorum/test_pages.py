@@ -6,13 +6,13 @@ import re
 from functools import cache
 
 import pytest
+from docs.pages.quorum_notes import GALLERY
 
 from docs import pages as docs
 from docs.analyses import defects
 from docs.analyses.quorum_latency import CASES, Case, latency_table
 from docs.pages import quorum
-from docs.pages.quorum_notes import GALLERY
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.invariants.quorum import INVARIANTS, LIVENESS
 from highwater.model.quorum import Quorum
 from tests.slow import slow

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from highwater.checker.cli import cli
 from highwater.model.quorum import Quorum
 from tests.slow import all_but, slow

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from docs.analyses import defects
-from highwater.checker.counterexample import follow_all
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
+from highwater.checker.telling.counterexample import follow_all
 from highwater.model.language import Model, State, all_of, implies, invariant
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Scalars

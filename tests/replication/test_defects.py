@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from docs.pages.notes import GALLERY
 
 from docs.analyses import defects
-from docs.pages.notes import GALLERY
-from highwater.checker import scenarios
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines.native import search
 from highwater.model.language import Model
 from highwater.model.replication import Replication
 from tests.replication.test_standard_scenarios import BASELINE

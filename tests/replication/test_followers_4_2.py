@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import scenarios
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
 from highwater.invariants.catalogue import stated
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter

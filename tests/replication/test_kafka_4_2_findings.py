@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from docs.analyses import findings_4_2 as findings
-from highwater.checker import scenarios
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
 from tests.slow import all_but
 
 DEPTHS = {

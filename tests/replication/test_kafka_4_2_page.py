@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docs.analyses.findings_4_2 import FINDINGS, full_name
-from highwater.checker import scenarios
+from highwater.checker.asking import scenarios
 from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 
 needs_recordings = pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")

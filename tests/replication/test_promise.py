@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from docs.analyses import defects
-from highwater.checker import scenarios
-from highwater.checker.counterexample import Counterexample, follow_all
-from highwater.checker.native import search
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions, SearchResult
-from highwater.checker.solver import bounded
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines.native import search
+from highwater.checker.engines.solver import bounded
+from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.invariants.replication import promise
 from highwater.invariants.replication.promise import keeps_the_promise
 from highwater.model.language import Model, Protocol, State, as_bool, invariant, where

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from docs.analyses import defects
-from highwater.checker import native
-from highwater.checker.counterexample import Counterexample
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import native
+from highwater.checker.telling.counterexample import Counterexample
 from highwater.model.language import Model, any_of, step_property
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Scalars

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker import native, reference, scenarios
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import Scenario
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines import native, reference
 from highwater.invariants.replication.controller import INVARIANTS
 from highwater.model.language import Model
 from highwater.model.replication.controller import Controller

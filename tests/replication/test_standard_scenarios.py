@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import catalogue, scenarios
+from highwater.checker.asking import catalogue, scenarios
 from highwater.model.replication import Replication
 from tests.slow import slow
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.native import search
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
 from highwater.invariants.catalogue import stated
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter

@@ -19,8 +19,8 @@ from docs.analyses.trunk_findings import (
     proposed,
     scenario,
 )
-from highwater.checker import scenarios
-from highwater.checker.search import SearchResult
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.search import SearchResult
 from tests import recordings
 from tests.slow import slow
 

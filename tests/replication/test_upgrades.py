@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import native, scenarios
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines import native
 from highwater.model.language import ArrayValue, Model, Number, StructValue, Truth, as_bool
 from highwater.model.replication import Replication, levels
 from highwater.model.replication.controller import brokers

@@ -11,11 +11,11 @@ import pytest
 
 from docs import pages as docs
 from docs.pages.linking import anchor, link_numbers
-from highwater.checker.coverage.gathering import Coverage
-from highwater.checker.coverage.page import page
-from highwater.checker.coverage.sites import GUARD, Site
-from highwater.checker.rulebook import code
-from highwater.checker.rulebook.html import linked, section
+from highwater.checker.asking.rulebook import code
+from highwater.checker.asking.rulebook.html import linked, section
+from highwater.checker.comparing.coverage.gathering import Coverage
+from highwater.checker.comparing.coverage.page import page
+from highwater.checker.comparing.coverage.sites import GUARD, Site
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.page import write_page
 from highwater.traces.report import Finding, Report

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docs.pages.notes import GALLERY
 
 from docs.analyses import defects
-from docs.pages.notes import GALLERY
-from highwater.checker import catalogue, scenarios
-from highwater.checker.rulebook import code
-from highwater.checker.rulebook import find as found
+from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.rulebook import code
+from highwater.checker.asking.rulebook import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK

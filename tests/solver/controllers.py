@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-from highwater.checker import catalogue
-from highwater.checker.solver import induction
-from highwater.checker.solver.helpers import Helpers, helpers
-from highwater.checker.solver.induction import InductionResult
-from highwater.checker.solver.unbounded import unbounded
+from highwater.checker.asking import catalogue
+from highwater.checker.engines.solver import induction
+from highwater.checker.engines.solver.helpers import Helpers, helpers
+from highwater.checker.engines.solver.induction import InductionResult
+from highwater.checker.engines.solver.unbounded import unbounded
 from highwater.model.language import Model, Protocol
 
 DEFINITION = catalogue.load("replication.controller")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from docs import pages as docs
-from highwater.checker import scenarios
-from highwater.checker.request import Overrides, Request
-from highwater.checker.solver import difference
-from highwater.checker.solver.difference import Differences, differences
-from highwater.checker.solver.limits import Limits
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.engines.solver import difference
+from highwater.checker.engines.solver.difference import Differences, differences
+from highwater.checker.engines.solver.limits import Limits
 from highwater.model.language import LanguageError, Model
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Scalars

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker import native, scenarios
-from highwater.checker.counterexample import follow_all
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import Scenario
-from highwater.checker.search import SearchOptions
-from highwater.checker.solver import bounded
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import native
+from highwater.checker.engines.solver import bounded
+from highwater.checker.telling.counterexample import follow_all
 from highwater.model.language import Model
 from tests.slow import all_but
 

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from highwater.checker.solver import induction
-from highwater.checker.solver.induction import INITIAL, WITHIN_TYPES
-from highwater.checker.solver.limits import Limits
-from highwater.checker.solver.unbounded import BEYOND, unbounded
-from highwater.checker.solver.workers import answers
+from highwater.checker.engines.solver import induction
+from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES
+from highwater.checker.engines.solver.limits import Limits
+from highwater.checker.engines.solver.unbounded import BEYOND, unbounded
+from highwater.checker.engines.solver.workers import answers
 from highwater.model.language import (
     Bool,
     Int,

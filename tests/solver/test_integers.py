@@ -7,7 +7,7 @@ from random import Random
 import pytest
 import z3
 
-from highwater.checker.solver.terms import WIDE, Numbers, Translator, bits_of, is_wide
+from highwater.checker.engines.solver.terms import WIDE, Numbers, Translator, bits_of, is_wide
 from highwater.model.language import graph
 from highwater.model.language.graph import BITS, BOOL, INT, Node
 from highwater.model.language.interpreter import compile_nodes

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import z3
 
-from highwater.checker import reference
-from highwater.checker.counterexample import BrokenRunError, follow_all
-from highwater.checker.search import SearchOptions
-from highwater.checker.solver import bounded, start
-from highwater.checker.solver.induction import INITIAL, prove
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import reference
+from highwater.checker.engines.solver import bounded, start
+from highwater.checker.engines.solver.induction import INITIAL, prove
+from highwater.checker.telling.counterexample import BrokenRunError, follow_all
 from highwater.model.language import (
     Array,
     Bool,

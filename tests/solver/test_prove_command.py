@@ -14,7 +14,7 @@ import pytest
 from highwater import checker
 from tests.checker.schema import problems
 
-SCHEMA = json.loads((Path(checker.__file__).parent / "proof.schema.json").read_text())
+SCHEMA = json.loads((Path(checker.__file__).parent / "telling/proof.schema.json").read_text())
 DEFECT = "replication/defect-fenced-both"
 CONTROLLER = "replication/controller/unclean-recovery"
 TWO = ("--set", "brokers=2", "--set", "replication_factor=2")

@@ -10,8 +10,8 @@ import z3
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from highwater.checker.solver.steps import OpenStep, instance_number, steps
-from highwater.checker.solver.terms import Numbers, Translator
+from highwater.checker.engines.solver.steps import OpenStep, instance_number, steps
+from highwater.checker.engines.solver.terms import Numbers, Translator
 from highwater.model.language import Model, graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.interpreter import compile_nodes
@@ -113,7 +113,7 @@ def test_the_comparison_finds_a_wrong_operation() -> None:
     """Each operation is planted wrong in its turn: the comparison above is not blind to any."""
     model = models.everything(nodes=2)
     used = {n.op for n in graph.reachable(everything_of(model))}
-    from highwater.checker.solver import terms
+    from highwater.checker.engines.solver import terms
 
     # `less` for `lt` would be no other where the constants are never equal: here they are.
     other = {

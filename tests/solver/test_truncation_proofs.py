@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import pytest
 
-from highwater.checker import catalogue
-from highwater.checker.solver import induction
-from highwater.checker.solver.helpers import helpers
-from highwater.checker.solver.workers import cores
+from highwater.checker.asking import catalogue
+from highwater.checker.engines.solver import induction
+from highwater.checker.engines.solver.helpers import helpers
+from highwater.checker.engines.solver.workers import cores
 from highwater.model.language import Model
 from tests.slow import slow
 from tests.solver.controllers import broken

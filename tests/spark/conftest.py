@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from highwater.checker import request, scenarios
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking import request, scenarios
+from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 
 MASTER = "local[2]"
@@ -22,7 +22,7 @@ def _spark() -> Iterator[None]:
     pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
     if shutil.which("java") is None:
         pytest.skip("Java is not installed")
-    from highwater.checker.spark import session
+    from highwater.checker.engines.spark import session
 
     session.session(MASTER)
     yield
@@ -41,8 +41,8 @@ def scenario(name: str, *settings: str) -> tuple[Model, SearchOptions]:
 @pytest.fixture
 def on_spark(_spark: None) -> Callable[..., SearchResult]:
     """Search on the shared session; ``small`` says from which size on levels are the cluster's."""
-    from highwater.checker.spark.options import SparkOptions
-    from highwater.checker.spark.search import search
+    from highwater.checker.engines.spark.options import SparkOptions
+    from highwater.checker.engines.spark.search import search
 
     def run(
         model: Model,

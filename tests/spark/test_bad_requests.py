@@ -18,7 +18,7 @@ SCENARIO = "truncation/kip-101"
 @pytest.fixture(autouse=True)
 def _no_session(monkeypatch):
     """As in a process that has started no session yet."""
-    from highwater.checker.spark import session
+    from highwater.checker.engines.spark import session
 
     monkeypatch.setattr(session, "_current", None)
 

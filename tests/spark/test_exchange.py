@@ -9,15 +9,15 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.durable.checksum import checksum
-from highwater.checker.native.layout import Words
-from highwater.checker.search import EngineError
-from highwater.checker.spark import exchange, worker
-from highwater.checker.spark.checkpoint import Checkpoint, Level, Run, Totals
-from highwater.checker.spark.driver import packed
-from highwater.checker.spark.program import RowBuffers, RowProgram
-from highwater.checker.spark.request import ModelRequest
-from highwater.checker.spark.sent import Sent
+from highwater.checker.asking.search import EngineError
+from highwater.checker.base.durable.checksum import checksum
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.spark.levels import exchange, worker
+from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Level, Run, Totals
+from highwater.checker.engines.spark.levels.driver import packed
+from highwater.checker.engines.spark.levels.sent import Sent
+from highwater.checker.engines.spark.program import RowBuffers, RowProgram
+from highwater.checker.engines.spark.request import ModelRequest
 from tests.spark.conftest import scenario
 
 SHIFT, WIDTH = 2, 3

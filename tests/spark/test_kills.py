@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.native import search
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native import search
 from tests import models
 from tests.slow import slow
 from tests.spark.test_survival import descendants, environment
@@ -37,10 +37,10 @@ COUNTS = ("distinct_states", "generated_states", "depth", "actions", "cut", "pre
 KILLS = 20
 DRIVER = """
 import json, sys
-from highwater.checker.problems import InputError
-from highwater.checker.search import EngineError, SearchOptions
-from highwater.checker.spark.options import SparkOptions
-from highwater.checker.spark.search import search
+from highwater.checker.base.problems import InputError
+from highwater.checker.asking.search import EngineError, SearchOptions
+from highwater.checker.engines.spark.options import SparkOptions
+from highwater.checker.engines.spark.search import search
 from tests import models
 master, place, resume = sys.argv[1:]
 spark = SparkOptions(master, place, resume == "resume", small=300, driver_states=3000)

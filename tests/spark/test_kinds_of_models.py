@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.checker import counterexample, native
-from highwater.checker.spark.cluster import shift_for
+from highwater.checker.engines import native
+from highwater.checker.engines.spark.levels.cluster import shift_for
+from highwater.checker.telling import counterexample
 from highwater.model.language.interpreter import BoundError
 from tests.checker.conftest import COUNTER
 from tests.slow import slow

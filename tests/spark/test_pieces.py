@@ -16,20 +16,20 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.native.layout import Words
-from highwater.checker.problems import InputError
-from highwater.checker.search import EngineError
-from highwater.checker.spark import package
-from highwater.checker.spark.checkpoint import Checkpoint, Fingerprints, Level, Run, Totals
-from highwater.checker.spark.driver import packed
-from highwater.checker.spark.jobs import collect
-from highwater.checker.spark.options import SparkOptions
-from highwater.checker.spark.partition import partition, partition_keys
-from highwater.checker.spark.program import RowBuffers, RowProgram
-from highwater.checker.spark.request import ModelRequest
-from highwater.checker.spark.search import search
-from highwater.checker.spark.session import cause
-from highwater.checker.spark.visited import Visited
+from highwater.checker.asking.search import EngineError
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.spark import package
+from highwater.checker.engines.spark.jobs import collect
+from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Fingerprints, Level, Run, Totals
+from highwater.checker.engines.spark.levels.driver import packed
+from highwater.checker.engines.spark.levels.visited import Visited
+from highwater.checker.engines.spark.options import SparkOptions
+from highwater.checker.engines.spark.partition import partition, partition_keys
+from highwater.checker.engines.spark.program import RowBuffers, RowProgram
+from highwater.checker.engines.spark.request import ModelRequest
+from highwater.checker.engines.spark.search import search
+from highwater.checker.engines.spark.session import cause
 from tests.spark.conftest import MASTER, scenario
 
 
@@ -98,7 +98,7 @@ def test_every_bucket_has_a_partition_of_its_own():
 
 @pytest.mark.usefixtures("_spark")
 def test_numbers_go_to_the_partitions_that_spark_sends_them_to():
-    from highwater.checker.spark.session import session
+    from highwater.checker.engines.spark.session import session
 
     numbers = [*range(40), 1 << 31, 1 << 32, (1 << 63) - 1]
     frame = session(MASTER).sql.createDataFrame([(n,) for n in numbers], "key long").repartition(7, "key")
@@ -146,8 +146,8 @@ def test_a_buckets_table_has_its_levels_and_no_others(program, tmp_path, limit):
 
 def test_what_decides_a_search_is_in_the_digest_of_the_sources(tmp_path, monkeypatch):
     monkeypatch.setattr(package.resources, "files", lambda anchor: tmp_path)
-    counts = {"model/a.py": True, "invariants/b/c.py": True, "checker/native/d.py": True, "checker/spark/e.py": True,
-              "checker/report.py": False, "model/f.txt": False}  # fmt: skip
+    counts = {"model/a.py": True, "invariants/b/c.py": True, "checker/engines/native/d.py": True,
+              "checker/engines/spark/e.py": True, "checker/telling/report.py": False, "model/f.txt": False}  # fmt: skip
     for name in counts:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -298,7 +298,7 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     """As on an executor's machine, where the project is this file alone: its rules have their numbers."""
     archive = package.package(tmp_path)
     program = (
-        "import highwater; from highwater.checker import catalogue; from highwater.model.language import Model;"
+        "import highwater; from highwater.checker.asking import catalogue; from highwater.model.language import Model;"
         "found = catalogue.load('replication.controller');"
         "Model(found.protocol(None, ()), found.invariants); print(highwater.__file__)"
     )

@@ -80,8 +80,8 @@ def test_the_clusters_of_kafka_4_2(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize(("shares", "size"), [(1, 1 << 20), (2, 60_000), (7, 30_000)])
 def test_one_log_in_shares(log: Path, shares: int, size: int) -> None:
-    from highwater.checker.spark.replay import SparkReplay
-    from highwater.checker.spark.session import session
+    from highwater.checker.engines.spark.replay.run import SparkReplay
+    from highwater.checker.engines.spark.session import session
 
     engine = SparkReplay(session(MASTER), None, {}, shares=shares, range_bytes=size, large=0)
     (report,) = engine.replay(inputs([log]).found)
@@ -155,7 +155,7 @@ def test_a_profile_that_does_not_exist(log: Path) -> None:
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
-    from highwater.checker.spark import session
+    from highwater.checker.engines.spark import session
 
     monkeypatch.setattr(session, "_current", None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -167,8 +167,8 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("_spark")
 def test_interrupted(log: Path) -> None:
-    from highwater.checker.spark.replay import Interrupted, SparkReplay
-    from highwater.checker.spark.session import session
+    from highwater.checker.engines.spark.replay.run import Interrupted, SparkReplay
+    from highwater.checker.engines.spark.session import session
 
     engine = SparkReplay(session(MASTER), None, {}, stopped=lambda: True, shares=2, large=0)
     with pytest.raises(Interrupted):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.checker.spark.request import ModelRequest
+from highwater.checker.engines.spark.request import ModelRequest
 from highwater.model import registry
 from highwater.model.language.model import Model
 

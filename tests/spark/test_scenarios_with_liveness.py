@@ -7,10 +7,11 @@ import functools
 import pytest
 from click.testing import CliRunner, Result
 
-from highwater.checker import native, scenarios
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.cli import cli
-from highwater.checker.engines import Engine
-from highwater.checker.scenarios import Scenario
+from highwater.checker.engines import native
+from highwater.checker.engines.by_name import Engine
 
 LOSS, LIVE = "replication/recovery-first-phase-loss", "replication/live-downgrade"
 

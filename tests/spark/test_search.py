@@ -6,9 +6,10 @@ import hashlib
 
 import pytest
 
-from highwater.checker import counterexample, native
-from highwater.checker.problems import InputError
-from highwater.checker.search import SearchResult
+from highwater.checker.asking.search import SearchResult
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines import native
+from highwater.checker.telling import counterexample
 from tests.spark.conftest import scenario
 
 COUNTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")

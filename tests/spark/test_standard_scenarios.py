@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from highwater.checker import counterexample, native, scenarios
+from highwater.checker.asking import scenarios
+from highwater.checker.engines import native
+from highwater.checker.telling import counterexample
 from tests.slow import slow
 from tests.spark.conftest import scenario
 from tests.spark.test_search import same_counts

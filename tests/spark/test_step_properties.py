@@ -7,9 +7,10 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
-from highwater.checker import counterexample, native
-from highwater.checker.search import SearchOptions
-from highwater.checker.spark.program import RowBuffers
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import native
+from highwater.checker.engines.spark.program import RowBuffers
+from highwater.checker.telling import counterexample
 from tests.spark.test_search import same_counts
 from tests.steps.ledger import DEPTHS, ledger
 
@@ -43,8 +44,8 @@ def test_a_task_that_keeps_what_it_found_to_itself(on_spark, monkeypatch):
 
 @pytest.mark.parametrize("symmetry", [False, True])
 def test_tables_of_both_engines_say_the_same_of_steps(on_spark, tmp_path, symmetry):
-    from highwater.checker.native.explored import explore
-    from highwater.checker.spark.options import SparkOptions
+    from highwater.checker.engines.native.state_graph import explore
+    from highwater.checker.engines.spark.options import SparkOptions
     from highwater.checker.tables import spark, writing
     from tests.spark.conftest import MASTER
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker import reference_graph as reference
-from highwater.checker.explored import Explored
-from highwater.checker.native import kernels, linking
-from highwater.checker.native.evaluation import Evaluation
-from highwater.checker.native.explored import explore
-from highwater.checker.native.frontier import Store
-from highwater.checker.native.layout import Layout
-from highwater.checker.problems import InternalError
-from highwater.checker.search import EngineError, SearchOptions
+from highwater.checker.asking.search import EngineError, SearchOptions
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines import reference_graph as reference
+from highwater.checker.engines.layout import Layout
+from highwater.checker.engines.native.evaluation import Evaluation, evaluated
+from highwater.checker.engines.native.frontier import Store
+from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.native.text import kernels, linking
+from highwater.checker.engines.state_graph import Explored
 from highwater.model.language import Int, Model, Protocol, State, Struct, action, graph, require
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from tests import models, zoo
@@ -159,7 +159,7 @@ def test_expressions_on_every_state_are_the_interpreters() -> None:
 
 def test_a_property_on_every_state() -> None:
     found = explore(counters(3, 5, zoo.never_all_at_top), SearchOptions(workers=1))
-    holds = found.evaluate(found.model.property("never_all_at_top").node)
+    holds = evaluated(found, [found.model.property("never_all_at_top").node])[0]
     assert holds.dtype == np.bool_
     assert np.flatnonzero(~holds).tolist() == [6**3 - 1]
 
@@ -216,7 +216,7 @@ def test_levels_that_were_spilled(tmp_path: Path) -> None:
 
 def assert_total_of_steps(found: Explored) -> None:
     """Each step of the counters adds one in all."""
-    totals = sum(found.evaluate_all(found.model.inputs))
+    totals = sum(evaluated(found, found.model.inputs))
     assert (totals[found.targets] == totals[found.sources] + 1).all()
 
 

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker import reference, reference_graph
+from highwater.checker.asking.search import Progress, SearchOptions
 from highwater.checker.cli import cli
-from highwater.checker.native.explored import explore
-from highwater.checker.search import Progress, SearchOptions
+from highwater.checker.engines import reference, reference_graph
+from highwater.checker.engines.native.state_graph import explore
 from tests import models
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
@@ -141,7 +141,7 @@ def test_before_anything_is_written_the_tables_of_a_run_before_stay(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("highwater.checker.engines.explore", lambda name: interrupted)
+    monkeypatch.setattr("highwater.checker.engines.by_name.explore", lambda name: interrupted)
     status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
     assert status == 130
     assert said == f"highwater: interrupted; the tables of a run before are in {tmp_path} as they were\n"

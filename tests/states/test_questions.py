@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.native.explored import explore
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.tables.writing import write
 from tests import models
 from tests.slow import slow
@@ -120,7 +120,7 @@ def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None
 @slow("Spark has to start; the fast tests ask DuckDB")
 @pytest.mark.usefixtures("_spark")
 def test_spark_answers_alike(duck: Any) -> None:
-    from highwater.checker.spark import session
+    from highwater.checker.engines.spark import session
     from tests.spark.conftest import MASTER
 
     spark = session.session(MASTER).sql

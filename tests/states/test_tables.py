@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker import engines, reference_graph
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
-from highwater.checker.native.explored import explore
-from highwater.checker.native.layout import Layout
-from highwater.checker.networkx_graph import to_networkx
-from highwater.checker.problems import InputError
-from highwater.checker.search import SearchOptions
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines import reference_graph
+from highwater.checker.engines.layout import Layout
+from highwater.checker.engines.native.evaluation import evaluated
+from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.tables.networkx_graph import to_networkx
 from highwater.model.language import Bool, Int, Model, Protocol, State, Struct, action, invariant
 from tests import models, zoo
 
@@ -106,7 +108,7 @@ def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [row["cut"] for row in states] == np.diff(graph.cut_offsets).tolist()
     assert sum(row["initial"] for row in states) == len(graph.model.initial)
     for name in ("weak_isr", "strong_isr"):
-        holds = graph.evaluate(graph.model.property(name).node)
+        holds = evaluated(graph, [graph.model.property(name).node])[0]
         assert [row[name] for row in states] == holds.tolist()
         assert written.violations[name] == (~holds).sum()
     for row, target, number in zip(transitions, graph.targets, graph.instances, strict=True):
@@ -274,7 +276,7 @@ def assert_same_rows(sql: Any) -> None:
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize("limit", [None, 3000])
 def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int | None) -> None:
-    from highwater.checker.spark.options import SparkOptions
+    from highwater.checker.engines.spark.options import SparkOptions
     from highwater.checker.tables.spark import write as write_on_spark
     from tests.spark.conftest import MASTER
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import counterexample, native, reference, simulation
-from highwater.checker.native import kernels
-from highwater.checker.native.program import Program
-from highwater.checker.native.search import Run
-from highwater.checker.search import EngineError, SearchOptions, SearchResult
-from highwater.checker.simulation import SimulationOptions
-from highwater.checker.solver import bounded
-from highwater.checker.solver.unrolling import Unrolling
+from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
+from highwater.checker.engines import native, reference, simulation
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.text import kernels
+from highwater.checker.engines.simulation import SimulationOptions
+from highwater.checker.engines.solver import bounded
+from highwater.checker.engines.solver.unrolling import Unrolling
+from highwater.checker.telling import counterexample
 from highwater.model.language import (
     Int,
     Model,

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highwater.checker import native, reference
-from highwater.checker.coverage.gathering import Coverage
-from highwater.checker.explored import Explored
-from highwater.checker.native.explored import explore
-from highwater.checker.networkx_graph import to_networkx
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.comparing.coverage.gathering import Coverage
+from highwater.checker.engines import native, reference
+from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.state_graph import Explored
+from highwater.checker.tables.networkx_graph import to_networkx
 from highwater.model.language import Model
 from highwater.model.language.interpreter import Interpreter
 from tests.steps.ledger import DEPTHS, ledger

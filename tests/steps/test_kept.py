@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from highwater.checker import counterexample, native
-from highwater.checker.native.disk.checkpoint import MANIFEST
-from highwater.checker.problems import InputError
-from highwater.checker.search import SearchOptions, SearchResult
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines import native
+from highwater.checker.engines.native.disk.checkpoint import MANIFEST
+from highwater.checker.telling import counterexample
 from highwater.model.language import Model
 from tests.native.on_disk import assert_same
 from tests.native.test_checkpoint import rewritten

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, event, given, note, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from highwater.checker.native.machine import Effort
-from highwater.checker.native.program import Program
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.code.program import Program
 from highwater.model.language import Model, State, StepProperty, as_bool, implies, step_properties
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
 from tests.language import test_random_protocols

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import highwater
-from highwater.checker import catalogue, subject
+from highwater.checker.asking import catalogue, subject
 from highwater.checker.cli import cli
-from highwater.checker.sequence_chart import SequenceChart
-from highwater.checker.testing import ModelMachine, Violated, machine
+from highwater.checker.telling.charts.sequence_chart import SequenceChart
+from highwater.checker.testing.machines import ModelMachine, Violated, machine
 from highwater.model.language import (
     Int,
     LanguageError,
@@ -70,7 +70,7 @@ def test_the_page_shows_what_is_said(store: Path) -> None:
 def test_json_has_both_states(store: Path, engine: str) -> None:
     found = ask("check", "store.toml", *OFF, "--engine", engine, "--json", "-")
     (result,) = json.loads(found.stdout)
-    schema = json.loads((ROOT / "checker/result.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "checker/telling/result.schema.json").read_text(encoding="utf-8"))
     assert problems([result], schema) == []
     (violation,) = result["violations"]
     assert (violation["kind"], violation["depth"], len(violation["trace"])) == ("step", 5, 5)

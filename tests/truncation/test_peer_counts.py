@@ -10,10 +10,10 @@ import csv
 
 import pytest
 
-from highwater.checker import engines
-from highwater.checker.request import Overrides, Request
-from highwater.checker.scenarios import find
-from highwater.checker.search import SearchOptions
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import find
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.engines import by_name as engines
 from tests import recordings
 from tests.slow import slow
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-
 from docs.pages.zookeeper_notes import GALLERY
-from highwater.checker import scenarios
-from highwater.checker.liveness import search_with_liveness
-from highwater.checker.native import search
-from highwater.checker.native.explored import explore
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions, SearchResult
+
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.engines.liveness import search_with_liveness
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.state_graph import explore
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.language import Model
 from highwater.model.zookeeper import ZooKeeperMode

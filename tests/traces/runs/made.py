@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from highwater.checker import catalogue, engines, scenarios
-from highwater.checker.request import Overrides, Request
-from highwater.checker.search import SearchOptions, Violation
+from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions, Violation
+from highwater.checker.engines import by_name as engines
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model

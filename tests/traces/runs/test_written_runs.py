@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import highwater.traces.runs as runs
-from highwater.checker.catalogue import scenario_files
+from highwater.checker.asking.catalogue import scenario_files
 from highwater.traces.errors import TraceError
 from highwater.traces.report import Report
 from highwater.traces.runs import is_run_trace, random_walk, replay_run, write_run

@@ -1,0 +1,1 @@
+"""The public functions of ``highwater`` and what they give back."""

@@ -1,0 +1,191 @@
+"""The public functions of ``highwater``: what the command line asks, asked from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from highwater.checker.api.results import Result
+from highwater.checker.asking import catalogue
+from highwater.checker.asking import scenarios as scenario_files
+from highwater.checker.asking.request import Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.asking.subject import Subject, asked
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.by_name import Engine
+from highwater.checker.engines.simulation import SimulationOptions
+from highwater.checker.running import one as exploration
+from highwater.checker.running.progress import Reporter
+from highwater.model import registry
+from highwater.model.language.protocol import Protocol
+from highwater.traces.replay import replay
+
+if TYPE_CHECKING:
+    from highwater.checker.explore.session import Session
+
+
+def scenario(
+    subject: Subject,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    rules: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+    properties: Iterable[str] = (),
+    deadlock: bool | None = None,
+    symmetry: bool | None = None,
+    outside: bool = False,
+    directory: str | PathLike[str] | None = None,
+) -> Request:
+    """What is to be checked: a scenario or a protocol, with what is set over it.
+
+    ``subject`` is a name from ``scenarios()`` or ``protocols()``, the path of a ``.toml`` scenario or of a ``.py`` file
+    with a protocol (relative to ``directory``, where that is given), or a Protocol's class. The arguments mean what
+    the options of the command line do; ``check`` and ``simulate`` take the result, and its ``model()`` is the traced
+    protocol. Raises InputError where there is no such thing, or a name or a value does not fit it.
+    """
+    return asked(
+        subject,
+        parameters=parameters,
+        rules=rules,
+        profile=profile,
+        properties=properties,
+        deadlock=deadlock,
+        symmetry=symmetry,
+        outside=outside,
+        directory=directory,
+    )
+
+
+def check(
+    subject: Subject,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    rules: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+    properties: Iterable[str] = (),
+    deadlock: bool | None = None,
+    symmetry: bool | None = None,
+    outside: bool = False,
+    engine: str = engines.DEFAULT,
+    spark_master: str | None = None,
+    workers: int | None = None,
+    limit_states: int | None = None,
+    limit_seconds: float | None = None,
+    memory_bytes: int | None = None,
+    first: bool = False,
+    progress: bool = False,
+) -> Result:
+    """Explore every reachable state of a scenario or a protocol, as ``highwater check`` does.
+
+    What is set over ``subject`` is as for ``scenario``, the rest as the options of the command line: ``engine`` is
+    ``native``, ``interpreter`` or ``spark``, ``first`` stops with the level of the first violation, ``progress`` says
+    on standard error how far the search is. Ctrl-C, or a notebook's interrupt, ends the search with what was found.
+    Raises InputError for what cannot be asked, LanguageError for what is wrong with the protocol's text.
+    """
+    chosen = Engine(engine, spark_master)
+    search = chosen.search(1)
+    request = scenario(
+        subject,
+        parameters=parameters,
+        rules=rules,
+        profile=profile,
+        properties=properties,
+        deadlock=deadlock,
+        symmetry=symmetry,
+        outside=outside,
+    )
+    request = chosen.fitted(request, symmetry)
+    if engine == "spark" and request.liveness:
+        names = ", ".join(p.name for p in request.liveness)
+        raise InputError(
+            f"{names}: liveness needs the graph on one machine; name other properties, or another engine"
+        )
+    options = SearchOptions(
+        workers=workers or 0,
+        limit_states=limit_states,
+        limit_seconds=limit_seconds,
+        memory_bytes=memory_bytes,
+        symmetry=request.symmetry,
+        deadlock=request.deadlock,
+        stop_at_first=first,
+    )
+    with Reporter(request.scenario.name, quiet=not progress) as reporter:
+        model, outcome = exploration.explore(request, engine, search, options, reporter)
+    return Result(outcome, model)
+
+
+def simulate(
+    subject: Subject,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    rules: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+    properties: Iterable[str] = (),
+    deadlock: bool | None = None,
+    engine: str = engines.DEFAULT,
+    walks: int = 10_000,
+    depth: int = 100,
+    seed: int = 0,
+    workers: int | None = None,
+    limit_seconds: float | None = None,
+    progress: bool = False,
+) -> Result:
+    """Walk at random through what is too large to explore, as ``highwater simulate`` does; nothing is proved by it.
+
+    The same ``seed`` makes the same walks, ``depth`` is the most states of one. The rest, and what is raised, is as for
+    ``check``.
+    """
+    simulation = engines.simulate(engine)
+    request = scenario(
+        subject,
+        parameters=parameters,
+        rules=rules,
+        profile=profile,
+        properties=properties,
+        deadlock=deadlock,
+    ).for_walks()
+    options = SimulationOptions(walks, depth, seed, workers or 0, limit_seconds, request.deadlock)
+    model, outcome = exploration.walk(request, engine, simulation, options, quiet=not progress)
+    return Result(outcome, model)
+
+
+def explore(
+    subject: Subject,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    rules: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+) -> Session:
+    """The state space of a scenario or a protocol by hand: ``highwater explore`` without its page.
+
+    The arguments are those of ``scenario``. A session takes steps and answers questions about states; a ``Path`` says
+    which state. Raises InputError as ``scenario``, LanguageError where the protocol misuses the language.
+    """
+    from highwater.checker.explore.session import Session
+
+    request = scenario(subject, parameters=parameters, rules=rules, profile=profile)
+    return Session(request.without_symmetry().model())
+
+
+def protocols() -> list[str]:
+    """The names of the protocols that come with Highwater."""
+    return list(registry.NAMES)
+
+
+def protocol(name: str) -> type[Protocol]:
+    """The class of one of them: ``parameters``, ``rules`` and ``profiles`` say what can be set. InputError if none."""
+    return catalogue.load(name).protocol
+
+
+def scenarios(*, standard: bool = False) -> dict[str, str]:
+    """The scenarios that come with Highwater, name to title; with ``standard`` those that a bare check explores."""
+    return {
+        name: title
+        for name, (title, is_standard) in scenario_files.titles().items()
+        if is_standard or not standard
+    }
+
+
+__all__ = ["check", "explore", "protocol", "protocols", "replay", "scenario", "scenarios", "simulate"]

@@ -1,0 +1,175 @@
+"""What there is to check: protocols, their invariants, and the scenario files beside them.
+
+A protocol is known by its package under ``model`` (``truncation``, ``replication.controller``), or by a
+Python file of one's own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from highwater import model
+from highwater.checker.asking.neighbours import AsItIs, beside
+from highwater.checker.base.problems import InputError, unknown
+from highwater.invariants.catalogue import stated
+from highwater.model import registry
+from highwater.model.language.choices import ChoiceError
+from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
+from highwater.model.language.step_properties import StepProperty
+
+MODELS = Path(model.__file__).parent
+"""The directory of the protocols that come with the checker."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A protocol and what must hold of it. ``file`` is set where it comes from a Python file of one's own."""
+
+    name: str
+    protocol: type[Protocol]
+    invariants: tuple[Invariant, ...]
+    file: Path | None = None
+    liveness: tuple[Liveness, ...] = ()
+    step_properties: tuple[StepProperty, ...] = ()
+    helpers: tuple[Invariant | StepProperty, ...] = ()
+    """What is proved together with the others; a scenario can name it."""
+    watched: tuple[Invariant | StepProperty, ...] = ()
+    """What no induction proves; a scenario can name it."""
+
+    def __post_init__(self) -> None:
+        """LanguageError where a property names no number of the rulebook, or one of these or an action no rule."""
+        properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
+        properties += self.liveness
+        self.protocol.check_sources(properties)
+        ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]
+        for named in ruled:
+            if named.rule is not None and named.rule not in self.protocol.rules:
+                raise LanguageError(no_rule(self.protocol, named.rule), place_of(named.function))
+
+    @classmethod
+    def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
+        """A protocol with what its class lists."""
+        return cls(
+            name,
+            protocol,
+            tuple(protocol.invariants),
+            file,
+            tuple(protocol.liveness),
+            tuple(protocol.step_properties),
+            tuple(protocol.helpers),
+        )
+
+
+def scenario_files() -> dict[str, Path]:
+    """The scenarios that come with the checker, by name."""
+    return {scenario_name(path): path for path in sorted(MODELS.rglob("scenarios/*.toml"))}
+
+
+def scenario_name(path: Path) -> str:
+    """``model/a/b/scenarios/c.toml`` is ``a/b/c``."""
+    return "/".join((*path.parent.parent.relative_to(MODELS).parts, path.stem))
+
+
+def scenario_file(name: str) -> Path:
+    """The file of a scenario that comes with the checker; InputError where there is none."""
+    place, _, stem = name.rpartition("/")
+    path = MODELS / place / "scenarios" / f"{stem}.toml"
+    if place and ".." not in place and path.is_file():
+        return path
+    if Path(name).exists():
+        raise InputError(f"{name}: not a scenario: the name of a scenario's file ends in .toml")
+    raise InputError(unknown("scenario", name, scenario_files(), "`highwater list` names them"))
+
+
+def load(name: str) -> Definition:
+    """The protocol of this name; InputError where there is none."""
+    try:
+        protocol = registry.protocol_of(name)
+    except ChoiceError as wrong:
+        raise InputError(str(wrong)) from None
+    known = stated(name)
+    return Definition(
+        name,
+        protocol,
+        known.invariants,
+        liveness=known.liveness,
+        step_properties=known.step_properties,
+        helpers=(*known.helpers, *known.helper_steps),
+        watched=known.watched,
+    )
+
+
+def load_file(path: Path) -> Definition:
+    """The protocol in a Python file: its PROTOCOL, or the only Protocol that it defines."""
+    name = f"_highwater_file_{abs(hash(path.resolve()))}"
+    file = os.path.abspath(path)  # what goes wrong in it is known by this name
+    spec = importlib.util.spec_from_file_location(name, file, loader=AsItIs(name, file))
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InputError(f"{path}: no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with blaming(path), beside(path, name):
+        spec.loader.exec_module(module)
+    protocol = getattr(module, "PROTOCOL", None)
+    if protocol is None:
+        own = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Protocol) and value.__module__ == name
+        ]
+        if len(own) != 1:
+            count = (
+                "no Protocol" if not own else f"{len(own)} Protocols ({', '.join(c.__name__ for c in own)})"
+            )
+            raise InputError(f"{path}: the file defines {count}; set PROTOCOL to the one that is meant")
+        (protocol,) = own
+    if not (isinstance(protocol, type) and issubclass(protocol, Protocol)):
+        raise InputError(f"{path}: PROTOCOL is not a subclass of Protocol")
+    protocol.name = protocol.name or path.stem
+    with blaming(path):
+        protocol.check()  # once more: the file can have changed the class since
+        return Definition.of(protocol.name, protocol, path)
+
+
+@contextmanager
+def blaming(file: Path | None) -> Iterator[None]:
+    """Turn what goes wrong in a user's own file into one line that names its place there."""
+    try:
+        yield
+    except (InputError, LanguageError, KeyboardInterrupt):
+        raise
+    except SyntaxError as wrong:
+        if file is None or (wrong.filename is not None and not _is_beside(wrong.filename, file)):
+            raise
+        raise InputError(f"{shortened_file(wrong.filename, file)}:{wrong.lineno or 1}: {wrong.msg}") from None
+    except BaseException as wrong:
+        # SystemExit, too: it would end this program, with a status of the file's choice.
+        frames = traceback.extract_tb(wrong.__traceback__)
+        places = [f for f in frames if file is not None and _is_beside(f.filename, file)]
+        if not places or file is None:
+            raise
+        place = f"{shortened_file(places[-1].filename, file)}:{places[-1].lineno}"
+        raise InputError(f"{place}: {type(wrong).__name__}: {wrong}") from wrong
+
+
+def _is_beside(name: str, file: Path) -> bool:
+    """Whether a file is a user's own file, or one that is imported from beside it."""
+    if name.startswith("<"):
+        return False  # no file: what Python has frozen, or was given as text
+    whole = os.path.abspath(name)
+    return whole == os.path.abspath(file) or Path(whole).parent == file.resolve().parent
+
+
+def shortened_file(name: str | None, file: Path) -> Path:
+    """A file beside a user's own one, as the user would name it."""
+    is_itself = name is None or os.path.abspath(name) == os.path.abspath(file)
+    return file if is_itself else file.with_name(Path(str(name)).name)

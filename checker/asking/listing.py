@@ -1,0 +1,241 @@
+"""What can be named on the command line, described as plain data: for ``list`` and ``show``, and for JSON."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from highwater.checker.asking import catalogue, rulebook, scenarios
+from highwater.checker.asking.catalogue import Definition
+from highwater.checker.asking.request import Overrides, Request
+from highwater.model import registry
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import Action, Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
+
+KINDS = (
+    "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness", "actions",
+)  # fmt: skip
+"""A rule is what a protocol can switch, by a name; a number is a rule of the rulebook, which such a switch states."""
+
+Entry = dict[str, Any]
+
+
+def entries(kind: str) -> list[Entry]:
+    """Everything of a kind, in short."""
+    if kind == "scenarios":
+        titles = scenarios.titles()
+        return [{"name": n, "title": title, "standard": std} for n, (title, std) in titles.items()]
+    if kind == "protocols":
+        return [{"name": d.name, "meaning": meaning(d.protocol)} for d in definitions()]
+    if kind == "numbers":
+        return rulebook.listed()
+    return [entry for definition in definitions() for entry in _parts(definition, kind)]
+
+
+def definitions() -> Iterator[Definition]:
+    """The protocols that come with the checker."""
+    return (catalogue.load(name) for name in registry.NAMES)
+
+
+def find(name: str) -> list[Entry]:
+    """Everything of this name, in full; empty where there is none. A name may be ``protocol:name``."""
+    if name.endswith(".toml") or name in catalogue.scenario_files():
+        return [scenario(name)]
+    if name in registry.NAMES:
+        return [protocol(catalogue.load(name))]
+    numbered = rulebook.find(name)
+    if numbered is not None:
+        return [numbered]
+    of, _, part = name.rpartition(":")
+    found = []
+    for definition in definitions():
+        if of in ("", definition.name):
+            for kind in ("parameters", "rules", "invariants", "step_properties", "liveness", "actions"):
+                for entry in _parts(definition, kind):
+                    if entry["name"] == part:
+                        found.append(_in_full(definition, entry))
+    return found
+
+
+def names() -> list[str]:
+    """All names that ``find`` knows."""
+    return list(dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)))
+
+
+def scenario(name: str) -> Entry:
+    """A scenario: its protocol, its parameters with their ranges, its rules, properties and promise."""
+    found = scenarios.find(name)
+    request = Request.of(found, Overrides())
+    kind = found.protocol
+    promise = found.promise
+    return {
+        "kind": "scenario",
+        "name": found.name,
+        "title": found.title,
+        "protocol": found.definition.name,
+        "profile": found.profile,
+        "standard": found.standard,
+        "symmetry": found.symmetry,
+        "deadlock": request.deadlock,
+        "parameters": [
+            {"name": n, "value": request.parameters[n], "low": p.low, "high": p.high, "meaning": p.meaning}
+            for n, p in kind.parameters.items()
+        ],
+        "rules": [
+            {"name": n, "on": request.rules[n], "source": r.source, "sentence": r.sentence}
+            for n, r in kind.rules.items()
+        ],
+        "properties": [
+            *(_invariant(found.definition, i) for i in request.invariants),
+            *(_step_property(found.definition, p) for p in request.step_properties),
+            *(_liveness(found.definition, p) for p in request.liveness),
+        ],
+        "promise": {
+            "violated": sorted(promise.violated),
+            "distinct_states": promise.distinct_states,
+            "depth": promise.depth,
+        },
+    }
+
+
+def protocol(definition: Definition) -> Entry:
+    """A protocol: parameters, profiles with their rules, rules, properties, actions, and its scenarios."""
+    kind = definition.protocol
+    place = definition.name.replace(".", "/")
+    return {
+        "kind": "protocol",
+        "name": definition.name,
+        "meaning": meaning(kind),
+        "parameters": [
+            {"name": n, "default": p.default, "low": p.low, "high": p.high, "meaning": p.meaning}
+            for n, p in kind.parameters.items()
+        ],
+        "profiles": [
+            {"name": n, "meaning": p.meaning, "rules": [r for r in kind.rules if r in p.rules]}
+            for n, p in kind.profiles.items()
+        ],
+        "rules": _parts(definition, "rules"),
+        "invariants": _parts(definition, "invariants"),
+        "step_properties": _parts(definition, "step_properties"),
+        "liveness": _parts(definition, "liveness"),
+        "actions": _parts(definition, "actions"),
+        "scenarios": [n for n in catalogue.scenario_files() if n.rpartition("/")[0] == place],
+    }
+
+
+def meaning(thing: object) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+
+
+def _parts(definition: Definition, kind: str) -> list[Entry]:
+    of = {"protocol": definition.name}
+    if kind == "parameters":
+        return [
+            {
+                "kind": "parameter",
+                "name": n,
+                **of,
+                "default": p.default,
+                "low": p.low,
+                "high": p.high,
+                "meaning": p.meaning,
+            }
+            for n, p in definition.protocol.parameters.items()
+        ]
+    if kind == "rules":
+        rules = definition.protocol.rules.items()
+        return [
+            {"kind": "rule", "name": n, **of, "source": r.source, "sentence": r.sentence} for n, r in rules
+        ]
+    if kind == "invariants":
+        return [_invariant(definition, invariant) for invariant in definition.invariants]
+    if kind == "step_properties":
+        return [_step_property(definition, stated) for stated in definition.step_properties]
+    if kind == "liveness":
+        return [_liveness(definition, liveness) for liveness in definition.liveness]
+    return [_action(definition, action) for action in definition.protocol.actions()]
+
+
+def _step_property(definition: Definition, stated: StepProperty) -> Entry:
+    return {**_invariant(definition, stated), "kind": "step property"}
+
+
+def _invariant(definition: Definition, invariant: Invariant | StepProperty) -> Entry:
+    return {
+        "kind": "invariant",
+        "name": invariant.name,
+        "protocol": definition.name,
+        "source": invariant.source,
+        "rule": invariant.rule,
+        "meaning": invariant.meaning,
+    }
+
+
+def _liveness(definition: Definition, liveness: Liveness) -> Entry:
+    return {
+        "kind": "liveness",
+        "name": liveness.name,
+        "protocol": definition.name,
+        "source": liveness.source,
+        "rule": liveness.rule,
+        "says": str(liveness.kind),
+        "parameters": dict(liveness.domains),
+        "fair": [str(fairness) for fairness in liveness.fair],
+        "meaning": liveness.meaning,
+    }
+
+
+def _action(definition: Definition, action: Action) -> Entry:
+    return {
+        "kind": "action",
+        "name": action.name,
+        "protocol": definition.name,
+        "source": action.source,
+        "rule": action.rule,
+        "parameters": dict(action.domains),
+        "says": action.says,
+        "meaning": action.meaning,
+    }
+
+
+def _in_full(definition: Definition, entry: Entry) -> Entry:
+    """An entry with what its kind can say beyond the list: where a rule is on, the guards of an action."""
+    kind = definition.protocol
+    if entry["kind"] == "rule":
+        on = [n for n, p in kind.profiles.items() if entry["name"] in p.rules]
+        return {**entry, "profiles": on}
+    if entry["kind"] == "action":
+        return {**entry, "guards": _guards(kind, entry["name"])}
+    if entry["kind"] == "parameter":
+        return {**entry, "scenarios": _set_in(definition, entry["name"])}
+    return entry
+
+
+def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
+    """The scenarios that set a parameter, and to what."""
+    place = definition.name.replace(".", "/")
+    asked = (
+        (n, scenarios.find(n).parameters.get(parameter))
+        for n in catalogue.scenario_files()
+        if n.rpartition("/")[0] == place
+    )
+    return {name: value for name, value in asked if value is not None}
+
+
+def _guards(kind: type[Protocol], action: str) -> list[Entry]:
+    """The guards of an action over all profiles (with all rules on, where there are none), in order.
+
+    ``profiles`` says where a guard exists; one that always holds is not there.
+    """
+    stated = [a for a in kind.actions() if a.name == action]
+    alone: type[Protocol] = type(kind.__name__, (kind,), {"actions": classmethod(lambda cls: stated)})
+    rules = {name: profile.rules for name, profile in kind.profiles.items()} or {"": frozenset(kind.rules)}
+    found: dict[str, list[str]] = {}
+    for name, on in rules.items():
+        for guard in dict.fromkeys(g.name for i in Model(alone(None, on)).instances for g in i.guards):
+            found.setdefault(guard, []).append(name)
+    return [{"name": guard, "profiles": [p for p in where if p]} for guard, where in found.items()]

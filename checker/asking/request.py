@@ -1,0 +1,215 @@
+"""A scenario as it is asked for: what its file states, and over it what the command line sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+
+from highwater.checker.asking import catalogue
+from highwater.checker.asking.scenarios import (
+    Scenario,
+    chosen_liveness,
+    chosen_properties,
+    chosen_step_properties,
+)
+from highwater.checker.asking.search import DEADLOCK
+from highwater.checker.base.problems import InputError
+from highwater.model.language import choices
+from highwater.model.language.choices import ChoiceError
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.model import Model
+from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import StepProperty
+from highwater.model.language.types import widening
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a command line sets in place of what the scenario's file says."""
+
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    rules: Mapping[str, bool] = field(default_factory=dict)
+    profile: str | None = None
+    properties: tuple[str, ...] = ()
+    symmetry: bool | None = None
+    deadlock: bool | None = None
+    outside: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        settings: Sequence[str] = (),
+        rules: Sequence[str] = (),
+        profile: str | None = None,
+        properties: Sequence[str] = (),
+        symmetry: bool | None = None,
+        deadlock: bool | None = None,
+        outside: bool = False,
+    ) -> Overrides:
+        """From the texts of the options; InputError where one has not the form that it should have."""
+        return cls(
+            dict(_setting(text) for text in settings),
+            dict(_switch(text) for text in rules),
+            profile,
+            tuple(properties),
+            symmetry,
+            deadlock,
+            outside,
+        )
+
+    @property
+    def void(self) -> bool:
+        """Whether these make void what the scenario promises to be violated."""
+        return bool(
+            self.parameters or self.rules or self.profile or self.properties or self.deadlock is not None
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Request:
+    """What is to be checked: parameters and rules, each with its value, and the properties.
+
+    ``as_written`` tells whether the scenario's promise applies, ``counts_promised`` whether its counts do.
+    """
+
+    scenario: Scenario
+    profile: str | None
+    parameters: Mapping[str, int]
+    rules: Mapping[str, bool]
+    invariants: tuple[Invariant, ...]
+    symmetry: bool
+    deadlock: bool
+    as_written: bool
+    counts_promised: bool
+    liveness: tuple[Liveness, ...] = ()
+    step_properties: tuple[StepProperty, ...] = ()
+    outside: bool = False
+    """Whether states just outside the bounds are checked, too."""
+
+    @classmethod
+    def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
+        """A scenario with these overrides; InputError where a name is unknown or a value out of range."""
+        protocol = scenario.protocol
+        for key, value in overrides.parameters.items():
+            with _option(f"--set {key}={value}"):
+                choices.parameter_of(protocol, key, value)
+        for key, on in overrides.rules.items():
+            with _option(f"--rule {key}={'on' if on else 'off'}"):
+                choices.rule_of(protocol, key)
+        with _option(f"--profile {overrides.profile}"):
+            if overrides.profile is not None:
+                choices.profile_of(protocol, overrides.profile)
+        profile = overrides.profile or scenario.profile
+        rules = scenario.rule_values(profile, scenario.rules, overrides.rules)
+        names = overrides.properties or scenario.properties
+        with _option("--property" if overrides.properties else "properties"):
+            invariants = chosen_properties(scenario.definition, rules, names)
+            step_properties = chosen_step_properties(scenario.definition, rules, names)
+            liveness = chosen_liveness(scenario.definition, rules, names)
+        symmetry = scenario.symmetry if overrides.symmetry is None else overrides.symmetry
+        if symmetry and liveness:
+            raise InputError(
+                f"{scenario.name}: {', '.join(p.name for p in liveness)} cannot be checked with symmetry: fairness "
+                "is about steps that symmetry takes for each other; use --no-symmetry"
+            )
+        named_deadlock = DEADLOCK in (names or ())
+        deadlock = named_deadlock or (
+            (scenario.deadlock and not overrides.properties)
+            if overrides.deadlock is None
+            else overrides.deadlock
+        )
+        if overrides.outside and (liveness or deadlock):
+            asked = ", ".join([p.name for p in liveness] + [DEADLOCK] * deadlock)
+            raise InputError(
+                f"{scenario.name}: {asked} cannot be checked with --outside, as no step is taken "
+                "outside the bounds; ask with --property invariants"
+            )
+        defaults = {name: p.default for name, p in protocol.parameters.items()}
+        return cls(
+            scenario=scenario,
+            profile=profile,
+            parameters={**defaults, **scenario.parameters, **overrides.parameters},
+            rules=rules,
+            invariants=invariants,
+            symmetry=symmetry,
+            deadlock=deadlock,
+            as_written=not overrides.void,
+            counts_promised=not overrides.void and symmetry == scenario.symmetry and not overrides.outside,
+            liveness=liveness,
+            step_properties=step_properties,
+            outside=overrides.outside,
+        )
+
+    def without_symmetry(self) -> Request:
+        """The same without reduction by symmetry; where that changes it, counts are no longer promised."""
+        return replace(self, symmetry=False, counts_promised=False) if self.symmetry else self
+
+    def for_walks(self) -> Request:
+        """The same for random walks. InputError where liveness alone was named."""
+        request = self.without_symmetry()
+        return request.safety_only("random walks come to no end; ask `highwater check`")
+
+    def with_rules(self, rules: Mapping[str, bool]) -> Request:
+        """The same with some rules switched, to be compared with another: of its states nothing is asked."""
+        return replace(
+            self, rules={**self.rules, **rules}, invariants=(), step_properties=(), as_written=False
+        )
+
+    def safety_only(self, why: str) -> Request:
+        """The same without liveness properties; InputError, with the reason, where nothing else was named."""
+        if self.liveness and not (self.invariants or self.step_properties or self.deadlock):
+            raise InputError(f"{', '.join(p.name for p in self.liveness)}: {why}")
+        return replace(self, liveness=())
+
+    def __repr__(self) -> str:
+        """The scenario and its settings; rules are named where they are off."""
+        settings = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        off = ", ".join(name for name, on in self.rules.items() if not on)
+        return f"<{self.scenario.name}: {settings}{f'; without {off}' if off else ''}>"
+
+    @property
+    def properties(self) -> list[str]:
+        """The names of what is checked."""
+        named = [p.name for p in self.invariants] + [p.name for p in self.step_properties]
+        return named + [p.name for p in self.liveness] + [DEADLOCK] * self.deadlock
+
+    def model(self, kind: type[Model] = Model) -> Model:
+        """Trace the protocol. Raises LanguageError or InputError where its text cannot be used."""
+        definition = self.scenario.definition
+        with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
+            protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
+            traced = kind(protocol, self.invariants, self.liveness, self.step_properties)
+            _ = traced.start  # so that what is wrong with the initial states is said now
+        return traced
+
+
+class _option:
+    """Puts an option's text before what is wrong inside, as an InputError."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
+        if isinstance(wrong, (InputError, ChoiceError)):
+            raise InputError(f"{self.text}: {wrong}") from None
+
+
+def _setting(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InputError(f"--set {text}: write NAME=VALUE")
+    try:
+        return name, int(value)
+    except ValueError:
+        raise InputError(f"--set {text}: the value is a whole number, not {value!r}") from None
+
+
+def _switch(text: str) -> tuple[str, bool]:
+    name, equals, value = text.partition("=")
+    if not (name and equals) or value not in ("on", "off"):
+        raise InputError(f"--rule {text}: write NAME=on or NAME=off")
+    return name, value == "on"

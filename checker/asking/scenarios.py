@@ -1,0 +1,363 @@
+"""Scenarios: TOML files that set a protocol up and promise what is found.
+
+A scenario names a protocol, its parameters and rules, the properties to check, and what is expected. The ones
+that come with the checker lie beside their protocol; a user's own file is a scenario too.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from highwater.checker.asking import allowed_code, catalogue
+from highwater.checker.asking.catalogue import Definition
+from highwater.checker.asking.search import DEADLOCK
+from highwater.checker.base import untrusted
+from highwater.checker.base.problems import InputError, unknown
+from highwater.model.language import choices
+from highwater.model.language.choices import ChoiceError
+from highwater.model.language.liveness import Liveness
+from highwater.model.language.protocol import Invariant, Protocol
+from highwater.model.language.step_properties import StepProperty
+
+KEYS: dict[str, type[Any]] = {
+    "title": str,
+    "protocol": str,
+    "profile": str,
+    "properties": list,
+    "standard": bool,
+    "symmetry": bool,
+    "deadlock": bool,
+    "parameters": dict,
+    "rules": dict,
+    "expect": dict,
+}
+"""The keys of a scenario's file, and what each holds."""
+
+INVARIANTS = "invariants"
+"""Among the names of properties: all invariants that exist under the rules."""
+STEP_PROPERTIES = "step_properties"
+"""Likewise: all properties of steps."""
+HELPERS = "helpers"
+"""Likewise: all that is proved together with the others, helper invariants and properties of steps."""
+WATCHED = "watched"
+"""Likewise: all that is for explorations only, and no induction proves."""
+
+_EXPECT: dict[str, type[Any]] = {
+    "violated": list,
+    "distinct_states": int,
+    "depth": int,
+    "impossible": list,
+    "constant": list,
+}
+_CALLED = {
+    str: "a text",
+    list: "a list of names",
+    bool: "true or false",
+    dict: "a table",
+    int: "a whole number",
+}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a scenario says will be found: the properties violated (none: all hold), and exact counts.
+
+    ``impossible`` are actions that are never taken, ``constant`` properties that are the same in every state.
+    """
+
+    violated: frozenset[str] = frozenset()
+    distinct_states: int | None = None
+    depth: int | None = None
+    impossible: frozenset[str] = frozenset()
+    constant: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario as its file states it; ``rules`` go over the profile.
+
+    ``properties`` None means all invariants and all properties of steps.
+    """
+
+    name: str
+    title: str
+    definition: Definition
+    profile: str | None
+    parameters: Mapping[str, int]
+    rules: Mapping[str, bool]
+    properties: tuple[str, ...] | None
+    standard: bool
+    symmetry: bool
+    deadlock: bool
+    promise: Promise
+
+    @property
+    def protocol(self) -> type[Protocol]:
+        """The protocol's class."""
+        return self.definition.protocol
+
+    def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
+        """Every rule of the protocol, on or off: the profile's (without one all are on), then the changes."""
+        on = choices.rules_on(self.protocol, profile, *changes)
+        return {name: name in on for name in self.protocol.rules}
+
+
+def find(argument: str) -> Scenario:
+    """The scenario of this name, or at this path where it ends in ``.toml``.
+
+    Raises InputError, one line that names file, line and key, for whatever is wrong with it.
+    """
+    if argument.endswith(".toml"):
+        return read(Path(argument), argument)
+    return read(catalogue.scenario_file(argument), argument)
+
+
+def expanded(arguments: Iterable[str]) -> list[str]:
+    """The names and paths that arguments stand for; a pattern adds what is not there yet, in the order of the list.
+
+    InputError where a pattern stands for none.
+    """
+    found: list[str] = []
+    for argument in arguments:
+        if not _is_pattern(argument):
+            found.append(argument)
+        elif names := fnmatch.filter(catalogue.scenario_files(), argument):
+            found += [name for name in names if name not in found]
+        else:
+            raise InputError(f"no scenario's name is like {argument!r}: `highwater list` names them")
+    return found
+
+
+def _is_pattern(argument: str) -> bool:
+    return any(sign in argument for sign in "*?[") and not Path(argument).exists()
+
+
+def standard() -> list[Scenario]:
+    """The scenarios of a run without arguments."""
+    return [
+        read(path, name) for name, path in catalogue.scenario_files().items() if outline(path).get("standard")
+    ]
+
+
+def titles() -> dict[str, tuple[str, bool]]:
+    """Name to title, and whether it is standard, of all scenarios; no protocol is loaded for it."""
+    outlines = {name: outline(path) for name, path in catalogue.scenario_files().items()}
+    return {name: (str(o.get("title", "")), bool(o.get("standard"))) for name, o in outlines.items()}
+
+
+def read(path: Path, name: str) -> Scenario:
+    """Read a scenario's file."""
+    file = _File(path)
+    table = file.table
+    file.check(table, KEYS)
+    if "protocol" not in table:
+        raise file.error("the key 'protocol' is missing")
+    definition = file.definition(table["protocol"])
+    protocol = definition.protocol
+    profile = table.get("profile")
+    rules, parameters = table.get("rules", {}), table.get("parameters", {})
+    properties, expect = table.get("properties"), table.get("expect", {})
+    with file.at("profile"):
+        if profile is not None:
+            choices.profile_of(protocol, profile)
+    for key, value in parameters.items():
+        with file.at(key, "parameters"):
+            choices.parameter_of(protocol, key, value)
+    for key, value in rules.items():
+        with file.at(key, "rules"):
+            choices.rule_of(protocol, key)
+            if not isinstance(value, bool):
+                raise InputError(f"{key} is true or false, not {value!r}")
+    file.check(expect, _EXPECT, "expect")
+    scenario = Scenario(
+        name=name,
+        title=table.get("title", ""),
+        definition=definition,
+        profile=profile,
+        parameters=parameters,
+        rules=rules,
+        properties=None if properties is None else tuple(properties),
+        standard=table.get("standard", False),
+        symmetry=table.get("symmetry", False),
+        deadlock=table.get("deadlock", False),
+        promise=Promise(
+            frozenset(expect.get("violated", ())),
+            expect.get("distinct_states"),
+            expect.get("depth"),
+            frozenset(expect.get("impossible", ())),
+            frozenset(expect.get("constant", ())),
+        ),
+    )
+    values = scenario.rule_values(profile, rules)
+    with file.at("properties"):
+        chosen = chosen_properties(definition, values, scenario.properties)
+        steps = chosen_step_properties(definition, values, scenario.properties)
+        live = chosen_liveness(definition, values, scenario.properties)
+    checked = {p.name for p in chosen} | {p.name for p in steps} | {p.name for p in live}
+    if scenario.deadlock or DEADLOCK in (properties or ()):
+        checked.add(DEADLOCK)
+    for key, named in (("violated", scenario.promise.violated), ("constant", scenario.promise.constant)):
+        with file.at(key, "expect"):
+            for promised in sorted(named - checked):
+                raise InputError(
+                    unknown("property", promised, checked) + " (of those that this scenario checks)"
+                )
+    actions = {a.name for a in protocol.actions() if a.rule is None or values[a.rule]}
+    with file.at("impossible", "expect"):
+        for promised in sorted(scenario.promise.impossible - actions):
+            raise InputError(unknown("action", promised, actions) + " (of those that its rules leave)")
+    return scenario
+
+
+# --- what names and values can be; the command line asks the same -------------------------------------
+
+
+def chosen_properties(
+    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+) -> tuple[Invariant, ...]:
+    """The invariants of these names (None: all) that exist under these rules; ``deadlock`` is not one."""
+    if names is None:
+        return tuple(i for i in definition.invariants if i.rule is None or rules[i.rule])
+    return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, Invariant))
+
+
+def chosen_step_properties(
+    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+) -> tuple[StepProperty, ...]:
+    """The properties of steps of these names (None: all) that exist under these rules."""
+    if names is None:
+        return tuple(p for p in definition.step_properties if p.rule is None or rules[p.rule])
+    return tuple(p for p in _named_properties(definition, rules, names) if isinstance(p, StepProperty))
+
+
+def chosen_liveness(
+    definition: Definition, rules: Mapping[str, bool], names: Iterable[str] | None
+) -> tuple[Liveness, ...]:
+    """The liveness properties of these names (None: none; they are checked only where they are named)."""
+    return tuple(p for p in _named_properties(definition, rules, names or ()) if isinstance(p, Liveness))
+
+
+def _named_properties(
+    definition: Definition, rules: Mapping[str, bool], names: Iterable[str]
+) -> Iterator[Invariant | StepProperty | Liveness]:
+    by_name: dict[str, Invariant | StepProperty | Liveness] = {p.name: p for p in definition.invariants}
+    by_name |= {p.name: p for p in definition.step_properties}
+    by_name |= {p.name: p for p in (*definition.liveness, *definition.helpers, *definition.watched)}
+    for name in dict.fromkeys(_spelled_out(definition, rules, names)):
+        if name == DEADLOCK:
+            continue
+        found = by_name.get(name)
+        if found is None:
+            raise InputError(unknown(f"property of {definition.name}", name, by_name))
+        if found.rule is not None and not rules[found.rule]:
+            raise InputError(f"the property {name} says nothing while the rule {found.rule} is off")
+        yield found
+
+
+def _spelled_out(definition: Definition, rules: Mapping[str, bool], names: Iterable[str]) -> Iterator[str]:
+    """The names, with those of all invariants, or properties of steps, in the place of the words for them."""
+    for name in names:
+        if name == INVARIANTS:
+            yield from (i.name for i in chosen_properties(definition, rules, None))
+        elif name == STEP_PROPERTIES:
+            yield from (p.name for p in chosen_step_properties(definition, rules, None))
+        elif name in (HELPERS, WATCHED):
+            of = definition.helpers if name == HELPERS else definition.watched
+            yield from (p.name for p in of if p.rule is None or rules[p.rule])
+        else:
+            yield name
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def outline(path: Path) -> dict[str, Any]:
+    """A scenario's file as it is written, without a look at its protocol; InputError where it is not TOML."""
+    return _File(path).table
+
+
+class _File:
+    """A TOML file whose errors say where."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.text = untrusted.read_text(path)
+        except FileNotFoundError as wrong:
+            raise InputError(f"{path}: {wrong.strerror}") from None
+
+    @cached_property
+    def table(self) -> dict[str, Any]:
+        """The file's content."""
+        return untrusted.toml(self.path, self.text)
+
+    def line(self, key: str, table: str | None = None) -> int | None:
+        """The line of a key, else of its table's header; None where neither is seen."""
+        current, header = None, None
+        for number, text in enumerate(self.text.splitlines(), 1):
+            if heading := re.match(r"\s*\[+\s*[\"']?([\w.-]+)", text):
+                current = heading[1]
+                if current in (key, table):
+                    header = header or number
+            elif current == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", text):
+                return number
+        return header
+
+    def error(self, message: str, key: str | None = None, table: str | None = None) -> InputError:
+        """What is wrong, with the place of a key."""
+        line = None if key is None else self.line(key, table)
+        return InputError(f"{self.path}{'' if line is None else f':{line}'}: {message}")
+
+    def at(self, key: str, table: str | None = None) -> _At:
+        """A context in which what is wrong is wrong with this key."""
+        return _At(self, key, table)
+
+    def check(
+        self, table: Mapping[str, Any], kinds: Mapping[str, type[Any]], name: str | None = None
+    ) -> None:
+        """Refuse unknown keys and values of the wrong type."""
+        for key, value in table.items():
+            with self.at(key, name):
+                where = "key" if name is None else f"key in [{name}]"
+                kind = kinds.get(key)
+                if kind is None:
+                    raise InputError(unknown(where, key, kinds))
+                if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                    raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
+                if kind is list and not all(isinstance(item, str) for item in value):
+                    raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
+
+    def definition(self, protocol: str) -> Definition:
+        """The protocol that the file names: by its package, or by a Python file beside this one, which is executed."""
+        with self.at("protocol"):
+            if protocol.endswith(".py"):
+                path = self.path.parent / protocol
+                if not path.is_file():
+                    raise InputError(f"protocol: there is no file {path}")
+                allowed_code.refuse_foreign(path, self.path.parent, "protocol")
+            else:
+                return catalogue.load(protocol)
+        return catalogue.load_file(path)
+
+
+class _At:
+    """Puts the place of a key before what is wrong inside, as an InputError."""
+
+    def __init__(self, file: _File, key: str, table: str | None) -> None:
+        self.file, self.key, self.table = file, key, table
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
+        if isinstance(wrong, (InputError, ChoiceError)):
+            name = f"[{self.table}] " if self.table else ""
+            text = str(wrong)
+            text = text if self.key in text else f"{self.key}: {text}"
+            raise self.file.error(f"{name}{text}", self.key, self.table) from None

@@ -1,0 +1,136 @@
+"""What every engine is asked and what it answers: options, progress, result; and how a search ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Scalars
+
+if TYPE_CHECKING:
+    from highwater.checker.engines.state_graph import Explored
+
+DEADLOCK = "deadlock"
+"""Name of the property that a state without any step violates; asked for by SearchOptions.deadlock."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What a search is asked.
+
+    ``workers`` 0 means all cores. A limit of None means none; ``memory_bytes`` None lets the engine choose by
+    what is free. With ``stop_at_first`` a search ends with the level of the first violation; else it goes
+    on until every property has been violated or all states have been seen; with ``all_states`` until then.
+    With ``on_disk`` a search whose visited states do not fit into memory goes on with them on disk. ``checkpoint``
+    is a directory to keep the search in, so that it survives its process; with ``resume`` it goes on from there. With
+    ``graph`` the explored graph is asked for besides, of an engine that makes it of its search.
+    """
+
+    workers: int = 0
+    limit_states: int | None = None
+    limit_seconds: float | None = None
+    memory_bytes: int | None = None
+    spill_directory: str | None = None
+    symmetry: bool = False
+    deadlock: bool = False
+    stop_at_first: bool = False
+    all_states: bool = False
+    on_disk: bool = True
+    checkpoint: str | None = None
+    resume: bool = False
+    graph: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: the level being expanded (initial states are level 1), counts, and resources.
+
+    ``queue`` counts the states found but not yet expanded. ``memory_bytes`` is the fingerprint table and the
+    frontier in memory, ``spilled_bytes`` what lies on disk, ``seconds`` the time since the search began.
+    """
+
+    depth: int
+    distinct_states: int
+    generated_states: int
+    queue: int
+    memory_bytes: int
+    spilled_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A run to a state that violates a property: an initial state, then instance numbers of the model.
+
+    ``depth`` counts states, so it is one more than the number of steps. A run that violates a liveness property has
+    ``loop_start``: its last state is the one after so many steps (0: the initial state), and from there it goes round
+    for ever; where that is the last state itself, it stays there. ``case`` is the number of the choice of parameters
+    for which this is the run, ``others`` are those of the other choices for which the property is violated.
+    """
+
+    property: str
+    initial: Scalars
+    path: tuple[int, ...]
+    loop_start: int | None = None
+    case: int = 0
+    others: tuple[int, ...] = ()
+
+    @cached_property
+    def depth(self) -> int:
+        """The violating state's level."""
+        return len(self.path) + 1
+
+
+@dataclass
+class SearchResult:
+    """What a search found. Counts are of states and steps; dictionaries are by name.
+
+    ``stopped_by`` is None for a search that came to its end, else "states", "seconds", "memory", "disk",
+    "interrupted" or "violation" (all properties violated, or the first one where that was asked). ``trouble`` says
+    what is wrong with the disk, also where that came when the search was over, and only its checkpoint was not made;
+    ``unspilled`` why levels that were to wait on disk stayed in memory.
+    ``premises`` counts, for each property, the states in which it had something to say; for a property of steps, the
+    steps of which it had, among those that can violate it.
+    ``collision_probability`` bounds the chance that two states shared a fingerprint, so that one was never
+    looked at; 0 where an engine keeps whole states. ``graph`` is the explored graph, where it was asked for and made.
+    """
+
+    distinct_states: int = 0
+    generated_states: int = 0
+    depth: int = 0
+    stopped_by: str | None = None
+    trouble: str | None = None
+    unspilled: str | None = None
+    cut: dict[str, int] = field(default_factory=dict)
+    actions: dict[str, int] = field(default_factory=dict)
+    premises: dict[str, int] = field(default_factory=dict)
+    violations: list[Violation] = field(default_factory=list)
+    seconds: float = 0.0
+    preparation_seconds: float = 0.0
+    collision_probability: float = 0.0
+    table_bytes: int = 0
+    peak_memory_bytes: int = 0
+    spilled_bytes: int = 0
+    graph: Explored | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every reachable state was seen."""
+        return self.stopped_by is None
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+class EngineError(LanguageError):
+    """An engine cannot do what it is asked."""
+
+
+def missing_verdicts(properties: list[str], found: dict[str, object], options: SearchOptions) -> bool:
+    """Whether the search should go on after a level in view of the violations found so far."""
+    if not found or options.all_states:
+        return True
+    return not options.stop_at_first and any(p not in found for p in properties)

@@ -1,0 +1,91 @@
+"""What a test is about, in the ways in which one names it: a scenario, a protocol, or a file of either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+
+from highwater.checker.asking import catalogue, scenarios
+from highwater.checker.asking.catalogue import Definition
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Promise, Scenario
+from highwater.checker.base.problems import InputError
+from highwater.model import registry
+from highwater.model.language.protocol import Protocol
+
+Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
+
+
+def asked(
+    subject: Subject,
+    *,
+    parameters: Mapping[str, int] | None = None,
+    rules: Mapping[str, bool] | None = None,
+    profile: str | None = None,
+    properties: Iterable[str] = (),
+    deadlock: bool | None = None,
+    symmetry: bool | None = None,
+    outside: bool = False,
+    directory: str | PathLike[str] | None = None,
+) -> Request:
+    """What is to be checked: a scenario or a protocol, and over it what is set here.
+
+    A text is the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to ``directory``, where
+    that is given), else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError
+    where there is no such thing, or a name or a value does not fit it.
+    """
+    overrides = Overrides(
+        dict(parameters or {}), dict(rules or {}), profile, tuple(properties), symmetry, deadlock, outside
+    )
+    if isinstance(subject, Request):
+        if overrides != Overrides():
+            raise InputError(
+                f"{subject.scenario.name}: set over it what is to be set where it is first named"
+            )
+        return subject
+    if isinstance(subject, type):
+        subject = _bare(_definition(subject))
+    if not isinstance(subject, Scenario):
+        subject = _named(str(subject), Path(directory) if directory is not None else Path())
+    return Request.of(subject, overrides)
+
+
+def _named(text: str, directory: Path) -> Scenario:
+    if text.endswith(".toml"):
+        return scenarios.read(directory / text, text)
+    if text.endswith(".py"):
+        return _bare(catalogue.load_file(directory / text))
+    if text in registry.NAMES:
+        return _bare(catalogue.load(text))
+    return scenarios.find(text)
+
+
+def _definition(protocol: type[Protocol]) -> Definition:
+    """A class with what must hold of it: of one that comes with the checker that stands in ``invariants``."""
+    package = protocol.__module__.removeprefix("highwater.model.")
+    for name in registry.NAMES if package != protocol.__module__ else ():
+        if (found := catalogue.load(name)).protocol is protocol:
+            return found
+    name = protocol.name or protocol.__name__
+    return Definition.of(name, protocol)
+
+
+def _bare(definition: Definition) -> Scenario:
+    """A protocol as a scenario that sets nothing and promises that everything holds."""
+    return Scenario(
+        name=definition.name,
+        title="",
+        definition=definition,
+        profile=None,
+        parameters={},
+        rules={},
+        properties=None,
+        standard=False,
+        symmetry=False,
+        deadlock=False,
+        promise=Promise(),
+    )
+
+
+__all__ = ["Subject", "asked"]

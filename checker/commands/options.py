@@ -1,0 +1,254 @@
+"""Options that several commands share: each is stated here once, with one help text.
+
+Options that belong together come as one decorator, and reach the command as one argument: what is set over the
+scenario's file as ``overrides``, the engine as ``engine``, the bounds of a search as ``options``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from highwater.checker.asking import allowed_code
+from highwater.checker.asking.request import Overrides
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base.status import Status
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.by_name import Engine
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Function = Callable[..., Status]
+
+MOST_WORKERS = 1024
+"""More threads or processes than any one machine has use for."""
+
+
+class Positive(click.FloatRange):
+    """A number above zero, and not infinite."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; refuses infinity, and nan, which compares with nothing."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number above 0.", param, ctx)
+        return number
+
+
+rule_option = click.option(
+    "--rule", "rules", metavar="NAME=on|off", multiple=True, help="Switch a rule; may repeat."
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(engines.NAMES),
+    default=engines.DEFAULT,
+    show_default=True,
+    help="Machine code, the reference in Python, or a Spark cluster.",
+)
+spark_master_option = click.option(
+    "--spark-master", metavar="URL", help="Spark engine: the cluster's master.  [default: local[*]]"
+)
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(1, MOST_WORKERS),
+    metavar="N",
+    help="Threads, or processes, at a time.  [default: all cores]",
+)
+limit_seconds_option = click.option(
+    "--limit-seconds",
+    type=Positive(),
+    metavar="S",
+    help="Stop after so many seconds.",
+)
+memory_option = click.option(
+    "--memory",
+    "memory_bytes",
+    type=Positive(),
+    metavar="GIB",
+    callback=lambda context, option, value: None if value is None else int(value * 2**30),
+    help="Memory that the engine may use.",
+)
+first_option = click.option("--first", is_flag=True, help="Stop with the depth of the first violation.")
+json_option = click.option(
+    "--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output."
+)
+verbose_option = click.option(
+    "--verbose", is_flag=True, help="Show every run, with the whole state after each step."
+)
+
+
+@contextmanager
+def _without_cache() -> Iterator[None]:
+    """No cache of machine code, in this process and in those that it starts."""
+    from highwater.checker.engines.native.code import cache as code_cache
+
+    before = os.environ.get(code_cache.VARIABLE)
+    os.environ[code_cache.VARIABLE] = code_cache.OFF
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[code_cache.VARIABLE]
+        else:
+            os.environ[code_cache.VARIABLE] = before
+
+
+cache_option = click.option(
+    "--no-cache",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, option, off: context.with_resource(_without_cache()) if off else None,
+    help="Compile anew: take no machine code that is kept, and keep none.",
+)
+
+allow_code_option = click.option(
+    allowed_code.OPTION,
+    "allow_code",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    multiple=True,
+    expose_value=False,
+    callback=lambda context, option, folders: context.with_resource(allowed_code.allowing(folders)),
+    help="Execute protocols in DIR, too, not only beside the scenario's file; may repeat.",
+)
+
+
+def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
+    """``--limit-states``; ``default`` None is no limit."""
+    return click.option(
+        "--limit-states",
+        type=click.IntRange(1),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help="Stop after so many states, the nearest ones.",
+    )
+
+
+def quiet_option(left: str) -> Callable[[Command], Command]:
+    """``--quiet``; ``left`` says what is still printed."""
+    return click.option("--quiet", is_flag=True, help=f"No progress: {left} only.")
+
+
+def model_options(
+    *, deadlock: bool = True, symmetry: bool = False, outside: bool = False
+) -> Callable[[Function], Function]:
+    """What is set over the scenario's file, as ``overrides``.
+
+    Without ``deadlock``, ``symmetry`` or ``outside`` the command has not these options.
+    """
+    options = [
+        click.option(
+            "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter; may repeat."
+        ),
+        rule_option,
+        click.option("--profile", metavar="NAME", help="Start from another set of rules."),
+        click.option(
+            "--property",
+            "properties",
+            metavar="NAME",
+            multiple=True,
+            help="Only these properties; may repeat.",
+        ),
+    ]
+    names = ["settings", "rules", "profile", "properties"]
+    if deadlock:
+        meaning = "Whether a state without a step is a violation."
+        options.append(click.option("--deadlock/--no-deadlock", default=None, help=meaning))
+        names.append("deadlock")
+    if symmetry:
+        meaning = "Whether states that differ by names only are one."
+        options.append(click.option("--symmetry/--no-symmetry", default=None, help=meaning))
+        names.append("symmetry")
+    if outside:
+        meaning = "Check the states just outside the bounds, too; they are not gone on from."
+        options.append(click.option("--outside", is_flag=True, help=meaning))
+        names.append("outside")
+    return _as_one("overrides", Overrides.parse, names, [*options, allow_code_option])
+
+
+def search_options(function: Function) -> Function:
+    """The bounds of a search, as ``options``: what the scenario says of it is for the command to add."""
+    spill = click.option(
+        "--spill",
+        "spill_directory",
+        type=click.Path(exists=True, file_okay=False, writable=True),
+        metavar="DIR",
+        help="Where states go that memory has no room for.",
+    )
+    options = [workers_option, limit_states_option(), limit_seconds_option, memory_option, spill]
+    function = cache_option(function)
+    names = ["workers", "limit_states", "limit_seconds", "memory_bytes", "spill_directory"]
+
+    def bounds(workers: int | None, **others: Any) -> SearchOptions:
+        return SearchOptions(workers=workers or 0, **others)
+
+    return _as_one("options", bounds, names, options)(function)
+
+
+def search_engine_options(function: Function) -> Function:
+    """The engine of an exhaustive search, as ``engine``: with where Spark runs, and keeps its levels."""
+    options = [
+        engine_option,
+        spark_master_option,
+        click.option(
+            "--checkpoint",
+            type=click.Path(file_okay=False),
+            metavar="DIR",
+            help="Keep the search of the one SCENARIO there, so that it survives its process.",
+        ),
+        click.option("--resume", is_flag=True, help="Go on from what --checkpoint holds."),
+    ]
+    names = ["engine", "spark_master", "checkpoint", "resume"]
+    return _as_one("engine", lambda engine, **spark: Engine(engine, **spark), names, options)(function)
+
+
+def _as_one(
+    argument: str,
+    make: Callable[..., object],
+    names: list[str],
+    options: Sequence[Callable[[Function], Function]],
+) -> Callable[[Function], Function]:
+    """Options whose values reach the command as one argument, which ``make`` makes of them."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*arguments: Any, **given: Any) -> Status:
+            values = {name: given.pop(name) for name in names}
+            return function(*arguments, **given, **{argument: make(**values)})
+
+        decorated: Function = call
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+__all__ = [
+    "Positive",
+    "allow_code_option",
+    "cache_option",
+    "engine_option",
+    "first_option",
+    "json_option",
+    "limit_seconds_option",
+    "limit_states_option",
+    "memory_option",
+    "model_options",
+    "quiet_option",
+    "rule_option",
+    "search_engine_options",
+    "search_options",
+    "spark_master_option",
+    "verbose_option",
+    "workers_option",
+]

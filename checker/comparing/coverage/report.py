@@ -1,0 +1,158 @@
+"""Coverage in words and as JSON: what was never exercised first, then, where it is wanted, everything by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from highwater.checker.comparing.coverage.gathering import Coverage
+from highwater.checker.comparing.coverage.sites import BRANCH, GUARD, Site
+from highwater.model.versions import versions
+
+
+def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:
+    """What was never exercised: a heading, and what stands under it (never empty)."""
+    sites = coverage.sites
+    guards = {s: c for s, c in sites.items() if s.kind == GUARD}
+    branches = {s: c for s, c in sites.items() if s.kind == BRANCH}
+    named = (
+        (
+            "actions that could not be taken in any state",
+            [n for n, count in coverage.steps.items() if not count and n not in coverage.ruled_out],
+        ),
+        ("actions that the parameters rule out", sorted(coverage.never_possible)),
+        ("guards that never held", [_named(s) for s, c in guards.items() if not c[0]]),
+        ("guards that never refused", [_named(s) for s, c in guards.items() if not c[1]]),
+        (
+            "guards that were never the only one to refuse: without one of them nothing would be otherwise",
+            [_named(s) for s, c in guards.items() if c[1] and not c[2]],
+        ),
+        ("branches never taken", [_named(s) for s, c in branches.items() if c[1] and not c[0]]),
+        ("branches always taken", [_named(s) for s, c in branches.items() if c[0] and not c[1]]),
+        ("branches never reached", [_named(s) for s, c in branches.items() if not (c[0] or c[1])]),
+        ("rules that decided nothing", [n for n, r in coverage.rules.items() if r.asked and not r.decides]),
+        (
+            "rules of which nothing is known: without them the states are others",
+            [n for n, r in coverage.rules.items() if not r.asked],
+        ),
+        ("properties that had nothing to say", [n for n, count in coverage.premises.items() if not count]),
+    )
+    for heading, found in named:
+        if found:
+            yield heading, sorted(set(found))
+
+
+def _named(site: Site) -> str:
+    name = f"“{site.name}”" if site.kind == GUARD else "where"
+    return f"{site.place} {site.action}: {name}"
+
+
+def lines(coverage: Coverage, *, full: bool = False) -> Iterator[str]:
+    """The report for people; with ``full`` every line of the source with its counts."""
+    if full:
+        yield from _by_line(coverage)
+    for heading, found in gaps(coverage):
+        yield f"{heading} ({len(found)}):"
+        yield from (f"  {text}" for text in found)
+        yield ""
+    yield from coverage.notes
+    yield summary(coverage)
+
+
+def summary(coverage: Coverage) -> str:
+    """One line: how much of what there is was exercised."""
+    guards = [c for s, c in coverage.sites.items() if s.kind == GUARD]
+    branches = [c for s, c in coverage.sites.items() if s.kind == BRANCH]
+    rules = [r for r in coverage.rules.values() if r.asked]
+    parts = [
+        f"{sum(bool(n) for n in coverage.steps.values())} of {len(coverage.steps)} actions taken",
+        f"{sum(bool(c[0] and c[1]) for c in guards)} of {len(guards)} guards held and refused",
+        f"{sum(bool(c[2]) for c in guards)} alone",
+        f"{sum(bool(c[0] and c[1]) for c in branches)} of {len(branches)} branches both ways",
+    ]
+    if rules:
+        parts.append(f"{sum(bool(r.decides) for r in rules)} of {len(rules)} rules decided something")
+    count = len(coverage.sources)
+    return f"{coverage.states:,} states of {count} source{'' if count == 1 else 's'}: {', '.join(parts)}"
+
+
+def _by_line(coverage: Coverage) -> Iterator[str]:
+    ordered = sorted(coverage.sites, key=_order)
+    for file, own in groupby(ordered, key=lambda s: s.place.rpartition(":")[0]):
+        yield file
+        for site in own:
+            a, b, alone = coverage.sites[site]
+            number = site.place.rpartition(":")[2]
+            if site.kind == GUARD:
+                what = f"“{site.name}”: held {a:,}, refused {b:,}, alone {alone:,}"
+            else:
+                what = f"where: taken {a:,}, not taken {b:,}"
+            yield f"  {number:>5}  {site.action}: {what}"
+        yield ""
+    if coverage.rules:
+        yield "rules"
+        for name, rule in sorted(coverage.rules.items()):
+            what = (
+                f"forbids {rule.forbids:,} steps, allows {rule.allows:,}, changes {rule.changes:,}"
+                if rule.asked
+                else "without it the states are others"
+            )
+            yield f"  {name}: {what}{' of ' if rule.actions else ''}{', '.join(rule.actions)}"
+        yield ""
+
+
+def _order(site: Site) -> tuple[str, int, str, str, str]:
+    file, _, line = site.place.rpartition(":")
+    return file, int(line) if line.isdigit() else 0, site.kind, site.action, site.name
+
+
+def as_json(coverage: Coverage) -> dict[str, Any]:
+    """Everything, in the order of the source."""
+    ordered = sorted(coverage.sites, key=_order)
+    return {
+        "sources": coverage.sources,
+        "states": coverage.states,
+        "guards": [
+            {
+                "place": s.place,
+                "action": s.action,
+                "guard": s.name,
+                "held": coverage.sites[s][0],
+                "refused": coverage.sites[s][1],
+                "alone": coverage.sites[s][2],
+            }
+            for s in ordered
+            if s.kind == GUARD
+        ],
+        "branches": [
+            {
+                "place": s.place,
+                "action": s.action,
+                "taken": coverage.sites[s][0],
+                "not_taken": coverage.sites[s][1],
+            }
+            for s in ordered
+            if s.kind == BRANCH
+        ],
+        "actions": dict(coverage.steps),
+        "ruled_out": sorted(coverage.never_possible),
+        "observed": dict(coverage.observed),
+        "premises": dict(coverage.premises),
+        "rules": [
+            {
+                "rule": r.name,
+                "asked": r.asked,
+                "forbids": r.forbids,
+                "allows": r.allows,
+                "changes": r.changes,
+                "actions": list(r.actions),
+            }
+            for _, r in sorted(coverage.rules.items())
+        ],
+        "notes": coverage.notes,
+        "versions": versions("coverage"),
+    }
+
+
+__all__ = ["as_json", "gaps", "lines", "summary"]

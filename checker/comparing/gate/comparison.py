@@ -1,0 +1,161 @@
+"""What became of an entry: the same, the same under other names, different, or not decided.
+
+A fact is what the protocol does, a name what it is called. Where a name is gone and another has come, and all that is
+known of one is known of the other, it is the same thing renamed, which breaks no promise:
+
+* the model's fingerprint, which has no names, is that of the baseline: nothing but names can have changed;
+* or all facts are equal but for the names that carry them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.facts import TABLES, Facts, Ran
+
+GRAPH = "graph"
+"""The fact that is no promise: the fingerprint of the model."""
+
+KINDS = {
+    "actions": "action",
+    "premises": "property",
+    "violated": "property",
+    "cut": "bound",
+    "properties": "property",
+}
+
+
+class State(StrEnum):
+    """What a gate says of an entry. DIFFERENT, FAILED and NOT_RUN keep it from passing."""
+
+    SAME = "same"
+    RENAMED = "renamed"
+    DIFFERENT = "different"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+    SKIPPED = "unchanged"
+    UPDATED = "updated"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A fact that is not as it was: ``table`` is empty for those of the entry itself. None: it is not there."""
+
+    table: str
+    name: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        what = f"{KINDS[self.table]} {self.name}" if self.table else self.name
+        match self.table, self.before, self.after:
+            case ("violated", None, depth):
+                return f"{what} is violated at depth {depth}, and was not"
+            case ("violated", depth, None):
+                return f"{what} is not violated any more (it was at depth {depth})"
+            case ("violated", before, after):
+                return f"{what} is violated at depth {after}, not {before}"
+            case (_, None, after):
+                return f"{what} is new: {_say(after, self.table)}"
+            case (_, before, None):
+                return f"{what} is gone: it was {_say(before, self.table)}"
+            case ("actions", before, 0):
+                return f"{what} is never taken any more (it was taken {before:,} times)"
+            case ("premises", before, 0):
+                return f"{what} has nothing to say any more (it had in {before:,} states or steps)"
+        return f"{what}: {_say(self.before, self.table)} → {_say(self.after, self.table)}"
+
+
+def _say(value: Any, table: str = "") -> str:
+    number = isinstance(value, int) and not isinstance(value, bool)
+    unit = (
+        {"actions": " times taken", "premises": " states or steps", "cut": " steps cut"}.get(table, "")
+        if number
+        else ""
+    )
+    return (f"{value:,}" if number else str(value)) + unit
+
+
+@dataclass
+class Verdict:
+    """An entry, what it gave, and what that means. ``renamed`` is pairs (kind, name before, name after)."""
+
+    entry: Entry
+    state: State
+    before: Facts | None = None
+    ran: Ran = field(default_factory=Ran)
+    differences: list[Difference] = field(default_factory=list)
+    renamed: list[tuple[str, str, str]] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def graph_changed(self) -> bool:
+        """Whether the expressions are not those that the facts of before were found with."""
+        facts = self.ran.facts
+        return facts is not None and self.before is not None and facts.get(GRAPH) != self.before.get(GRAPH)
+
+    @property
+    def passes(self) -> bool:
+        """Whether what was promised of this entry is kept."""
+        return self.state in (State.SAME, State.RENAMED, State.SKIPPED, State.UPDATED)
+
+
+def compare(entry: Entry, before: Facts, ran: Ran | None) -> Verdict:
+    """Hold what an entry gave against what the baseline has of it."""
+    if ran is None:
+        return Verdict(entry, State.NOT_RUN, before, note="the budget was used up")
+    if ran.error is not None:
+        return Verdict(entry, State.FAILED, before, ran, note=ran.error)
+    if ran.facts is None:
+        return Verdict(entry, State.NOT_RUN, before, ran, note=f"stopped: {ran.stopped}")
+    renamed = renamings(before, ran.facts)
+    found = list(differences(before, ran.facts, {(t, old): new for t, old, new in renamed}))
+    if found and before.get(GRAPH) != ran.facts.get(GRAPH):
+        # Something else is different, too: then equal numbers do not make two names one.
+        renamed, found = [], list(differences(before, ran.facts, {}))
+    state = State.DIFFERENT if found or ran.broken else State.RENAMED if renamed else State.SAME
+    told = list(dict.fromkeys((KINDS[t], old, new) for t, old, new in renamed))
+    return Verdict(entry, state, before, ran, found, told, "; ".join(ran.broken))
+
+
+def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
+    """Names that are gone and have others in their place: (table, before, after)."""
+    found = []
+    for table in TABLES:
+        old, new = before.get(table, {}), after.get(table, {})
+        gone = sorted((n for n in old if n not in new), key=lambda n: (str(old[n]), n))
+        come = sorted((n for n in new if n not in old), key=lambda n: (str(new[n]), n))
+        if gone and [old[n] for n in gone] == [new[n] for n in come]:
+            found += [(table, a, b) for a, b in zip(gone, come, strict=True)]
+    return found
+
+
+def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], str]) -> list[Difference]:
+    """The facts that differ, names aside that were renamed, and the model's fingerprint aside.
+
+    Where the verdict is another one, other facts are kept of it: that those of before are not there says nothing.
+    """
+    keys = list(dict.fromkeys([*before, *after]))
+    if before.get("verdict") != after.get("verdict"):
+        keys = [key for key in keys if (key in before and key in after) or key == "violated"]
+    found = [
+        Difference("", key, before.get(key), after.get(key))
+        for key in keys
+        if key != GRAPH and key not in TABLES and before.get(key) != after.get(key)
+    ]
+    for table in (key for key in TABLES if key in keys):
+        old = {renamed.get((table, n), n): v for n, v in before.get(table, {}).items()}
+        new = after.get(table, {})
+        found += [
+            Difference(table, n, old.get(n), new.get(n))
+            for n in sorted({*old, *new})
+            if old.get(n) != new.get(n)
+        ]
+    return found
+
+
+__all__ = ["GRAPH", "Difference", "State", "Verdict", "compare", "differences", "renamings"]

@@ -1,0 +1,62 @@
+"""What a gate runs: scenarios to explore and proofs to try, each by the name that the baseline has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from highwater.checker.asking import allowed_code, scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+
+SCENARIO, PROOF = "scenario", "proof"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing to run. ``scenario`` is a name, or a path relative to ``root`` where it ends in ``.toml``.
+
+    Of a proof ``parameters`` and ``rules`` go over the scenario; ``unbounded`` says that its numbers end nowhere.
+    """
+
+    kind: str
+    name: str
+    scenario: str
+    root: Path
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    rules: Mapping[str, bool] = field(default_factory=dict)
+    unbounded: bool = False
+
+    def __post_init__(self) -> None:
+        """InputError where a baseline leads to a scenario outside of its root, whose protocol would be executed."""
+        if self.scenario.endswith(".toml"):
+            allowed_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
+
+    @classmethod
+    def of_scenario(cls, name: str, root: Path) -> Entry:
+        """A scenario as it is written."""
+        return cls(SCENARIO, name, name, root)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and name."""
+        return self.kind, self.name
+
+    @property
+    def argument(self) -> str:
+        """The scenario as a command line would name it, from anywhere."""
+        return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
+
+    def request(self) -> Request:
+        """What is asked. Raises InputError where the scenario or something that it names does not exist."""
+        return Request.of(self.found(), Overrides(dict(self.parameters), dict(self.rules)))
+
+    def found(self) -> Scenario:
+        """The scenario, with paths as the baseline has them. Raises InputError where there is none."""
+        if self.scenario.endswith(".toml"):
+            return scenarios.read(self.root / self.scenario, self.scenario)
+        return scenarios.find(self.scenario)
+
+
+__all__ = ["PROOF", "SCENARIO", "Entry"]

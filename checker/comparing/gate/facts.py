@@ -1,0 +1,220 @@
+"""Running one entry, and the facts that a baseline keeps of it.
+
+Facts are a table whose values are texts, numbers, truth values, or tables from a name to one of these. Of a scenario
+in which everything holds they are its counts: states, depth, how often each action was taken, cut and had something to
+say. Where a violation is promised it is the property and the depth at which it is found, and how many states that took.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import highwater
+from highwater.checker.asking.search import SearchOptions, SearchResult, Violation
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.comparing.gate.entries import PROOF, Entry
+from highwater.checker.comparing.models.fingerprints import Fingerprints
+from highwater.checker.comparing.models.restored import RestoredModel, UnknownImageError
+from highwater.checker.engines import by_name as engines
+from highwater.checker.running import one as exploration
+from highwater.checker.telling import counterexample
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.model import Model
+
+Facts = dict[str, Any]
+
+TABLES = ("violated", "actions", "premises", "cut", "properties")
+"""The keys that hold a table: from the name of a property, an action or a bound."""
+NUMBERS = ("distinct_states", "depth", "generated_states", "violated", "actions", "premises", "cut")
+"""The keys that hold a whole number, or a table of them."""
+
+
+@dataclass
+class Ran:
+    """What running an entry gave: its facts, or why there are none.
+
+    ``error`` is what is wrong with the protocol or the scenario; ``stopped`` the limit that came first. ``runs`` are
+    counterexamples in words, by property, ``violations`` the same as numbers; ``broken`` is what the scenario's own
+    file promises otherwise.
+    """
+
+    facts: Facts | None = None
+    error: str | None = None
+    stopped: str | None = None
+    seconds: float = 0.0
+    runs: dict[str, list[str]] = field(default_factory=dict)
+    violations: dict[str, Violation] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
+
+
+def run(entry: Entry, limit_seconds: float | None = None, memory_bytes: int | None = None) -> Ran:
+    """Run an entry. What is wrong with it is a result; KeyboardInterrupt and InternalError are raised."""
+    started = time.perf_counter()
+    ran = Ran()
+    try:
+        kind = _proof if entry.kind == PROOF else _scenario
+        kind(entry, ran, limit_seconds, memory_bytes)
+    except InternalError:
+        raise
+    except (LanguageError, InputError) as wrong:
+        ran.error = str(wrong)
+    except Exception as wrong:  # a protocol is anybody's Python, and the other entries are still to be run
+        ran.error = f"{type(wrong).__name__}: {wrong}"
+    ran.seconds = time.perf_counter() - started
+    return ran
+
+
+def engine() -> str:
+    """What the facts of an unchanged model depend on besides: engines, language and their libraries, as one digest."""
+    top = Path(highwater.__file__).parent
+    digest = blake2b(digest_size=10)
+    for folder in (
+        "model/language",
+        "checker/engines/native",
+        "checker/engines/liveness",
+        "checker/engines/solver",
+    ):
+        for path in sorted((top / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    for library in ("llvmlite", "z3-solver"):
+        digest.update(version(library).encode())
+    return digest.hexdigest()
+
+
+def fingerprint(entry: Entry) -> str | None:
+    """The fingerprint of an entry's model; None where it cannot be had (running it will say why)."""
+    try:
+        return _graph(entry)[1]
+    except Exception:
+        return None
+
+
+def _graph(entry: Entry) -> tuple[Model, str]:
+    request = entry.request()
+    if entry.kind != PROOF:
+        model = request.model()
+        return model, Fingerprints().model(model, request.symmetry, request.deadlock)
+    from highwater.checker.engines.solver.helpers import with_helpers
+
+    model = with_helpers(request).model()
+    return model, Fingerprints().model(model, entry.unbounded)
+
+
+def _scenario(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
+    request = entry.request()
+    options = SearchOptions(
+        workers=1,
+        limit_seconds=limit_seconds,
+        memory_bytes=memory_bytes,
+        symmetry=request.symmetry,
+        deadlock=request.deadlock,
+    )
+    model, outcome = exploration.explore(request, "native", engines.search("native"), options)
+    if model is not None and outcome.result.stopped_by in (None, "violation"):
+        ran.broken = (*outcome.broken, *(warning.text for warning in outcome.warnings))
+        ran.runs = {e.name: list(counterexample.plain(model, e)) for e in outcome.examples}
+        ran.violations = {v.property: v for v in outcome.result.violations}
+        violated = {e.name: e.depth for e in outcome.examples}
+        ran.facts = _found(model, outcome.result, violated, request.symmetry, request.deadlock)
+    else:
+        ran.stopped = outcome.result.stopped_by
+
+
+def run_image(image: Mapping[str, Any], limit_seconds: float | None, memory_bytes: int | None = None) -> Ran:
+    """Run a scenario as another revision has it, from its image."""
+    started, ran = time.perf_counter(), Ran()
+    try:
+        model = RestoredModel(image)
+        options = SearchOptions(
+            workers=1,
+            limit_seconds=limit_seconds,
+            memory_bytes=memory_bytes,
+            symmetry=image["symmetry"],
+            deadlock=image["deadlock"],
+        )
+        search = engines.search("native")
+        if model.liveness:
+            from highwater.checker.engines.liveness import search_with_liveness
+
+            result = search_with_liveness(model, search, engines.explore("native"), options)
+        else:
+            result = search(model, options, None)
+        if result.stopped_by in (None, "violation"):
+            violated = {v.property: v.depth for v in result.violations}
+            ran.facts = _found(model, result, violated, image["symmetry"], image["deadlock"])
+        else:
+            ran.stopped = result.stopped_by
+    except (LanguageError, UnknownImageError) as wrong:
+        ran.error = str(wrong)
+    ran.seconds = time.perf_counter() - started
+    return ran
+
+
+def _found(
+    model: Model, result: SearchResult, violated: Mapping[str, int], symmetry: bool, deadlock: bool
+) -> Facts:
+    """The facts of a search that was not stopped."""
+    facts: Facts = {
+        "verdict": "violated" if violated else "holds",
+        "complete": result.complete,
+        "distinct_states": result.distinct_states,
+        "depth": result.depth,
+        "graph": Fingerprints().model(model, symmetry, deadlock),
+    }
+    if violated:
+        facts["violated"] = dict(violated)
+        if result.complete:
+            facts["properties"] = {name: "holds" for name in result.premises if name not in violated}
+    else:
+        possible = {i.action.name for i in model.instances}
+        facts["generated_states"] = result.generated_states
+        facts["actions"] = {n: t for n, t in result.actions.items() if n in possible}
+        facts["premises"] = dict(result.premises)
+        facts["cut"] = dict(result.cut)
+    return facts
+
+
+def _proof(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
+    command = [sys.executable, "-P", "-m", "highwater", "prove", entry.argument, "--induction", "--quiet"]
+    command += ["--json", "-"]
+    command += [f"--set={name}={value}" for name, value in entry.parameters.items()]
+    command += [f"--rule={name}={'on' if on else 'off'}" for name, on in entry.rules.items()]
+    command += ["--epochs", "unbounded"] * entry.unbounded
+    if limit_seconds is not None:
+        command += ["--limit-seconds", f"{limit_seconds:.1f}"]
+    env = {**os.environ, "PYTHONPATH": str(Path(highwater.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=entry.root, env=env)
+    if done.returncode not in (0, 1, 3):
+        raise InputError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "prove failed")
+    (result,) = json.loads(done.stdout)
+    if result["verdict"] == "inconclusive":
+        ran.stopped = str(result["stopped_by"])
+        return
+    asked: dict[str, list[str]] = {}
+    for verdict in result["verdicts"]:
+        broken = asked.setdefault(verdict["property"], [])
+        if not verdict["kept"]:
+            broken.append(verdict["action"])
+    ran.facts = {
+        "verdict": result["verdict"],
+        "graph": _graph(entry)[1],
+        "properties": {
+            name: "not kept by " + ", ".join(sorted(broken)) if broken else "kept"
+            for name, broken in asked.items()
+        },
+    }
+    if result["never_enabled"]:
+        ran.facts["never_enabled"] = ", ".join(sorted(result["never_enabled"]))
+
+
+__all__ = ["NUMBERS", "TABLES", "Facts", "Ran", "engine", "fingerprint", "run", "run_image"]

@@ -1,0 +1,346 @@
+"""A gate from start to end: what to run and in which order, what came of it, and why it is not as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from highwater.checker.asking.search import EngineError
+from highwater.checker.base.problems import InputError
+from highwater.checker.base.status import Status
+from highwater.checker.comparing.gate import facts, runs
+from highwater.checker.comparing.gate.baseline import Baseline
+from highwater.checker.comparing.gate.comparison import GRAPH, State, Verdict, compare
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Entry
+from highwater.checker.comparing.gate.facts import Facts
+from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
+from highwater.checker.comparing.models import compared as models
+from highwater.checker.comparing.models import texts
+from highwater.checker.comparing.models.differences import Comparison
+from highwater.checker.comparing.models.restored import UnknownImageError
+from highwater.checker.comparing.models.revisions import Revision, checked_out, last_change
+from highwater.checker.comparing.models.texts import TextChange
+from highwater.model.language.errors import LanguageError
+
+Key = tuple[str, str]
+
+_PROOF_COST = 5_000_000
+"""A proof is put among the scenarios as one of so many states."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a gate runs. ``budget`` is in seconds; ``explain`` how many differences are explained."""
+
+    names: tuple[str, ...] = ()
+    budget: float | None = None
+    only_changed: bool = False
+    explain: int = 2
+    processes: int | None = None
+    quiet: bool = False
+
+
+@dataclass
+class Gate:
+    """What came of a gate.
+
+    ``against`` is the revision that a difference was explained by; with ``revisions`` the one that was compared with.
+    """
+
+    baseline: Baseline
+    verdicts: list[Verdict] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    against: str | None = None
+    revisions: bool = False
+    explained: list[Comparison] = field(default_factory=list)
+    texts: list[TextChange] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def status(self) -> Status:
+        """The exit status: interrupted before a difference, a difference before what was not run."""
+        states = {v.state for v in self.verdicts}
+        if self.interrupted:
+            return Status.INTERRUPTED
+        if states & {State.DIFFERENT, State.FAILED}:
+            return Status.VIOLATED
+        return Status.INCONCLUSIVE if State.NOT_RUN in states else Status.AS_PROMISED
+
+    def count(self, state: State) -> int:
+        """How many entries are in a state."""
+        return sum(v.state is state for v in self.verdicts)
+
+    def sort(self) -> None:
+        """Put verdicts into one order, however many processes ran them."""
+        self.verdicts.sort(key=lambda v: (v.entry.kind == PROOF, v.entry.name))
+
+
+def with_baseline(baseline: Baseline, options: Options) -> Gate:
+    """Run what a baseline names, compare, and explain what differs by the revision that it was written in.
+
+    Raises InputError where it promises nothing, which would pass whatever the protocol does.
+    """
+    if not baseline.facts:
+        raise InputError(
+            f"{baseline.path}: it promises nothing; `highwater gate --update` writes what is found"
+        )
+    gate = Gate(baseline)
+    all_entries = baseline.entries()
+    known = {e.key for e in all_entries}
+    entries = _chosen(all_entries, options.names)
+    unlisted = [e for e in baseline.select.entries(baseline.root) if e.key not in known]
+    gate.notes += rules_on_nowhere(all_entries)
+    moved = _moved(baseline, entries, unlisted, options)
+    gate.unlisted = [] if options.names else [e.name for e in unlisted if e not in moved.values()]
+    plan: dict[Key, Entry] = {}
+    for entry in _ordered(baseline, entries, options, gate):
+        now = moved.get(entry.key, entry)
+        plan[now.key] = now
+    was = {now.key: baseline.facts[key] for key, now in moved.items()}
+    before = {key: was.get(key) or baseline.facts[key] for key in plan}
+    _run(gate, list(plan.values()), before, options)
+    old_names = {now.key: key[1] for key, now in moved.items()}
+    for verdict in gate.verdicts:
+        if verdict.entry.key in old_names:
+            verdict.renamed.insert(0, ("scenario", old_names[verdict.entry.key], verdict.entry.name))
+            verdict.state = State.RENAMED if verdict.state is State.SAME else verdict.state
+    _explain_by_history(gate, old_names, options)
+    gate.sort()
+    return gate
+
+
+def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
+    """Compare what the protocol does now with what another revision does, scenario by scenario."""
+    gate = Gate(baseline, against=revision, revisions=True)
+    entries = _chosen(baseline.select.entries(baseline.root), options.names)
+    if any(e.kind == PROOF for e in entries):
+        gate.notes.append("proofs are not compared between revisions")
+    entries = [e for e in entries if e.kind == SCENARIO]
+    gate.notes += rules_on_nowhere(entries)
+    with checked_out(revision, baseline.root) as old:
+        images = {e.key: i for e, i in zip(entries, old.images([e.scenario for e in entries]), strict=True)}
+        for entry in entries:
+            if "error" in images[entry.key]:
+                gate.notes.append(
+                    f"{entry.name} cannot be compared: in {revision}: {images[entry.key]['error']}"
+                )
+        entries = [e for e in entries if "error" not in images[e.key]]
+        prints = runs.fingerprints(entries, processes=options.processes, quiet=options.quiet)
+        touched = []
+        for entry in entries:
+            if prints[entry.key] is not None and prints[entry.key] == _print_of(images[entry.key]):
+                gate.verdicts.append(Verdict(entry, State.SKIPPED, note="the expressions are the same"))
+            else:
+                touched.append(entry)
+        try:
+            before: dict[Key, Facts] = {}
+            for entry, ran in runs.run_images(
+                images, touched, processes=options.processes, budget=options.budget, quiet=options.quiet
+            ):
+                if ran is not None and ran.facts is not None:
+                    before[entry.key] = ran.facts
+                else:
+                    note = (
+                        "the budget was used up" if ran is None else f"{revision}: {ran.error or ran.stopped}"
+                    )
+                    gate.verdicts.append(Verdict(entry, State.NOT_RUN, note=note))
+            _run(gate, [e for e in touched if e.key in before], before, options)
+        except runs.Interrupted:
+            gate.interrupted = True
+        _explain(gate, old, images, options)
+    gate.sort()
+    return gate
+
+
+def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
+    """Run all that a baseline selects: the baseline that says what was found, and how it differs from this one.
+
+    Raises InputError where something is selected that there is not: it would never be run, and nobody would know.
+    """
+    missing = baseline.select.unmatched(baseline.root)
+    if missing is not None:
+        raise InputError(f"{baseline.path}: select.scenarios: no scenario is called {missing}")
+    new = Baseline(baseline.path, baseline.select, facts.engine())
+    entries = baseline.select.entries(baseline.root)
+    gate = Gate(baseline)
+    costs = {e.key: _cost(baseline.facts.get(e.key, {}), e) for e in entries}
+    entries.sort(key=lambda e: -costs[e.key])
+    try:
+        for entry, ran in runs.run_all(entries, processes=options.processes, quiet=options.quiet):
+            assert ran is not None
+            before = baseline.facts.get(entry.key)
+            if ran.facts is not None:
+                new.facts[entry.key] = ran.facts
+            if before is not None or ran.facts is None or ran.broken:
+                gate.verdicts.append(compare(entry, before or ran.facts or {}, ran))
+    except runs.Interrupted:
+        gate.interrupted = True
+    gate.sort()
+    return new, gate
+
+
+# --- what is run, and in which order ----------------------------------------------------------------
+
+
+def _chosen(entries: Sequence[Entry], names: Sequence[str]) -> list[Entry]:
+    if not names:
+        return list(entries)
+    found = [e for e in entries if any(fnmatchcase(e.name, name) for name in names)]
+    for name in names:
+        if not any(fnmatchcase(e.name, name) for e in entries):
+            raise InputError(f"{name}: the baseline has no such scenario or proof")
+    return found
+
+
+def _cost(known: Facts, entry: Entry) -> int:
+    return _PROOF_COST if entry.kind == PROOF else int(known.get("distinct_states", 1_000_000))
+
+
+def _ordered(baseline: Baseline, entries: list[Entry], options: Options, gate: Gate) -> list[Entry]:
+    """The entries in their order; with a budget what the change touches comes first, and the cheap before the dear."""
+    costs = {e.key: _cost(baseline.facts[e.key], e) for e in entries}
+    if options.budget is None and not options.only_changed:
+        return sorted(entries, key=lambda e: -costs[e.key])
+    prints = runs.fingerprints(entries, processes=options.processes, quiet=options.quiet)
+    untouched = {e.key for e in entries if prints[e.key] == baseline.facts[e.key].get(GRAPH)}
+    if options.only_changed:
+        if baseline.engine == facts.engine():
+            for entry in [e for e in entries if e.key in untouched]:
+                note = "the model and the engine are those of the baseline"
+                gate.verdicts.append(Verdict(entry, State.SKIPPED, baseline.facts[entry.key], note=note))
+            entries = [e for e in entries if e.key not in untouched]
+        else:
+            gate.notes.append(
+                "the engine is not the one that the baseline was written with: nothing is left out"
+            )
+    return sorted(entries, key=lambda e: (e.key in untouched, costs[e.key]))
+
+
+def _moved(
+    baseline: Baseline, entries: Sequence[Entry], unlisted: Sequence[Entry], options: Options
+) -> dict[Key, Entry]:
+    """Scenarios that are gone, each with one that has come and has the same model: it was only renamed."""
+    gone = [e for e in entries if e.kind == SCENARIO and not _there(e)]
+    come = [e for e in unlisted if e.kind == SCENARIO]
+    if not gone or not come:
+        return {}
+    prints = runs.fingerprints(come, processes=options.processes, quiet=options.quiet)
+    found: dict[Key, Entry] = {}
+    for entry in gone:
+        for other in come:
+            graph = prints[other.key]
+            if other not in found.values() and graph == baseline.facts[entry.key].get(GRAPH):
+                found[entry.key] = other
+                break
+    return found
+
+
+def _there(entry: Entry) -> bool:
+    try:
+        entry.found()
+    except InputError:
+        return False
+    return True
+
+
+def _run(gate: Gate, entries: Sequence[Entry], before: Mapping[Key, Facts], options: Options) -> None:
+    try:
+        for entry, ran in runs.run_all(
+            entries, processes=options.processes, budget=options.budget, quiet=options.quiet
+        ):
+            gate.verdicts.append(compare(entry, before[entry.key], ran))
+    except runs.Interrupted:
+        gate.interrupted = True
+
+
+# --- why it is not as it was ------------------------------------------------------------------------
+
+
+def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Options) -> None:
+    """Explain differences by the revision in which the baseline was last changed, where git has it."""
+    if gate.interrupted or not _to_explain(gate, options):
+        return
+    commit = last_change(gate.baseline.path)
+    if commit is None:
+        gate.notes.append(
+            "git does not know the baseline, so there is no revision to explain the difference by"
+        )
+        return
+    with ExitStack() as stack:
+        try:
+            old = stack.enter_context(checked_out(commit, gate.baseline.root))
+            wanted = _to_explain(gate, options)
+            names = [old_names.get(v.entry.key, v.entry.scenario) for v in wanted]
+            images = dict(zip([v.entry.key for v in wanted], old.images(names), strict=True))
+        except InputError as wrong:
+            gate.notes.append(f"the difference cannot be explained: {wrong}")
+            return
+        gate.against = commit[:12]
+        for verdict in wanted:
+            found = images[verdict.entry.key]
+            if "error" in found:
+                gate.notes.append(f"{verdict.entry.name}: not explained: in {commit[:12]}: {found['error']}")
+            elif verdict.before and _print_of(found) != verdict.before.get(GRAPH):
+                gate.notes.append(
+                    f"{verdict.entry.name}: {commit[:12]}, in which the baseline was last changed, has another model "
+                    "than the baseline was written with (git may know only the newest commits); compare with --against"
+                )
+                del images[verdict.entry.key]
+        _explain(gate, old, images, options)
+
+
+def _to_explain(gate: Gate, options: Options) -> list[Verdict]:
+    """The verdicts to explain: what differs, or where nothing does what has other expressions; the least first."""
+    wanted = [
+        v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed
+    ]
+    wanted = [v for v in wanted if not v.passes] or wanted
+    wanted.sort(key=lambda v: (v.ran.facts or {}).get("distinct_states", 0))
+    return wanted[: options.explain]
+
+
+def _explain(gate: Gate, old: Revision, images: Mapping[Key, Mapping[str, Any]], options: Options) -> None:
+    for verdict in _to_explain(gate, options):
+        image = images.get(verdict.entry.key)
+        if image is None or "error" in image:
+            continue
+        try:
+            asked = verdict.entry.request()
+            gate.explained.append(models.compare(verdict.entry.name, image, asked.model(), asked))
+        except KeyboardInterrupt:
+            gate.interrupted = True
+            return
+        except (EngineError, LanguageError, UnknownImageError) as wrong:
+            gate.notes.append(f"{verdict.entry.name}: not explained: {wrong}")
+    if any(v.graph_changed or v.state is State.FAILED for v in gate.verdicts):
+        gate.texts = texts.changed(old.root, gate.baseline.root, _own_files(gate))
+
+
+def _own_files(gate: Gate) -> list[str] | None:
+    """The files of protocols of one's own, relative to the baseline's root; None where they come with the checker."""
+    files = set()
+    for verdict in gate.verdicts:
+        try:
+            file = verdict.entry.found().definition.file
+        except InputError:
+            continue
+        if file is not None and file.absolute().is_relative_to(gate.baseline.root):
+            files.add(file.absolute().relative_to(gate.baseline.root).as_posix())
+    return sorted(files) or None
+
+
+def _print_of(image: Mapping[str, Any]) -> str | None:
+    from highwater.checker.comparing.models.fingerprints import Fingerprints
+    from highwater.checker.comparing.models.restored import RestoredModel
+
+    try:
+        return Fingerprints().model(RestoredModel(image), image["symmetry"], image["deadlock"])
+    except (UnknownImageError, LanguageError):
+        return None
+
+
+__all__ = ["Gate", "Options", "updated", "with_baseline", "with_revision"]

@@ -1,0 +1,258 @@
+"""What a gate says: to people, as Markdown, as JUnit XML, as annotations of GitHub, and as JSON."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as xml
+from collections.abc import Iterator
+from typing import Any
+
+from highwater.checker.comparing.gate.comparison import State, Verdict
+from highwater.checker.comparing.gate.facts import engine
+from highwater.checker.comparing.gate.gating import Gate
+from highwater.checker.comparing.models import differences
+from highwater.model.versions import versions
+
+SHOWN = 8
+"""So many differences of one entry are told; the JSON has all."""
+RUN_LINES = 60
+
+
+def summary(gate: Gate) -> str:
+    """One line: how many entries are in which state."""
+    counts = [f"{gate.count(state)} {state}" for state in State if gate.count(state)]
+    what = f"compared with {gate.against}" if gate.revisions else f"of {gate.baseline.path}"
+    return f"{len(gate.verdicts)} {what}: {', '.join(counts) or 'nothing to run'}"
+
+
+def lines(gate: Gate) -> Iterator[str]:
+    """The report for people."""
+    for verdict in gate.verdicts:
+        if verdict.state not in (State.SAME, State.SKIPPED):
+            yield from _verdict(verdict)
+    yield from _why(gate)
+    if gate.unlisted:
+        yield f"selected, but not in the baseline (--update adds them): {', '.join(gate.unlisted)}"
+    yield from gate.notes
+    if gate.verdicts:
+        yield summary(gate)
+
+
+def _verdict(verdict: Verdict) -> Iterator[str]:
+    seconds = f" ({verdict.ran.seconds:.1f} s)" if verdict.ran.seconds else ""
+    yield f"{verdict.entry.name}: {verdict.state}{seconds}"
+    yield from (f"  {line}" for line in verdict_lines(verdict))
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """What is to be said of one entry, the run to a violation that is new included."""
+    said = [f"{kind} {old} is {new} now" for kind, old, new in verdict.renamed]
+    found = [str(d) for d in verdict.differences]
+    said += found[:SHOWN]
+    if len(found) > SHOWN:
+        said.append(f"and {len(found) - SHOWN} more")
+    if verdict.note:
+        said.append(verdict.note)
+    if verdict.differences and not verdict.graph_changed and verdict.before is not None:
+        said.append("the expressions are those of the baseline: the engine counts otherwise")
+    for difference in verdict.differences:
+        if difference.table == "violated" and difference.before is None:
+            said += verdict.ran.runs.get(difference.name, [])[:RUN_LINES]
+    return said
+
+
+def _why(gate: Gate) -> Iterator[str]:
+    changed = [v for v in gate.verdicts if v.passes and v.state is not State.SKIPPED and v.graph_changed]
+    if changed:
+        yield f"the expressions changed, and nothing that was promised did: {', '.join(v.entry.name for v in changed)}"
+    for found in gate.explained:
+        yield ""
+        yield f"{found.scenario}, compared with {gate.against}:"
+        yield from (f"  {line}" for line in differences.lines(found))
+    if gate.texts:
+        yield ""
+        yield f"text that differs from {gate.against}:"
+        for text in gate.texts:
+            yield f"  {text}"
+            if text.meaning and text.kind == "changed":
+                yield f"    {text.meaning}"
+    if gate.explained or gate.texts:
+        yield ""
+
+
+def markdown(gate: Gate) -> str:
+    """A summary for a page of continuous integration."""
+    word = {0: "passes", 1: "**does not pass**", 3: "is inconclusive", 130: "was interrupted"}[
+        int(gate.status)
+    ]
+    said = [f"## The gate {word}", "", summary(gate), ""]
+    told = [v for v in gate.verdicts if v.state not in (State.SAME, State.SKIPPED)]
+    if told:
+        said += ["| | verdict | what |", "| --- | --- | --- |"]
+        for verdict in told:
+            what = [d for d in verdict_lines(verdict) if not d.startswith(" ")][:SHOWN]
+            said.append(
+                f"| {_cell(verdict.entry.name)} | {verdict.state} | {'<br/>'.join(map(_cell, what))} |"
+            )
+        said.append("")
+    why = list(_why(gate))
+    if any(why):
+        said += ["<details open><summary>What the protocol does otherwise</summary>", "", "```text"]
+        said += [line.replace("```", "'''") for line in why]
+        said += ["```", "", "</details>", ""]
+    if gate.unlisted:
+        said += [f"Selected, but not in the baseline: {', '.join(map(_cell, gate.unlisted))}", ""]
+    said += [f"- {_cell(note)}" for note in gate.notes]
+    return "\n".join(said).rstrip() + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
+
+
+def junit(gate: Gate) -> str:
+    """A test suite with a case for each entry, as XML."""
+    bad = [v for v in gate.verdicts if v.state in (State.DIFFERENT, State.FAILED)]
+    skipped = [v for v in gate.verdicts if v.state in (State.NOT_RUN, State.SKIPPED)]
+    suite = xml.Element(
+        "testsuite",
+        name="highwater gate",
+        tests=str(len(gate.verdicts)),
+        failures=str(sum(v.state is State.DIFFERENT for v in bad)),
+        errors=str(sum(v.state is State.FAILED for v in bad)),
+        skipped=str(len(skipped)),
+        time=f"{sum(v.ran.seconds for v in gate.verdicts):.3f}",
+    )
+    for verdict in gate.verdicts:
+        case = xml.SubElement(
+            suite,
+            "testcase",
+            classname=f"gate.{verdict.entry.kind}",
+            name=verdict.entry.name,
+            time=f"{verdict.ran.seconds:.3f}",
+        )
+        said = verdict_lines(verdict)
+        if verdict in skipped:
+            xml.SubElement(case, "skipped", message=_clean(verdict.note or str(verdict.state)))
+        elif verdict in bad:
+            kind = "error" if verdict.state is State.FAILED else "failure"
+            child = xml.SubElement(case, kind, message=_clean(said[0] if said else str(verdict.state)))
+            child.text = _clean("\n".join(said))
+    if any(_why(gate)):
+        xml.SubElement(suite, "system-out").text = _clean("\n".join(_why(gate)))
+    suites = xml.Element("testsuites")
+    suites.append(suite)
+    xml.indent(suites)
+    return xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _clean(text: str) -> str:
+    """Text without what XML cannot hold."""
+    return "".join(c for c in text if c in "\t\n" or c >= " ")
+
+
+def github(gate: Gate) -> Iterator[str]:
+    """Workflow commands by which GitHub shows messages beside the lines that they are about."""
+    places = [p for c in gate.explained for a in c.actions for p in a.places]
+    for verdict in gate.verdicts:
+        if verdict.state in (State.SAME, State.SKIPPED):
+            continue
+        level = {State.RENAMED: "notice", State.NOT_RUN: "warning"}.get(verdict.state, "error")
+        own = [
+            p for c in gate.explained if c.scenario == verdict.entry.name for a in c.actions for p in a.places
+        ]
+        at = (own or places)[:1] if level == "error" else []
+        file, _, line = at[0].rpartition(":") if at else (str(gate.baseline.path), "", "")
+        where = f"file={_escaped(file, True)}" + (f",line={line}" if line else "")
+        message = "\n".join(verdict_lines(verdict)[: SHOWN + 1]) or str(verdict.state)
+        title = _escaped(f"highwater gate: {verdict.entry.name}", True)
+        yield f"::{level} {where},title={title}::{_escaped(message)}"
+    if gate.unlisted:
+        yield f"::warning title=highwater gate::not in the baseline: {_escaped(', '.join(gate.unlisted))}"
+
+
+def _escaped(text: str, of_property: bool = False) -> str:
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(":", "%3A").replace(",", "%2C") if of_property else text
+
+
+def as_json(gate: Gate) -> dict[str, Any]:
+    """Everything that came of a gate; the form is ``checker/comparing/gate/gate.schema.json``."""
+    return {
+        "baseline": str(gate.baseline.path),
+        "against": gate.against,
+        "status": int(gate.status),
+        "entries": [_entry(v) for v in gate.verdicts],
+        "unlisted": gate.unlisted,
+        "explained": [_comparison(c) for c in gate.explained],
+        "texts": [
+            {"file": t.file, "name": t.name, "kind": t.kind, "line": t.line, "meaning": t.meaning}
+            for t in gate.texts
+        ],
+        "notes": gate.notes,
+        "engine": engine(),
+        "versions": versions("gate"),
+    }
+
+
+def _entry(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "kind": verdict.entry.kind,
+        "name": verdict.entry.name,
+        "state": str(verdict.state),
+        "seconds": round(verdict.ran.seconds, 3),
+        "expressions_changed": verdict.graph_changed,
+        "renamed": [{"kind": k, "before": a, "after": b} for k, a, b in verdict.renamed],
+        "differences": [
+            {"table": d.table, "name": d.name, "before": d.before, "after": d.after}
+            for d in verdict.differences
+        ],
+        "facts": verdict.ran.facts,
+        "note": verdict.note,
+    }
+
+
+def _comparison(found: differences.Comparison) -> dict[str, Any]:
+    return {
+        "scenario": found.scenario,
+        "same_expressions": found.same_graph,
+        "renamed": [{"kind": k, "before": a, "after": b} for k, a, b in found.renamed],
+        "settings": found.settings,
+        "fields": found.fields,
+        "actions_gone": found.actions_gone,
+        "actions_new": found.actions_new,
+        "properties": found.properties,
+        "actions": [
+            {
+                "action": a.name,
+                "before": a.before,
+                "guards_gone": a.guards_gone,
+                "guards_new": a.guards_new,
+                "guards_changed": a.guards_other,
+                "writes_changed": a.writes,
+                "places": a.places,
+                "asked": a.asked,
+                "gained": a.gained,
+                "lost": a.lost,
+                "otherwise": a.otherwise,
+                "examples": a.examples,
+                "unreached": a.unreached,
+                "beyond": a.beyond,
+            }
+            for a in found.actions
+        ],
+        "states_in_both": found.states,
+        "whole": found.whole,
+        "depth": found.depth,
+        "new_states": found.new_states,
+        "lost_states": found.lost_states,
+        "to_new_state": _run(found.to_new),
+        "to_lost_state": _run(found.to_lost),
+    }
+
+
+def _run(found: differences.Run | None) -> list[dict[str, str]]:
+    steps = () if found is None else found.steps
+    return [{"sentence": s.sentence, "changes": s.changes} for s in steps]
+
+
+__all__ = ["as_json", "github", "junit", "lines", "markdown", "summary", "verdict_lines"]

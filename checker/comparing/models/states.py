@@ -1,0 +1,184 @@
+"""What two revisions do in their states: what each action does otherwise, and which states only one reaches."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.base import words
+from highwater.checker.comparing.models.differences import ActionChange, Comparison, Run, Step
+from highwater.checker.comparing.models.fingerprints import by_action
+from highwater.checker.comparing.models.questions import instances_of_both, questions_of_both
+from highwater.checker.comparing.models.restored import RestoredModel
+from highwater.checker.engines.native.evaluation import evaluated
+from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.state_graph import Explored
+from highwater.checker.telling.page.shown import ShownRun, taken
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Instance, Model, Scalars
+
+_TOGETHER = 16
+"""So many instances are asked at a time: their answers, a byte a state, are in memory together."""
+_WORDS = ("gained", "lost", "otherwise")
+
+
+class States:
+    """Both revisions explored."""
+
+    def __init__(self, old: RestoredModel, new: Model, found: Comparison, limit_states: int) -> None:
+        self.old, self.new, self.found = old, new, found
+        options = SearchOptions(workers=1, limit_states=limit_states)
+        self.before, self.after = explore(old, options), explore(new, options)
+
+    def describe(self) -> None:
+        """Add what differs to what was found."""
+        found, before, after = self.found, self.before, self.after
+        found.whole = before.complete and after.complete
+        known_before, known_after = _keys(before.states), _keys(after.states)
+        in_both = np.isin(known_after, known_before)
+        found.states = int(in_both.sum())
+        self._actions(in_both)
+        # Where a search ended early, a state counts as new only as deep as both searches have gone.
+        found.depth = min(_levels(before), _levels(after))
+        limit = (len(after.states), len(before.states))
+        if not found.whole:
+            limit = tuple(
+                int(e.level_starts[min(found.depth, len(e.level_starts) - 1)]) for e in (after, before)
+            )  # type: ignore[assignment]
+        only_new = np.flatnonzero(~in_both[: limit[0]])
+        only_old = np.flatnonzero(~np.isin(known_before[: limit[1]], known_after))
+        found.new_states, found.lost_states = len(only_new), len(only_old)
+        if len(only_new):
+            found.to_new = _run(after, int(only_new[0]), self.new, "a state that was not reached before")
+        if len(only_old):
+            found.to_lost = _run(before, int(only_old[0]), self.new, "a state that is not reached any more")
+
+    def _actions(self, in_both: NDArray[np.bool_]) -> None:
+        """Ask every changed action in every state that both reach."""
+        old, new = by_action(self.old), by_action(self.new)
+        for change in self.found.actions:
+            change.asked = True
+            first: dict[str, tuple[int, Instance | None, Instance | None]] = {}
+            pairs = instances_of_both(old[change.before], new[change.name])
+            for start in range(0, len(pairs), _TOGETHER):
+                some = pairs[start : start + _TOGETHER]
+                nodes = [node for a, b in some for node in questions_of_both(a, b, self.new.inputs)]
+                columns = evaluated(self.after, nodes)
+                for number, column in enumerate(columns):
+                    column &= in_both
+                    count, word = int(np.count_nonzero(column)), _WORDS[number % len(_WORDS)]
+                    if count:
+                        setattr(change, word, getattr(change, word) + count)
+                        index = int(np.argmax(column))
+                        if word not in first or index < first[word][0]:
+                            first[word] = index, *some[number // len(_WORDS)]
+            for word in _WORDS:
+                if word in first:
+                    index, a, b = first[word]
+                    change.examples.append(self._example(word, self.after.scalars(index), a, b))
+            if change.same_so_far and self.found.whole:
+                self._beyond(change, pairs)
+
+    def _beyond(self, change: ActionChange, pairs: list[tuple[Instance | None, Instance | None]]) -> None:
+        """Where an action does the same in every state that was reached: a state in which it does not."""
+        from highwater.checker.comparing.models.unreached import (  # the solver takes time to load
+            Stopped,
+            unreached,
+        )
+
+        try:
+            found = unreached(pairs, self.new)
+        except Stopped as stopped:
+            change.beyond = f"the solver was stopped ({stopped.why})"
+            return
+        if found is None:
+            change.beyond = "none"
+            return
+        special = Interpreter(self.new).changes(self.new.first_initial, found.state)
+        type_ = self.new.protocol.state
+        change.unreached = [
+            f"{path}  {words.say(words.at(type_, path), value)}" for path, (_, value) in special.items()
+        ]
+        change.examples.append(self._example(_WORDS[found.question], found.state, *pairs[found.pair]))
+
+    def _example(self, word: str, state: Scalars, a: Instance | None, b: Instance | None) -> str:
+        sentence = _sentence(b or a)
+        if word == "otherwise":
+            assert a is not None
+            assert b is not None
+            after = [_outcome(model, i, state) for model, i in ((self.old, a), (self.new, b))]
+            said = [x if isinstance(x, str) else _changes(self.new, state, x) for x in after]
+            return f"{sentence}: {said[0]}; now: {said[1]}"
+        model, refused, other = (self.old, a, "before") if word == "gained" else (self.new, b, "now")
+        if refused is None:
+            return f"{sentence}: {other} there is no such step with these parameters"
+        names = Interpreter(model).refusals(state, refused)
+        why = " and ".join(f"“{n}”" for n in names) if names else "a bound"
+        return f"{sentence}: {other} refused by {why}"
+
+
+def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A 64-bit fingerprint of each packed state, as the search has one: that two share it is as unlikely."""
+    keys = np.zeros(len(states), dtype=np.uint64)
+    for column in range(states.shape[1]):
+        keys = (keys ^ states[:, column]) * np.uint64(0x9E3779B97F4A7C15)
+        keys ^= keys >> np.uint64(32)
+        keys *= np.uint64(0xD6E8FEB86659FD93)
+        keys ^= keys >> np.uint64(29)
+    return keys
+
+
+def _levels(explored: Explored) -> int:
+    """So many levels were found whole."""
+    levels = len(explored.level_starts) - 1
+    if explored.complete:
+        return levels
+    return int(np.searchsorted(explored.level_starts, explored.expanded, side="right"))
+
+
+def _run(explored: Explored, state: int, drawn: Model, title: str) -> Run:
+    """A shortest run to a state, told by the interpreter; it is drawn as the model of now says."""
+    model, interpreter = explored.model, Interpreter(explored.model)
+    first, path = explored.path(state)
+    scalars = explored.scalars(first)
+    steps = [Step("initial state", "")]
+    for number in path:
+        after = interpreter.step(scalars, number).state
+        assert after is not None
+        steps.append(Step(_sentence(model.instances[number]), _changes(model, scalars, after)))
+        scalars = after
+    shown = ShownRun(
+        title,
+        "one revision only",
+        tuple(taken(model, explored.scalars(first), path)),
+        protocol=drawn.protocol,
+    )
+    return Run(tuple(steps), shown)
+
+
+def _sentence(instance: Instance | None) -> str:
+    assert instance is not None
+    return instance.sentence if instance.action.says else str(instance)
+
+
+def _outcome(model: Model, instance: Instance, state: Scalars) -> Scalars | str:
+    try:
+        number = next(n for n, i in enumerate(model.instances) if i is instance)
+        step = Interpreter(model).step(state, number)
+        return f"cut at {step.cut}" if step.state is None else step.state
+    except BoundError as wrong:
+        return str(wrong)
+
+
+def _changes(model: Model, before: Scalars, after: Scalars) -> str:
+    changes = Interpreter(model).changes(before, after)
+    type_ = model.protocol.state
+    told = [
+        f"{path} {words.say(words.at(type_, path), a)} → {words.say(words.at(type_, path), b)}"
+        for path, (a, b) in changes.items()
+    ]
+    return "; ".join(told) or "nothing changes"
+
+
+__all__ = ["States"]

@@ -1,0 +1,238 @@
+"""All mutants of one scenario: which change a step of it, and of these which are noticed by a property.
+
+A mutant is *equal* in a scenario where it takes the same steps in every reachable state: then nothing is searched.
+Else what it reaches beyond the protocol's states is searched first. Where that violates nothing, no search from the
+initial states does. Only what is violated there, or is too much, is asked of such a search, which tells a shortest
+depth, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+
+from highwater.checker.asking.request import Request
+from highwater.checker.asking.search import DEADLOCK, EngineError, SearchOptions
+from highwater.checker.comparing.models.fingerprints import Fingerprints
+from highwater.checker.comparing.mutation.kernels import MutantKernels
+from highwater.checker.comparing.mutation.searches import (
+    BeyondRun,
+    MutantProgram,
+    MutantRun,
+    differing,
+    explore,
+    graph,
+)
+from highwater.checker.engines.layout import Layout
+from highwater.model.language.interpreter import BoundError
+from highwater.model.language.mutated import MutatedModel
+from highwater.model.language.mutation import Mutant
+
+EQUAL, KILLED, SURVIVED, UNFINISHED = "equal", "killed", "survived", "unfinished"
+VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
+NEARBY = "nothing nearby"
+"""How a mutant is unfinished in a scenario of which only the nearest states were asked."""
+
+FIRST, AGAIN = (0.25, 20_000), (2.0, 200_000)
+"""How much larger than the protocol a mutant may be before a search of it is given up: so many times its states, and so
+many more. Most are killed nearby, in one scenario or another; those that are not are asked again, with more room."""
+Room = tuple[float, int]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one scenario says of a mutant.
+
+    ``how`` it was killed: a property is violated, one that is promised to be violated holds, or an action leaves its
+    type. ``depth`` is where; ``differs`` the depth of the first state with another step. ``new``: how many states that
+    the protocol does not reach it reaches from any of the protocol's states, so from the start no more than these.
+    """
+
+    kind: str
+    how: str | None = None
+    property: str | None = None
+    depth: int | None = None
+    differs: int | None = None
+    new: int | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """What is known, by name."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+Say = Callable[[int, Result], None]
+
+
+def _most(states: int, room: Room) -> int:
+    """How many states a mutant may have of a protocol with so many."""
+    times, more = room
+    return int(states * (1 + times)) + more
+
+
+class Examination:
+    """One scenario with all its mutants. InputError or LanguageError where it cannot be traced."""
+
+    def __init__(self, request: Request, memory_bytes: int | None = None, states: int | None = None) -> None:
+        self.request, self.states = request, states
+        self.model: MutatedModel = request.model(MutatedModel)  # type: ignore[assignment]
+        self.promised = request.scenario.promise.violated
+        self.options = SearchOptions(
+            workers=1, memory_bytes=memory_bytes, deadlock=request.deadlock, on_disk=False
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """What a result depends on: the kernels with all mutants, the properties, and what is promised of them."""
+        text = self.text
+        prints = Fingerprints()
+        live = [prints.liveness(self.model, p) for p in self.model.liveness]
+        asked = (self.request.properties, sorted(self.promised), live)
+        return hashlib.sha256(f"{text}{asked}".encode()).hexdigest()
+
+    @property
+    def text(self) -> str:
+        """The text of the kernels with all mutants."""
+        return MutantKernels(self.model, Layout(self.model.leaves)).text()
+
+    @property
+    def mutants(self) -> dict[int, Mutant]:
+        """The mutants by their numbers."""
+        return self.model.mutants
+
+    def invariants(
+        self, numbers: Collection[int], say: Say, limit_states: int | None, room: Room = FIRST
+    ) -> str | None:
+        """Ask mutants of the invariants; what stands in the way, if anything does: then nothing is said."""
+
+        def ask(program: MutantProgram, base: MutantRun) -> None:
+            options = replace(self.options, limit_states=_most(base.distinct, room))
+            for number, depth in self._differing(program, base, numbers, say):
+                say(number, replace(self._searched(program, base, number, options), differs=depth))
+
+        return self._beside_the_protocol(ask, limit_states, len(numbers))
+
+    def liveness(
+        self, numbers: Collection[int], say: Say, limit_states: int | None, room: Room = FIRST
+    ) -> str | None:
+        """Ask mutants of the liveness properties, one after the other: each has a graph of its own."""
+
+        def ask(program: MutantProgram, base: MutantRun) -> None:
+            options = replace(self.options, limit_states=_most(base.distinct, room))
+            for number, depth in self._differing(program, base, numbers, say):
+                say(number, replace(self._lived(program, number, options), differs=depth))
+
+        return self._beside_the_protocol(ask, limit_states, len(numbers))
+
+    def nearest(self, numbers: Collection[int], say: Say, most: int) -> None:
+        """Ask mutants of the invariants in a scenario that is too large: in so many states, the nearest ones."""
+        program = MutantProgram(self.model, MutantProgram.effort_for(most * len(numbers), self.text))
+        program.choose(0)
+        options = replace(self.options, limit_states=most)
+        base = MutantRun(program, options, self.promised, keep=True)
+        try:
+            base.explore()
+            differs = differing(program, base.all_states, sorted(numbers))
+            for number in sorted(numbers):
+                found = Result(UNFINISHED, NEARBY)
+                if number in differs:
+                    searched = self._from_the_start(program, number, options)
+                    found = searched if searched.kind == KILLED and searched.how != HOLDS else found
+                    found = replace(found, differs=base.depth_of(differs[number]))
+                say(number, found)
+        finally:
+            base.close()
+            program.finish()
+
+    def _beside_the_protocol(
+        self,
+        ask: Callable[[MutantProgram, MutantRun], None],
+        limit_states: int | None,
+        asked: int = 1,
+    ) -> str | None:
+        """Explore the protocol as it is, and then ask so many mutants; what is wrong with it, if anything is."""
+        effort = MutantProgram.effort_for((self.states or 0) * asked, self.text)
+        program = MutantProgram(self.model, effort)
+        base = None
+        try:
+            program.choose(0)
+            options = replace(self.options, limit_states=limit_states)
+            base = MutantRun(program, options, self.promised, keep=True)
+            result = base.explore()
+            if result.stopped_by not in (None, "violation"):
+                return f"not all of its states were seen ({result.stopped_by})"
+            named = set(self.model.safety) | ({DEADLOCK} if self.request.deadlock else set())
+            if {v.property for v in result.violations} != self.promised & named:
+                return "it does not keep its own promise"
+            ask(program, base)
+            return None
+        finally:
+            if base is not None:
+                base.close()
+            program.finish()
+
+    def _differing(
+        self, program: MutantProgram, base: MutantRun, numbers: Collection[int], say: Say
+    ) -> Iterator[tuple[int, int]]:
+        """The mutants that change a step, and the depth of the first state where one does; of the others it is said."""
+        program.prepare(base.distinct * len(numbers))
+        differs = differing(program, base.all_states, sorted(numbers))
+        for number in sorted(set(numbers) - differs.keys()):
+            say(number, Result(EQUAL))
+        for number, state in sorted(differs.items()):
+            yield number, base.depth_of(state)
+
+    def _searched(
+        self, program: MutantProgram, base: MutantRun, number: int, options: SearchOptions
+    ) -> Result:
+        new = None
+        if base.stop is None and not options.deadlock:
+            run = BeyondRun(program, number, options, base)
+            try:
+                bad, new = run.beyond()
+            finally:
+                run.close()
+            if not (bad or run.stop or self.promised):
+                return Result(SURVIVED, new=new)
+        return replace(self._from_the_start(program, number, options), new=new)
+
+    def _from_the_start(self, program: MutantProgram, number: int, options: SearchOptions) -> Result:
+        found = explore(program, number, options, self.promised)
+        if found.error is not None:
+            return Result(KILLED, LEAVES, found.error, found.depth)
+        if found.violated:
+            name, depth = min(found.violated.items(), key=lambda x: (x[1], x[0]))
+            return Result(KILLED, VIOLATED, name, depth)
+        if found.stopped_by not in (None, "violation"):
+            return Result(UNFINISHED)
+        missed = sorted((self.promised & set(self.model.safety)) - found.kept)
+        if missed:
+            return Result(KILLED, HOLDS, ", ".join(missed), found.depth)
+        return Result(SURVIVED)
+
+    def _lived(self, program: MutantProgram, number: int, options: SearchOptions) -> Result:
+        from highwater.checker.engines.liveness import violating_run
+
+        try:
+            explored = graph(program, number, options)
+            if not explored.complete:
+                return Result(UNFINISHED)
+            runs = [violating_run(explored, prop).violation for prop in explored.model.liveness]
+        except BoundError as wrong:
+            return Result(KILLED, LEAVES, str(wrong))
+        except EngineError:
+            return Result(UNFINISHED)
+        depths = {v.property: v.depth for v in runs if v is not None}
+        if new := [(depth, name) for name, depth in depths.items() if name not in self.promised]:
+            depth, name = min(new)
+            return Result(KILLED, VIOLATED, name, depth)
+        if missed := sorted(self.promised & {p.name for p in self.model.liveness} - depths.keys()):
+            return Result(KILLED, HOLDS, ", ".join(missed))
+        return Result(SURVIVED)
+
+
+__all__ = [
+    "AGAIN", "EQUAL", "FIRST", "HOLDS", "KILLED", "LEAVES", "NEARBY", "SURVIVED", "UNFINISHED", "VIOLATED",
+    "Examination", "Result",
+]  # fmt: skip

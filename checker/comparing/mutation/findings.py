@@ -1,0 +1,187 @@
+"""What was found of all mutants, over all scenarios; and the file that keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from highwater.checker.base import untrusted
+from highwater.checker.base.output import write_text
+from highwater.checker.base.problems import InputError
+from highwater.checker.comparing.mutation.examining import (
+    EQUAL,
+    HOLDS,
+    KILLED,
+    LEAVES,
+    NEARBY,
+    SURVIVED,
+    UNFINISHED,
+    VIOLATED,
+    Result,
+)
+from highwater.model.language.mutation import Mutant
+
+WITHIN, LISTED = "within", "listed"
+"""Verdicts on mutants that survived: it reaches no state that the protocol does not; somebody has given a reason."""
+_FORMAT = "highwater mutants 1"
+_DIGEST = "sha256"
+_KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
+_HOWS = {None, VIOLATED, HOLDS, LEAVES, NEARBY}
+
+
+@dataclass
+class Part:
+    """What one scenario said, of its invariants or of its liveness: results by the numbers that its model gives."""
+
+    digest: str
+    results: dict[int, Result] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many states a scenario has as it is; None: more than ``limit``. ``digest`` is that of its kernels."""
+
+    digest: str
+    states: int | None
+    limit: int | None
+
+    def is_known(self, digest: str, limit: int | None) -> bool:
+        """Whether this answers the question for kernels and a limit."""
+        if digest != self.digest:
+            return False
+        return self.states is not None or (
+            limit is not None and self.limit is not None and limit <= self.limit
+        )
+
+
+@dataclass
+class Kept:
+    """What a file keeps: sizes by scenario, parts by scenario and name."""
+
+    sizes: dict[str, Size] = field(default_factory=dict)
+    parts: dict[tuple[str, str], Part] = field(default_factory=dict)
+
+
+@dataclass
+class Record:
+    """What is known of one mutant: the actions that it changes, and what each scenario said, in their order."""
+
+    mutant: Mutant
+    protocol: str
+    actions: set[str] = field(default_factory=set)
+    results: dict[tuple[int, str], Result] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def killed(self) -> tuple[tuple[int, str], Result] | None:
+        """The first scenario that kills it."""
+        return next(((k, r) for k, r in sorted(self.results.items()) if r.kind == KILLED), None)
+
+    @property
+    def is_hole(self) -> bool:
+        """Whether it changes a step, and nothing notices."""
+        return self._found not in (KILLED, EQUAL)
+
+    @property
+    def verdict(self) -> str:
+        """``killed``; ``equal`` where no scenario has another step; else what kind of hole it is, or ``listed``."""
+        return LISTED if self.is_hole and self.reason is not None else self._found
+
+    @property
+    def _found(self) -> str:
+        whole = [r for r in self.results.values() if r.how != NEARBY]
+        kinds = {r.kind for r in whole}
+        if kinds <= {EQUAL}:
+            nearby = [r for r in self.results.values() if r.how == NEARBY]
+            elsewhere = any(r.differs is not None for r in nearby)  # where not all is known
+            return EQUAL if kinds and not elsewhere else UNFINISHED
+        found = next(k for k in (KILLED, UNFINISHED, SURVIVED) if k in kinds)
+        news = [r.new for r in whole if r.kind == SURVIVED and r.new is not None]
+        return WITHIN if found == SURVIVED and news and not any(news) else found
+
+    @property
+    def differing(self) -> list[tuple[tuple[int, str], Result]]:
+        """What those scenarios said in which it has another step, in their order."""
+        other = [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
+        return [(key, r) for key, r in other if r.how != NEARBY or r.differs is not None]
+
+
+def read(path: Path) -> Kept:
+    """What a file keeps; nothing without a file. InputError where it is not ours."""
+    try:
+        content = untrusted.read_json(path)
+    except FileNotFoundError:
+        return Kept()
+    except InputError as wrong:
+        said = str(wrong).removeprefix(f"{path}: ")
+        raise InputError(f"{path}: not what highwater mutate keeps: {said}") from None
+    try:
+        if content["format"] != _FORMAT:
+            raise ValueError("of another format")
+        if not content.keys() <= {"format", "sizes", "scenarios", _DIGEST}:
+            raise ValueError("it says more")
+        digest = content.pop(_DIGEST, None)  # one that was written before has none
+        if digest is not None and digest != _digest(content):
+            raise ValueError("it is damaged")
+        sizes = {_text(name): _size(size) for name, size in content.get("sizes", {}).items()}
+        parts = {
+            (_text(scenario), _text(name)): Part(
+                _text(part["digest"]), {int(n): result(r) for n, r in part["results"].items()}
+            )
+            for scenario, parts in content["scenarios"].items()
+            for name, part in parts.items()
+        }
+        return Kept(sizes, parts)
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
+
+
+def write(path: Path, kept: Kept) -> None:
+    """Keep this in a file: written beside it, and renamed. InputError where it cannot be written."""
+    scenarios: dict[str, dict[str, Any]] = {}
+    for (scenario, name), part in sorted(kept.parts.items()):
+        results = {str(n): r.as_json() for n, r in sorted(part.results.items())}
+        scenarios.setdefault(scenario, {})[name] = {"digest": part.digest, "results": results}
+    sizes = {name: asdict(size) for name, size in sorted(kept.sizes.items())}
+    content = {"format": _FORMAT, "sizes": sizes, "scenarios": scenarios}
+    text = json.dumps({**content, _DIGEST: _digest(content)}, indent=1)
+    write_text("--keep", path, text + "\n")
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Of what a file says, however it is set."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _size(value: Mapping[str, Any]) -> Size:
+    size = Size(**value)
+    _text(size.digest)
+    if not all(n is None or (isinstance(n, int) and n >= 0) for n in (size.states, size.limit)):
+        raise ValueError(f"{size} is no size")
+    return size
+
+
+def result(value: Mapping[str, Any]) -> Result:
+    """A result from JSON; TypeError or ValueError where it is none."""
+    found = Result(**value)
+    numbers = (found.depth, found.differs, found.new)
+    if found.kind not in _KINDS or found.how not in _HOWS:
+        raise ValueError(f"{found.kind!r}, {found.how!r} is no result")
+    if not all(n is None or (isinstance(n, int) and n >= 0) for n in numbers):
+        raise ValueError(f"{numbers} are no numbers")
+    if found.property is not None:
+        _text(found.property)
+    return found
+
+
+__all__ = ["LISTED", "WITHIN", "Kept", "Part", "Record", "Size", "read", "result", "write"]

@@ -1,0 +1,286 @@
+"""Searches of a model with one of its mutants, by one machine code for all; and which mutants change a step at all."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.comparing.mutation.kernels import FIELDS, MutantKernels, MutantRuntime, bits_of
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.frontier import Level
+from highwater.checker.engines.native.linker import make_room_for_cuts
+from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.state_graph import GraphSearch, Linking, LinkProgram
+from highwater.checker.engines.native.text.kernels import WORDS
+from highwater.checker.engines.native.text.runtime import BATCH
+from highwater.checker.engines.native.worker import Buffers
+from highwater.checker.engines.state_graph import Explored
+from highwater.model.language.interpreter import BoundError
+from highwater.model.language.mutated import MutatedModel, chosen
+
+_PAYS = 0.3
+"""So many steps a byte of text are worth code that is made with more effort: it runs ten times as fast."""
+_SOME = 1 << 12
+"""So many states are asked at a time."""
+
+
+class MutantProgram(LinkProgram):
+    """Machine code of a model with all its mutants; ``choose`` says which one a search is of."""
+
+    kernels = MutantKernels
+    judging = True
+    model: MutatedModel
+
+    def __init__(self, model: MutatedModel, effort: Effort = Effort.QUICK) -> None:
+        self._variables: dict[str, ctypes.c_int64] = {}
+        self._values = {"selector": 0, "mutated": 0, "asked": -1}
+        bits = bits_of(model)
+        self._masks = {
+            number: sum(1 << bit for bit in {bits[a] for a in actions})
+            for number, actions in model.actions_of.items()
+        }
+        self._masks[0] = 0
+        self._states_before = 0
+        runtime = type("MutantRuntime", (MutantRuntime,), {"bounds": len(model.bounds)})
+        self.runtime = runtime
+        super().__init__(model, effort=effort)
+
+    def bind(self, machine: Machine) -> None:
+        """Take the functions and the variables from machine code."""
+        super().bind(machine)
+        self.differ = machine.function("differ", 1)
+        self._variables = {name: ctypes.c_int64.from_address(machine.address(name)) for name in self._values}
+        self._tell()
+
+    def _tell(self) -> None:
+        for name, value in self._values.items():
+            self._variables[name].value = value
+
+    def mask(self, number: int) -> int:
+        """The bits of the actions that a mutant changes."""
+        return self._masks[number]
+
+    def choose(self, number: int, *, alone: bool = False) -> None:
+        """From now on searches are of this mutant; 0 is the protocol as it is. ``alone``: only actions it changes."""
+        mask = _signed(self._masks[number])
+        self._values.update(selector=number, mutated=mask, asked=mask if alone else -1)
+        self._tell()
+
+    def improve(self, states: int) -> None:
+        """As for one search: here the states of all searches count, as they share the code."""
+        super().improve(self._states_before + states)
+
+    def settle(self, states: int) -> None:
+        """A search is over; the next one wants better code as much."""
+        self._states_before += states
+
+    @staticmethod
+    def effort_for(steps: int, text: str) -> Effort:
+        """The code that pays where so many states are to be asked."""
+        return Effort.USUAL if steps >= _PAYS * len(text) else Effort.QUICK
+
+    def prepare(self, steps: int) -> None:
+        """So many states are to be asked: where that is worth it, wait for better code now."""
+        if self.effort is Effort.QUICK and self.effort_for(steps, self.text) is Effort.USUAL:
+            super().settle(0)
+            self._asked = Effort.USUAL
+            self._take(Machine(self.text, Effort.USUAL))
+
+    def finish(self) -> None:
+        """No search comes any more."""
+        super().settle(self._states_before)
+
+
+def _signed(mask: int) -> int:
+    return mask - (1 << 64) if mask >> 63 else mask
+
+
+class MutantRun(Run):
+    """A search that ends where a property is violated that is to hold, with a small table to begin with.
+
+    ``states`` are all its states, level by level, where they are to be kept.
+    """
+
+    def __init__(
+        self, program: MutantProgram, options: SearchOptions, promised: frozenset[str], *, keep: bool = False
+    ) -> None:
+        super().__init__(program, options, None)
+        self._promised, self._keep = promised, keep
+        self.table.clear()
+
+    def _decided(self, asked: list[str]) -> bool:
+        return bool(self.found.keys() - self._promised) or super()._decided(asked)
+
+    def _release(self, level: Level) -> None:
+        if not self._keep:
+            super()._release(level)
+
+    @cached_property
+    def all_states(self) -> Words:
+        """The states that were kept, level by level."""
+        chunks = [self.states.get(c.states) for level in self.levels for c in level.chunks]
+        return np.ascontiguousarray(np.concatenate(chunks))
+
+    def depth_of(self, state: int) -> int:
+        """The level of a state by its number; initial states are on level 1."""
+        sizes = np.cumsum([level.size for level in self.levels])
+        return int(np.searchsorted(sizes, state, side="right")) + 1
+
+
+class BeyondRun(Run):
+    """A search of what a mutant reaches from all states of the protocol, and the protocol does not.
+
+    It may find more than a search of the mutant from the initial states, as some of the protocol's states may be out of
+    the mutant's reach; never less. So where it finds no violation there is none.
+    """
+
+    program: MutantProgram
+
+    def __init__(self, program: MutantProgram, number: int, options: SearchOptions, base: MutantRun) -> None:
+        super().__init__(program, options, None)
+        self._base, self._number = base, number
+        self._violated_before = frozenset(base.found)
+
+    def beyond(self) -> tuple[bool, int]:
+        """Whether something is violated, or a type left; and how many states were found beyond the protocol's."""
+        try:
+            self._search()
+        except BoundError:
+            return True, self.distinct - self._base.distinct
+        return bool(self.found.keys() - self._violated_before), self.distinct - self._base.distinct
+
+    def _begin(self) -> None:
+        self.table.take_over(self._base.table)
+        level = Level()
+        for one in self._base.levels:
+            for chunk in one.chunks:
+                level.add(chunk.count, chunk.states, chunk.predecessors)
+        self.levels.append(level)
+        # Of the protocol's own states only the actions that the mutant changes can lead beyond.
+        self.program.choose(self._number, alone=True)
+
+    def _release(self, level: Level) -> None:
+        if level is self.levels[0]:
+            self.program.choose(self._number)
+        else:
+            super()._release(level)
+
+    def _decided(self, asked: list[str]) -> bool:
+        return bool(self.found.keys() - self._violated_before)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search with a mutant found.
+
+    ``violated`` are properties that were not promised to be, with their depths; ``kept`` the promised ones that were
+    found; ``error`` says where a type is left, at ``depth``. ``stopped_by`` as in SearchResult.
+    """
+
+    distinct_states: int
+    depth: int
+    violated: dict[str, int]
+    kept: frozenset[str]
+    stopped_by: str | None = None
+    error: str | None = None
+
+
+def explore(
+    program: MutantProgram, number: int, options: SearchOptions, promised: frozenset[str] = frozenset()
+) -> Found:
+    """Search with a mutant, until a property is violated that is not ``promised`` to be, or to the end."""
+    program.choose(number)
+    run = MutantRun(program, options, promised)
+    try:
+        try:
+            result = run.explore()
+        except BoundError as wrong:
+            return Found(run.distinct, len(run.levels), {}, frozenset(), None, str(wrong))
+        violated = {v.property: v.depth for v in result.violations}
+        new = {name: depth for name, depth in violated.items() if name not in promised}
+        kept = frozenset(violated) & promised
+        return Found(result.distinct_states, result.depth, new, kept, result.stopped_by)
+    finally:
+        run.close()
+
+
+def graph(program: MutantProgram, number: int, options: SearchOptions) -> Explored:
+    """All states of a mutant and the steps between them, up to a limit. Raises as ``explored.explore`` does."""
+    program.choose(number)
+    program.judging = False
+    try:
+        asked = replace(options, deadlock=False, all_states=True, stop_at_first=False)
+        run = GraphSearch(program, asked, None)
+        try:
+            run.explore()
+            found = Linking(run, program).explored()
+        finally:
+            run.close()
+    finally:
+        program.judging = True
+    return replace(found, model=chosen(program.model, number))
+
+
+def differing(
+    program: MutantProgram, states: Words, numbers: Sequence[int], go_on: Callable[[], bool] = lambda: True
+) -> dict[int, int]:
+    """For each mutant that changes a step in one of these states, the first such state; the others change none.
+
+    ``go_on`` is asked now and then; where it says no, KeyboardInterrupt is raised.
+    """
+    asking = _Asking(program, numbers)
+    for start in range(0, len(states), _SOME):
+        if not go_on():
+            raise KeyboardInterrupt
+        if not asking.ask(states, start, min(start + _SOME, len(states))):
+            break
+    return asking.told()
+
+
+class _Asking(Buffers):
+    """Buffers for ``@differ``."""
+
+    def __init__(self, program: MutantProgram, numbers: Iterable[int]) -> None:
+        model, words = program.model, program.layout.words
+        super().__init__(model, words, FIELDS, want_deadlock=False, judging=False)
+        self._program = program
+        self._mutants = np.array(list(numbers), dtype=np.int64)
+        self._masks = np.array([program.mask(int(n)) for n in self._mutants], dtype=np.uint64)
+        self._differs = np.zeros(len(self._mutants), dtype=np.int64)
+        room = (BATCH + 2 * len(model.instances) + 1) * (WORDS + words)
+        self._other = np.empty(room, dtype=np.uint64)
+        make_room_for_cuts(self, model)
+        cuts = self.cuts
+        make_room_for_cuts(self, model)
+        self._other_cuts, self._other_counts, self.cuts = self.cuts, np.zeros_like(self.counts), cuts
+        self["cuts"] = cuts.ctypes.data
+        for name, array in (
+            ("mutants", self._mutants),
+            ("masks", self._masks),
+            ("differs", self._differs),
+            ("other_candidates", self._other),
+            ("other_cuts", self._other_cuts),
+            ("other_counts", self._other_counts),
+        ):
+            self[name] = array.ctypes.data
+        self["mutant_count"] = len(self._mutants)
+
+    def ask(self, states: Words, start: int, end: int) -> bool:
+        """Ask some states; whether a mutant is left that was the same so far."""
+        self["states"], self["start"], self["end"] = states.ctypes.data, start, end
+        self._program.differ(self.address)
+        return self["mutant_count"] > 0
+
+    def told(self) -> dict[int, int]:
+        """The mutants that differ, and where first."""
+        left = self["mutant_count"]
+        return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))
+
+
+__all__ = ["BeyondRun", "Found", "MutantProgram", "MutantRun", "differing", "explore", "graph"]

@@ -1,0 +1,149 @@
+"""The engines by name. Each is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.scenarios import Scenario
+from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
+from highwater.checker.base.problems import InputError
+from highwater.model.language.model import Model
+
+if TYPE_CHECKING:
+    from highwater.checker.engines.simulation import Simulate
+    from highwater.checker.engines.spark.options import SparkOptions
+    from highwater.checker.engines.state_graph import Explored
+
+NAMES = ("native", "interpreter", "spark")
+DEFAULT = "native"
+
+_MODULES = {
+    "native": "highwater.checker.engines.native",
+    "interpreter": "highwater.checker.engines.reference",
+    "spark": "highwater.checker.engines.spark",
+}
+_GRAPHS = {
+    "native": "highwater.checker.engines.native.state_graph",
+    "interpreter": "highwater.checker.engines.reference_graph",
+}
+_WALKS = {"native": "highwater.checker.engines.native", "interpreter": "highwater.checker.engines.simulation"}
+
+Search = Callable[[Model, SearchOptions, ProgressCallback | None], SearchResult]
+Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engine that an exhaustive search is asked of: its name, where Spark runs, and where the search is kept."""
+
+    name: str
+    spark_master: str | None = None
+    checkpoint: str | None = None
+    resume: bool = False
+
+    def on_spark(self, scenarios: int) -> SparkOptions | None:
+        """What Spark is asked, for so many scenarios; None where it is another engine.
+
+        InputError where what is asked cannot be had, or is Spark's alone.
+        """
+        if self.name == "spark":
+            return spark_options(self.spark_master, self.checkpoint, self.resume, scenarios)
+        if self.spark_master:
+            raise InputError("--spark-master: this is an option of --engine spark")
+        return None
+
+    def in_memory(self) -> None:
+        """InputError where a checkpoint is asked for of an engine that makes the explored graph in memory."""
+        if self.name != "spark" and (self.checkpoint or self.resume):
+            raise InputError("--checkpoint, --resume: here these are options of --engine spark")
+
+    def search(self, scenarios: int) -> Search:
+        """The exhaustive search of so many scenarios; InputError as of ``on_spark``."""
+        spark = self.on_spark(scenarios)
+        if spark is not None:
+            return functools.partial(_load("spark", _MODULES, "search"), spark=spark)
+        if not (self.checkpoint or self.resume):
+            return search(self.name)
+        _refuse_checkpoint(self.checkpoint, self.resume, scenarios)
+        if self.name != "native":
+            raise InputError(f"--checkpoint: the {self.name} engine keeps none; use --engine native")
+        return self._kept
+
+    def _kept(
+        self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
+    ) -> SearchResult:
+        """The native search, kept in the checkpoint."""
+        kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
+        return search(self.name)(model, kept, progress)
+
+    def request(self, scenario: Scenario, overrides: Overrides) -> Request:
+        """What the engine is asked of a scenario; InputError where it cannot do that."""
+        return self.fitted(Request.of(scenario, overrides), overrides.symmetry)
+
+    def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
+        """A request as the engine can take it; InputError where ``symmetry`` was asked of one that has none."""
+        if self.name == "spark" and request.outside:
+            raise InputError(
+                "--outside: the Spark engine does not look outside the bounds; use --engine native"
+            )
+        if self.name != "interpreter":
+            return request
+        if symmetry:
+            raise InputError("--symmetry: the interpreter engine does not reduce by symmetry")
+        return request.without_symmetry()
+
+
+def search(name: str) -> Search:
+    """The exhaustive search of an engine; InputError where it is not available."""
+    function: Search = _load(name, _MODULES, "search")
+    return function
+
+
+def explore(name: str) -> Explore:
+    """What makes the explored graph with an engine of one machine; InputError where it is not available."""
+    function: Explore = _load(name, _GRAPHS, "explore")
+    return function
+
+
+def spark_options(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> SparkOptions:
+    """Options of the Spark engine; InputError where it, or what they ask for, cannot be had.
+
+    A checkpoint is of one scenario. ``master`` None means all cores of this machine.
+    """
+    _refuse_checkpoint(checkpoint, resume, scenarios)
+    try:
+        _load("spark", _MODULES, "search")
+        options = importlib.import_module("highwater.checker.engines.spark.options")
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"--engine spark needs the package {missing.name}: pip install 'highwater-checker[spark]'"
+        ) from None
+    chosen: SparkOptions = options.SparkOptions(master or options.LOCAL, checkpoint, resume)
+    return chosen
+
+
+def _refuse_checkpoint(checkpoint: str | None, resume: bool, scenarios: int) -> None:
+    if checkpoint is not None and scenarios != 1:
+        raise InputError("--checkpoint: name one scenario; a checkpoint is of one search")
+    if resume and checkpoint is None:
+        raise InputError("--resume: name the --checkpoint to go on from")
+
+
+def simulate(name: str) -> Simulate:
+    """The random walks of an engine; InputError where they are not available."""
+    function: Simulate = _load(name, _WALKS, "simulate")
+    return function
+
+
+def _load(name: str, modules: dict[str, str], word: str) -> Any:
+    if name in modules and find_spec(modules[name]) is not None:
+        function = getattr(importlib.import_module(modules[name]), word, None)
+        if function is not None:
+            return function
+    raise InputError(f"--engine {name}: {word} is not available with this engine yet")

@@ -1,0 +1,1 @@
+"""From LLVM text to machine code: compiled here or beside, and kept on disk."""

@@ -1,0 +1,228 @@
+"""A model compiled: its layout, its kernels and the functions of the search around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from highwater.checker.asking.search import EngineError
+from highwater.checker.engines.layout import Layout, Words
+from highwater.checker.engines.native.code.beside import Beside
+from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.text.kernels import (
+    FINGERPRINT,
+    PREDECESSOR,
+    PREDECESSOR_BITS,
+    WORDS,
+    Kernels,
+)
+from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
+from highwater.checker.engines.native.text.symmetry import canonical, refuse_asymmetry
+from highwater.checker.engines.native.worker import Worker
+from highwater.model.language import graph
+from highwater.model.language.graph import Node
+from highwater.model.language.interpreter import BoundError
+from highwater.model.language.model import Model, Scalars
+
+_RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
+_BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
+"""Bytes of text a state found: from when on better code is made, is worth waiting for, is to be the best."""
+
+
+class Compiled:
+    """Machine code of a model: the kernels and the loops around them.
+
+    Raises EngineError where the model is beyond the kernels. ``ask`` False leaves out whether the model is
+    symmetric at all, for which random walks are taken.
+
+    Most models are small, and compiling them would take longer than the search. So a search begins with code that was
+    made quickly, and better code is made beside it as it grows (``improve``).
+    """
+
+    kernels: type[Kernels] = Kernels
+    """The kernels."""
+    runtime: type[Runtime] = Runtime
+    """The loops."""
+
+    def __init__(
+        self, model: Model, symmetry: bool = False, *, ask: bool = True, effort: Effort = Effort.USUAL
+    ) -> None:
+        self.model = model
+        self.layout = Layout(model.leaves)
+        self.instances = len(model.instances)
+        if self.instances >= 1 << PREDECESSOR_BITS:
+            raise EngineError(f"{self.instances} action instances are more than a search can number")
+        if max(len(model.properties), len(model.step_properties)) > 64:
+            raise EngineError("at most 64 properties can be checked in one run")
+        refuse_wide_numbers(model)
+        self.text = self.kernels(model, self.layout).text()
+        if symmetry:
+            if ask:
+                refuse_asymmetry(model)
+            self.text += canonical(model, self.layout)
+        fingerprint = "canonical" if symmetry else "fingerprint"
+        of_steps = bool(model.step_properties)
+        self.text += self.runtime(self.layout.words, self.instances, fingerprint, of_steps=of_steps).text()
+        # The ones before stay: somebody may hold a function of theirs.
+        self._machines: list[Machine] = []
+        self._beside: Beside | None = None
+        self._take(Machine(self.text, effort))
+        self._asked = self.effort
+
+    def _take(self, machine: Machine) -> None:
+        self._machines.append(machine)
+        self.effort = machine.effort
+        self.bind(machine)
+
+    def bind(self, machine: Machine) -> None:
+        """Take the functions from machine code."""
+        self.expand = machine.function("expand", 1)
+        self.admit = machine.function("admit", 1)
+        self.grow = machine.function("grow", 5, result=True)
+        self._fingerprint_all = machine.function("fingerprint_all", 3)
+
+    def fingerprints(self, states: Words) -> Words:
+        """The fingerprints of packed states, a row each: of the least of a state's renamings, with symmetry."""
+        states = np.ascontiguousarray(states)
+        out: Words = np.empty(len(states), dtype=np.uint64)
+        self._fingerprint_all(states.ctypes.data, len(states), out.ctypes.data)
+        return out
+
+    def improve(self, states: int) -> None:
+        """Have better code made, where so many states were found that it pays; it is bound when it is there.
+
+        This may be while functions of the code before run: all work on the same context, and a call goes on with the
+        code that it began with. Another process compiles, in about a second a MB of text, or in three.
+        """
+        size = len(self.text)
+        effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
+        if states * _BEGIN < size or _RISING.index(effort) <= _RISING.index(self._asked) or self.compiling:
+            return
+        self._asked = effort  # once, whatever comes of it
+        kept = Machine.kept(self.text, effort)
+        if kept is not None:
+            self._take(kept)
+            return
+        try:
+            self._beside = Beside(self.text, effort, self._take)
+        except OSError:  # there can be no other process
+            self._take(Machine(self.text, effort))
+
+    @property
+    def compiling(self) -> bool:
+        """Whether better code is on its way."""
+        return self._beside is not None and self._beside.under_way
+
+    def settle(self, states: int) -> None:
+        """Nothing is searched any more: give up better code, but for what so many states will want another time."""
+        if self._beside is not None and states * _PAYS < len(self.text):
+            self._beside.give_up()
+
+    def bound_error(self, code: int) -> BoundError:
+        """What is to be said of a step that left a type without a declared bound; ``code`` is a context's error."""
+        instance = self.model.instances[(code - 1) >> 16]
+        check = instance.checks[(code - 1) & 0xFFFF]
+        return BoundError(f"{instance}: {check.message}", check.place)
+
+
+class Program(Compiled):
+    """Machine code of a model for searches and walks of one process."""
+
+    def bind(self, machine: Machine) -> None:
+        """Take the functions from machine code."""
+        super().bind(machine)
+        self.walk = machine.function("walk", 1)
+        self._judge = machine.function("judge", 2, result=True)
+        self._successors = machine.function("successors", 8, result=True)
+
+    def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
+        """The steps of one state: the instance's number and the state it leads to, cut ones left out.
+
+        For tests and tools; a search expands many states in one call. Raises BoundError as a search does.
+        """
+        return [(number, self.layout.unpack(row[WORDS:])) for number, row in self._rows(state)]
+
+    def broken(self, state: Scalars) -> list[tuple[int, list[str]]]:
+        """The properties of steps that the steps of one state violate, step by step, as ``steps`` has them."""
+        names = [p.name for p in self.model.step_properties]
+        found = [(number, int(row[FINGERPRINT]) if names else 0) for number, row in self._rows(state)]
+        return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
+
+    def _rows(self, state: Scalars) -> Iterator[tuple[int, Words]]:
+        """The candidates of one state, each with the number of its instance."""
+        worker, words, enabled = self.worker(), self.layout.pack(state), np.zeros(1, dtype=np.uint64)
+        width = WORDS + self.layout.words
+        out = np.zeros((self.instances + 1, width), dtype=np.uint64)
+        end = self._successors(
+            words.ctypes.data,
+            0,
+            out.ctypes.data,
+            worker.counts.ctypes.data,
+            worker.cuts.ctypes.data,
+            worker.address + 8 * CONTEXT["error"],
+            enabled.ctypes.data,
+            worker.premises.ctypes.data,
+        )
+        self.check_error(worker)
+        for row in out[: (end - out.ctypes.data) // (8 * width)]:
+            yield int(row[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), row
+
+    def violated(self, state: Scalars) -> list[str]:
+        """The names of the properties that one state violates."""
+        premises = np.zeros(max(1, len(self.model.safety)), dtype=np.int64)
+        bits = self._judge(self.layout.pack(state).ctypes.data, premises.ctypes.data)
+        return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
+
+    def check_error(self, worker: Worker) -> None:
+        """BoundError where a worker's last call met a step that leaves a type without a declared bound."""
+        code = worker["error"]
+        if code:
+            worker["error"] = 0
+            raise self.bound_error(code)
+
+    def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        """All workers' counters by name: steps taken by action, steps cut by bound, premises met by property."""
+        model = self.model
+        actions = dict.fromkeys((a.name for a in model.actions), 0)
+        for instance, taken in zip(
+            model.instances, np.sum([w.counts for w in workers], axis=0).tolist(), strict=False
+        ):
+            actions[instance.action.name] += taken
+        cut = dict(zip(model.bounds, np.sum([w.cuts for w in workers], axis=0).tolist(), strict=False))
+        names = model.safety
+        premises = dict(zip(names, np.sum([w.premises for w in workers], axis=0).tolist(), strict=False))
+        return actions, cut, premises
+
+    def worker(self, want_deadlock: bool = False) -> Worker:
+        """Buffers for one thread."""
+        return Worker(self.model, self.layout.words, want_deadlock=want_deadlock)
+
+
+def refuse_wide_numbers(model: Model) -> None:
+    """EngineError where a number could leave 64 bits: kernels compute with machine words."""
+    roots = {
+        **{
+            str(i): [
+                *(g.node for g in i.guards),
+                *(w.node for w in i.writes.values()),
+                *(c.node for c in i.checks),
+            ]
+            for i in model.instances
+        },
+        **{f"property {p.name}": [p.node, p.premise] for p in model.properties},
+        **{
+            f"property {model.step_properties[j.number].name}": [j.node, j.premise]
+            for own in model.judged_in_place
+            for j in own
+        },
+        **{f"property {p.name}": [p.node, p.premise] for p in model.step_properties if p.is_large},
+    }
+    if not _wide(node for nodes in roots.values() for node in nodes):
+        return
+    what = next(name for name, nodes in roots.items() if _wide(nodes))
+    raise EngineError(f"{what} computes with numbers or sets that may need more than 62 bits")
+
+
+def _wide(roots: Iterable[Node]) -> bool:
+    return any(not -(1 << 62) <= n.low <= n.high < 1 << 62 for n in graph.reachable(roots))

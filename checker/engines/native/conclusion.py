@@ -1,0 +1,79 @@
+"""What a native search tells: how far it is, what came of it, and the run to a state that violates a property."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from highwater.checker.asking.search import Progress, SearchResult, Violation
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
+
+if TYPE_CHECKING:
+    from highwater.checker.engines.native.search import Run
+
+
+def progress_of(run: Run) -> Progress:
+    """How far a search is."""
+    level = run.levels[-2] if len(run.levels) > 1 else run.levels[-1]
+    queue = level.size - run.expanded + run.levels[-1].size
+    memory = memory_of(run)
+    return Progress(
+        len(run.levels) - 1, run.distinct, _generated(run), queue, memory, _spilled(run), run.seconds
+    )
+
+
+def result_of(run: Run) -> SearchResult:
+    """What a search found."""
+    result = run.result
+    memory_of(run)
+    result.stopped_by = run.stop
+    result.distinct_states = run.distinct
+    result.generated_states = _generated(run)
+    result.depth = sum(1 for level in run.levels if level.size)
+    result.actions, result.cut, result.premises = run.program.totals(run.workers)
+    result.seconds = run.seconds
+    result.violations = [_violation(run, name, *place) for name, place in run.places.items()]
+    result.violations += [_violation(run, name, *place) for name, place in run.broken.items()]
+    n = float(result.distinct_states)
+    result.collision_probability = -math.expm1(-n * (n - 1) / 2 / 2.0**64)
+    result.table_bytes = run.table.bytes
+    result.spilled_bytes = _spilled(run)
+    result.unspilled = run.states.failure or run.predecessors.failure
+    return result
+
+
+def memory_of(run: Run) -> int:
+    """Bytes that the search has in use; the most of them is noted in its result."""
+    buffers = sum(w.bytes for w in run.workers) + (run.delayed.memory_bytes if run.delayed else 0)
+    used = run.table.bytes + run.states.memory_bytes + run.predecessors.memory_bytes + buffers
+    run.result.peak_memory_bytes = max(run.result.peak_memory_bytes, used)
+    return used
+
+
+def _generated(run: Run) -> int:
+    return len(run.initial) + sum(int(w.counts.sum()) for w in run.workers)
+
+
+def _spilled(run: Run) -> int:
+    stores = run.states.spilled_bytes + run.predecessors.spilled_bytes
+    return stores + (run.delayed.disk_bytes if run.delayed else 0)
+
+
+def _violation(run: Run, name: str, number: int, index: int, *last: int) -> Violation:
+    """Follow the predecessors back to an initial state; ``last`` is a step that is taken in the end."""
+    path: list[int] = list(last)
+    while True:
+        chunk = run.levels[number].chunk_of(index)
+        packed = run.predecessors.item(chunk.predecessors, index - chunk.base)
+        index = packed >> PREDECESSOR_BITS
+        if index >= (run.levels[number - 1].size if number else len(run.initial)):
+            raise InternalError(f"the predecessor of a state of level {number + 1} is not there")
+        if number == 0:
+            break
+        path.append(packed & ((1 << PREDECESSOR_BITS) - 1))
+        number -= 1
+    return Violation(name, run.program.layout.unpack(run.initial[index]), tuple(reversed(path)))
+
+
+__all__ = ["memory_of", "progress_of", "result_of"]

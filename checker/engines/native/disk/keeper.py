@@ -1,0 +1,343 @@
+"""A search and its checkpoint: what of it is written when, and how it goes on from there.
+
+A checkpoint is made when a level is finished or in the middle of one, now and then, and when the search stops for
+whatever reason. Predecessors and states are written once each, with the first checkpoint after they were found. In
+memory the fingerprint table is written as one run; on disk the runs are there already.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import highwater
+from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
+from highwater.checker.engines.native.disk.identity import content_of, model_of, refuse_other
+from highwater.checker.engines.native.disk.runs import DamagedError, SortedRun
+from highwater.checker.engines.native.disk.unvisited import unvisited
+from highwater.checker.engines.native.disk.visited import Visited
+from highwater.checker.engines.native.files import DataFile, SavedFile
+from highwater.checker.engines.native.frontier import Chunk, Kept, Level, Store
+
+if TYPE_CHECKING:
+    from highwater.checker.engines.native.search import Run
+
+EVERY = 60.0
+"""Seconds from one checkpoint to the next, at least."""
+SHARE = 15
+"""A checkpoint is made after so many times the seconds that the last one took."""
+_CHUNK = 1 << 16
+
+
+class Keeper:
+    """Keeps a search in a directory."""
+
+    def __init__(self, run: Run, directory: str) -> None:
+        """Raises InputError where the directory cannot be used."""
+        self._run = run
+        self._checkpoint = Checkpoint(directory, resume=run.options.resume)
+        self._sums: dict[str, tuple[int, int]] = {}
+        """Size and checksum of each file that is written and not removed."""
+        self._next = time.perf_counter() + EVERY
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return time.perf_counter() > self._next
+
+    def new_file(self, kind: str) -> DataFile:
+        """A new file beside the checkpoint's, for what the next one may name. Raises OSError."""
+        return self._checkpoint.new_file(kind)
+
+    def close(self) -> None:
+        """Let others have the directory."""
+        self._checkpoint.close()
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Make a checkpoint of the search as it is. No worker may be at work. Raises OSError."""
+        started = time.perf_counter()
+        with ExitStack() as closing:
+            written = [self._save_predecessors(closing), self._save_states(closing)]
+            visited = self._visited(closing)
+            manifest = self._manifest(visited)
+            names = {
+                name for level in manifest["levels"] for name, *_ in level["predecessors"] + level["states"]
+            }
+            for run in visited:
+                names.add(str(run.file.name))
+                self._sums[str(run.file.name)] = (run.file.size, run.file.checksum)
+            self._sums = {name: sums for name, sums in self._sums.items() if name in names}
+            manifest["files"] = self._sums
+            self._checkpoint.commit(manifest, [*written, *(run.file for run in visited)])
+            self._checkpoint.tidy(names)
+        took = time.perf_counter() - started
+        self._next = time.perf_counter() + max(EVERY, SHARE * took)
+
+    def _manifest(self, visited: list[SortedRun]) -> dict[str, Any]:
+        """What the manifest says of the search; of the files it does not speak yet."""
+        run = self._run
+        return {
+            "engine": "native",
+            "highwater": highwater.__version__,
+            "model": model_of(run),
+            "content": content_of(run),
+            "complete": not run.levels[-1].size and not run.items,
+            "levels": [self._level(number) for number in range(len(run.levels))],
+            "rest": [[chunk.base + start, chunk.base + end] for chunk, start, end in run.items],
+            "visited": [[r.file.name, r.blocks] for r in visited],
+            "distinct": run.distinct,
+            "counts": np.sum([w.counts for w in run.workers], axis=0).tolist(),
+            "cuts": np.sum([w.cuts for w in run.workers], axis=0).tolist(),
+            "premises": np.sum([w.premises for w in run.workers], axis=0).tolist(),
+            "places": {name: list(place) for name, place in run.places.items()},
+            "broken": {name: list(place) for name, place in run.broken.items()},
+            "seconds": run.seconds,
+        }
+
+    def _begun(self, kind: str, closing: ExitStack) -> DataFile:
+        file = self.new_file(kind)
+        closing.callback(file.close)
+        return file
+
+    def _save_predecessors(self, closing: ExitStack) -> DataFile:
+        """Write all that are not written yet."""
+        file, store = self._begun("predecessors", closing), self._run.predecessors
+        source = SavedFile(self._checkpoint.directory / str(file.name))
+        for level in reversed(self._run.levels):
+            if all(_is_saved(chunk.predecessors) for chunk in level.chunks) and level.chunks:
+                break
+            for chunk in level.chunks:
+                chunk.predecessors = _saved(chunk.predecessors, file, source, store)
+        self._sums[str(file.name)] = (file.size, file.checksum)
+        return file
+
+    def _save_states(self, closing: ExitStack) -> DataFile:
+        """Write those of the level that is being expanded, where it is not done, and of the one that is found."""
+        file, run = self._begun("states", closing), self._run
+        source = SavedFile(self._checkpoint.directory / str(file.name))
+        for level in run.levels[-2:] if run.items else run.levels[-1:]:
+            for chunk in level.chunks:
+                chunk.states = _saved(chunk.states, file, source, run.states)
+        self._sums[str(file.name)] = (file.size, file.checksum)
+        return file
+
+    def _visited(self, closing: ExitStack) -> list[SortedRun]:
+        """The runs of all visited states. A finished search needs none."""
+        run = self._run
+        if not run.levels[-1].size and not run.items:
+            return []
+        if run.delayed is not None:
+            return run.delayed.visited.runs
+        own = Visited(self.new_file, run.count)
+        closing.callback(own.close)
+        own.dump(run.table)
+        return own.runs
+
+    def _level(self, number: int) -> dict[str, Any]:
+        """What the manifest says of a level; its predecessors, once all are written, are joined in memory too."""
+        run, level = self._run, self._run.levels[number]
+        with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
+        if number < len(run.levels) - 2:
+            _join(level)
+        return {
+            "size": level.size,
+            "predecessors": _parts([(c, c.predecessors) for c in level.chunks]),
+            "states": _parts([(c, c.states) for c in level.chunks]) if with_states else [],
+        }
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def restore(self) -> bool:
+        """Make the search what it was; False where it begins. InputError where the checkpoint is not of it."""
+        run = self._run
+        if not run.options.resume:
+            return False
+        manifest = self._checkpoint.manifest()
+        refuse_other(self._checkpoint.directory, manifest, run)
+        try:
+            self._restore(manifest)
+        except (DamagedError, KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):
+            raise self._checkpoint.damaged(MANIFEST) from None
+        except OSError as wrong:
+            raise self._checkpoint.unusable(wrong) from None
+        return True
+
+    def _restore(self, manifest: dict[str, Any]) -> None:
+        run = self._run
+        self._sums = {str(n): (int(size), int(check)) for n, (size, check) in manifest["files"].items()}
+        for name, sums in self._sums.items():
+            self._checkpoint.verify(name, *sums)
+        run.levels = [self._level_of(plain) for plain in manifest["levels"]]
+        complete, distinct = manifest["complete"], int(manifest["distinct"])
+        _need(distinct == sum(level.size for level in run.levels))
+        _need(not complete or not (run.levels[-1].size or manifest["rest"]))
+        run.items = deque(self._rest(manifest["rest"]))
+        self._restore_counters(manifest)
+        with ExitStack() as opened:
+            runs = []
+            for name, blocks in manifest["visited"]:
+                file = self._checkpoint.file(name, *self._sums[name])
+                opened.callback(file.close)
+                runs.append(SortedRun.read(file, blocks))
+            _need(complete or distinct == sum(r.count for r in runs))
+            self._restore_visited(runs, distinct)
+            opened.pop_all()
+        _need(not unvisited(run))
+        self._checkpoint.tidy(set(self._sums))
+
+    def _level_of(self, plain: dict[str, Any]) -> Level:
+        """A level from the manifest: chunks where states are needed, else as its predecessors were written."""
+        words = self._run.program.layout.words
+        size, before = int(plain["size"]), plain["predecessors"]
+        _need(_covers(before, size) and (not plain["states"] or _covers(plain["states"], size)))
+        level = Level()
+        nothing = Kept((0, words), None)
+        if not plain["states"]:
+            for part in before:
+                count = part[3]
+                level.add(count, nothing, self._kept(part, 0, (count,)))
+            return level
+        edges = sorted(
+            {
+                b + i
+                for p in (*before, *plain["states"])
+                for b in [p[2]]
+                for i in (*range(0, p[3], _CHUNK), p[3])
+            }
+        )
+        for base, end in itertools.pairwise(edges):
+            of = [next(p for p in parts if p[2] <= base < p[2] + p[3]) for parts in (plain["states"], before)]
+            states, predecessors = of
+            count = end - base
+            level.add(
+                count,
+                self._kept(states, base - states[2], (count, words)),
+                self._kept(predecessors, base - predecessors[2], (count,)),
+            )
+        return level
+
+    def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> Kept:
+        """Where an array lies that begins so many states after its part does."""
+        name, offset, _, count = part
+        width = 8 * (shape[1] if len(shape) > 1 else 1)
+        _need(offset >= 0 and offset + count * width <= self._sums[name][0])
+        return Kept(shape, None, offset + skip * width, SavedFile(self._checkpoint.directory / name))
+
+    def _rest(self, ranges: list[list[int]]) -> list[tuple[Chunk, int, int]]:
+        """The parts of the level before the last that are not expanded."""
+        parts: list[tuple[Chunk, int, int]] = []
+        for start, end in ranges:
+            level = self._run.levels[-2]
+            _need(0 <= start < end <= level.size)
+            for chunk in level.chunks:
+                first, last = max(start, chunk.base), min(end, chunk.base + chunk.count)
+                if first < last:
+                    _need(chunk.states.source is not None)
+                    parts.append((chunk, first - chunk.base, last - chunk.base))
+        return parts
+
+    def _restore_counters(self, manifest: dict[str, Any]) -> None:
+        run = self._run
+        worker = run.workers[0]
+        for name, array in (
+            ("counts", worker.counts),
+            ("cuts", worker.cuts),
+            ("premises", worker.premises),
+        ):
+            _need(len(manifest[name]) == len(array) and all(n >= 0 for n in manifest[name]))
+            array[:] = manifest[name]
+        for name, (number, index) in manifest["places"].items():
+            _need(0 <= number < len(run.levels) and 0 <= index < run.levels[number].size)
+            run.places[name] = (number, index)
+            run.found[name] = True
+        for name, (number, index, instance) in manifest["broken"].items():
+            _need(0 <= number < len(run.levels) and 0 <= index < run.levels[number].size)
+            _need(name in run.step_names and 0 <= instance < run.program.instances)
+            run.broken[name] = (number, index, instance)
+            run.found[name] = True
+        run.seconds_before = float(manifest["seconds"])
+
+    def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
+        """Into the table where it has room for them, and for more; else they stay on disk."""
+        run = self._run
+        if distinct * 4 > run.table.most * 3 and run.on_disk:
+            run.use_disk()
+            assert run.delayed is not None
+            run.delayed.visited.runs = runs
+            run.table.clear()
+            return
+        if not runs:
+            run.table.taken = distinct
+            return
+        own = Visited(self.new_file, 1)
+        own.runs = runs
+        run.table.clear(2 * distinct)
+        try:
+            _need(own.load(run.table) == 0)
+        finally:
+            own.close()
+
+
+def _need(condition: object) -> None:
+    if not condition:
+        raise DamagedError
+
+
+def _is_saved(kept: Kept) -> bool:
+    return isinstance(kept.source, SavedFile)
+
+
+def _saved(kept: Kept, file: DataFile, source: SavedFile, store: Store) -> Kept:
+    """An array, written to a file where it is in none of the checkpoint yet, and no longer in its store."""
+    if _is_saved(kept):
+        return kept
+    offset = file.append(store.get(kept))
+    store.drop(kept)
+    return Kept(kept.shape, None, offset, source)
+
+
+def _parts(chunks: list[tuple[Chunk, Kept]]) -> list[list[Any]]:
+    """File, offset, first index and count of what lies together."""
+    parts: list[list[Any]] = []
+    end: tuple[str, int] | None = None
+    for chunk, kept in chunks:
+        assert isinstance(kept.source, SavedFile)
+        name = kept.source.path.name
+        if end == (name, kept.offset):
+            parts[-1][3] += chunk.count
+        else:
+            parts.append([name, kept.offset, chunk.base, chunk.count])
+        end = (name, kept.offset + kept.bytes)
+    return parts
+
+
+def _join(level: Level) -> None:
+    """Make as few chunks of a level whose states are gone as its predecessors lie in."""
+    if len(level.chunks) < 2:
+        return
+    sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]
+    joined = Level()
+    for name, offset, _, count in _parts([(c, c.predecessors) for c in level.chunks]):
+        states = Kept((0, *level.chunks[0].states.shape[1:]), None)
+        joined.add(count, states, Kept((count,), None, offset, sources[name]))
+    level.chunks = joined.chunks
+
+
+def _covers(parts: list[list[Any]], size: int) -> bool:
+    """Whether parts have all indices of a level, in order."""
+    at = 0
+    for name, offset, base, count in parts:
+        if not (isinstance(name, str) and isinstance(offset, int) and base == at and count > 0):
+            return False
+        at += count
+    return at == size
+
+
+__all__ = ["EVERY", "SHARE", "Keeper"]

@@ -1,0 +1,192 @@
+"""Sorted runs: files of fingerprints in order, packed in blocks, with an index at the end.
+
+    block, block, …    as ``code.py`` packs them, each in whole words
+    index              a row of five words for each block: its first fingerprint, how many it has, the bits
+                       of a distance, where in the file it begins, and its CRC-32C
+
+The index stays in memory while a run is used: 40 bytes for 32,768 fingerprints. What is read is held against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from highwater.checker.base.durable.checksum import checksum
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.disk.code import BLOCK, WIDEST, code
+from highwater.checker.engines.native.files import DataFile, altered, bytes_of
+
+FIRST, COUNT, WIDTH, OFFSET, CHECKSUM = range(5)
+ROW = 5
+_AT_ONCE = 1 << 20
+"""Bytes that are read together."""
+
+
+class DamagedError(Exception):
+    """A file is not what it should be."""
+
+
+class SortedRun:
+    """A finished run. ``index`` has a row a block: first fingerprint, count, bits of a distance, offset, checksum."""
+
+    def __init__(self, file: DataFile, index: Words) -> None:
+        self.file, self.index = file, index
+        self.firsts: Words = np.ascontiguousarray(index[:, FIRST])
+        self.count = int(index[:, COUNT].sum())
+
+    @classmethod
+    def read(cls, file: DataFile, blocks: int) -> SortedRun:
+        """A run from a file of so many blocks. DamagedError where its index cannot be that of this file."""
+        start = file.size - 8 * ROW * blocks
+        if blocks < 0 or start < 0:
+            raise DamagedError
+        index: Words = np.empty((blocks, ROW), dtype=np.uint64)
+        file.read(index, start)
+        counts, widths = index[:, COUNT], index[:, WIDTH]
+        if not (
+            ((counts >= 1) & (counts <= BLOCK)).all()
+            and (((widths >= 1) & (widths <= WIDEST)) | (widths == 64)).all()
+            and (index[1:, FIRST] > index[:-1, FIRST]).all()
+        ):
+            raise DamagedError
+        ends = np.cumsum(8 * _words(counts, widths))
+        if not (
+            (index[:, OFFSET] == np.concatenate([[0], ends[:-1]])).all() and int(ends[-1:].sum()) == start
+        ):
+            raise DamagedError
+        return cls(file, index)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it has."""
+        return len(self.index)
+
+    def groups(self, wanted: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
+        """The blocks that are wanted (all where None) in ranges that lie together and are read together."""
+        numbers = range(self.blocks) if wanted is None else wanted.tolist()
+        start = end = size = 0
+        for number in numbers:
+            more = self._bytes(number)
+            if start < end and (number != end or size + more > _AT_ONCE):
+                yield start, end
+                start, size = number, 0
+            elif start == end:
+                start = number
+            end, size = number + 1, size + more
+        if start < end:
+            yield start, end
+
+    def _bytes(self, number: int) -> int:
+        return 8 * int(_words(self.index[number, COUNT], self.index[number, WIDTH]))
+
+    def unpacked(self, start: int, end: int, room: Room) -> Iterator[Words]:
+        """The fingerprints of some blocks, one block at a time; an array is valid until the next one.
+
+        Raises OSError, also where a block is not as it was written.
+        """
+        offset = int(self.index[start, OFFSET])
+        size = sum(map(self._bytes, range(start, end)))
+        data = room.data(size)
+        self.file.read(data[: size // 8], offset)
+        unpack = code().unpack
+        content = bytes_of(data)
+        for number in range(start, end):
+            first, count, width, place, check = self.index[number].tolist()
+            at = place - offset
+            if checksum(content[at : at + self._bytes(number)]) != check:
+                raise altered()
+            address = data.ctypes.data + at
+            unpack(address, first, width, count, room.fingerprints.ctypes.data)
+            yield room.fingerprints[:count]
+
+    def close(self) -> None:
+        """Close its file."""
+        self.file.close()
+
+
+def _words(counts: Any, widths: Any) -> Any:
+    """The words that blocks take: of each one all distances but the first fingerprint's."""
+    return ((counts - np.uint64(1)) * widths + np.uint64(63)) // np.uint64(64)
+
+
+class Room:
+    """What a thread reads and unpacks blocks in."""
+
+    BYTES = _AT_ONCE + 8 * BLOCK
+    """What one of usual size takes."""
+
+    def __init__(self, size: int = _AT_ONCE) -> None:
+        # A packed word is read whole from any byte on, the last one too.
+        self._data: Words = np.empty(size // 8 + 1, dtype=np.uint64)
+        self.fingerprints: Words = np.empty(BLOCK, dtype=np.uint64)
+
+    def data(self, size: int) -> Words:
+        """Room for so many bytes, and a word."""
+        assert size + 8 <= self._data.nbytes
+        return self._data
+
+
+class RunWriter:
+    """Writes a run; fingerprints come in order, in pieces of any length."""
+
+    def __init__(self, file: DataFile) -> None:
+        self._file = file
+        self._block: Words = np.empty(BLOCK, dtype=np.uint64)
+        self._held = 0
+        self._last = 0
+        self._packed: Words = np.zeros(BLOCK + 1, dtype=np.uint64)
+        self._index: list[tuple[int, int, int, int, int]] = []
+
+    def add(self, fingerprints: Words) -> None:
+        """Append fingerprints. InternalError where they do not rise: one is there twice, or a merge went wrong."""
+        if not len(fingerprints):
+            return
+        if not (int(fingerprints[0]) > self._last and (fingerprints[1:] > fingerprints[:-1]).all()):
+            raise InternalError("fingerprints of visited states came twice, or out of order")
+        self._last = int(fingerprints[-1])
+        while len(fingerprints):
+            part = fingerprints[: BLOCK - self._held]
+            self._block[self._held : self._held + len(part)] = part
+            self._held += len(part)
+            fingerprints = fingerprints[len(part) :]
+            if self._held == BLOCK:
+                self._flush()
+
+    def _flush(self) -> None:
+        count = self._held
+        if not count:
+            return
+        self._packed[:] = 0
+        width = code().pack(self._block.ctypes.data, count, self._packed.ctypes.data)
+        words = int(_words(np.uint64(count), np.uint64(width)))
+        packed = self._packed[:words]
+        offset = self._file.append(packed)
+        self._index.append((int(self._block[0]), count, width, offset, checksum(bytes_of(packed))))
+        self._held = 0
+
+    def finish(self) -> SortedRun:
+        """The run."""
+        self._flush()
+        index: Words = np.array(self._index, dtype=np.uint64).reshape(-1, ROW)
+        self._file.append(index)
+        return SortedRun(self._file, index)
+
+
+def written_run(file: DataFile, parts: Iterable[Words]) -> SortedRun:
+    """A run of fingerprints that come in order, in pieces; raises as ``RunWriter.add``, or OSError."""
+    try:
+        writer = RunWriter(file)
+        for part in parts:
+            writer.add(part)
+        return writer.finish()
+    except BaseException:
+        file.discard()
+        raise
+
+
+__all__ = ["DamagedError", "Room", "RunWriter", "SortedRun", "written_run"]

@@ -1,0 +1,242 @@
+"""The fingerprints of all visited states, on disk: a few sorted runs, each many times as long as the next.
+
+A table of candidates is held against them by one pass over all runs, in order on disk and in memory alike. Few
+candidates need few blocks, and no others are read. Each batch of new states adds a run; where there are too many,
+the shortest are merged, so that a fingerprint is written again a number of times that grows with the logarithm.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.disk.code import BLOCK, code
+from highwater.checker.engines.native.disk.runs import Room, SortedRun, written_run
+from highwater.checker.engines.native.files import NewFile
+from highwater.checker.engines.native.table import Table
+from highwater.checker.engines.native.text.runtime import SLACK
+
+MOST_RUNS = 8
+"""More runs than these are merged. Each costs a pass over the candidates."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What is said of a disk, or a share of it, that is full, and of a file that may not be larger."""
+_STEP = 1 << 18
+"""Slots of a table that are taken out of it together."""
+
+Task = TypeVar("Task")
+
+
+class Visited:
+    """Runs of fingerprints, no two of which hold the same one."""
+
+    def __init__(self, new_file: NewFile, threads: int) -> None:
+        self._new_file = new_file
+        self._code = code()  # compiled here, where there is one thread
+        self._rooms = [Room() for _ in range(threads)]
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="disk")
+        self.runs: list[SortedRun] = []
+
+    @property
+    def count(self) -> int:
+        """Visited states."""
+        return sum(run.count for run in self.runs)
+
+    @property
+    def bytes(self) -> int:
+        """What the runs take on disk."""
+        return sum(run.file.size for run in self.runs)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of what is read into, and of the runs' indices."""
+        return len(self._rooms) * Room.BYTES + sum(run.index.nbytes for run in self.runs)
+
+    def mark(self, table: Table, marks: Words) -> int:
+        """Put a table's runs of taken slots into order, and mark each slot whose fingerprint was visited; how many."""
+        self._tidy(table)
+        return sum(self._shared(self._tasks(table), _Marking(table, marks)))
+
+    def _tidy(self, table: Table) -> None:
+        end = table.capacity + SLACK
+        cuts = [0, *(_gap(table, n * end // 64) for n in range(1, 64)), end]
+        ranges = [(a, b) for a, b in itertools.pairwise(cuts) if a < b]
+        self._shared(ranges, lambda room, part: code().tidy(table.address, *part) or 0)
+
+    def _tasks(self, table: Table) -> Iterable[tuple[SortedRun, int, int]]:
+        """The blocks to read: all, or those that can hold one of few candidates."""
+        sparse = None
+        if table.taken < sum(run.blocks for run in self.runs):
+            sparse = np.concatenate(list(in_order(table, None)) or [np.empty(0, dtype=np.uint64)])
+        for run in self.runs:
+            wanted = None
+            if sparse is not None:
+                places = np.unique(np.searchsorted(run.firsts, sparse, side="right")) - 1
+                wanted = places[places >= 0]
+            for start, end in run.groups(wanted):
+                yield run, start, end
+
+    def _shared(self, tasks: Iterable[Task], work: Callable[[Room, Task], int]) -> Sequence[int]:
+        """Do all tasks, on all threads; what each thread's work came to."""
+        waiting = deque(tasks)
+        failed = threading.Event()
+
+        def serve(room: Room) -> int:
+            total = 0
+            while waiting and not failed.is_set():
+                try:
+                    task = waiting.popleft()
+                except IndexError:
+                    break
+                try:
+                    total += work(room, task)
+                except BaseException:
+                    failed.set()
+                    raise
+            return total
+
+        futures = [self._pool.submit(serve, room) for room in self._rooms]
+        return [future.result() for future in futures]
+
+    def add(self, table: Table, marks: Words | None) -> SortedRun:
+        """Add the fingerprints of a table in order that are not marked, as a run."""
+        run = written_run(self._new_file("visited"), in_order(table, marks))
+        if run.count:
+            self.runs.append(run)
+        else:
+            run.close()
+        return run
+
+    def dump(self, table: Table) -> SortedRun:
+        """Add all fingerprints of a table as it is, which is put into order."""
+        self._tidy(table)
+        return self.add(table, None)
+
+    def merge(self) -> None:
+        """Merge short runs until there are few enough, or as far as a full disk has room for that."""
+        while len(self.runs) > MOST_RUNS:
+            self.runs.sort(key=lambda run: run.count)
+            total, number = 0, 0
+            while number < len(self.runs) and (number < 2 or self.runs[number].count <= 2 * total):
+                total += self.runs[number].count
+                number += 1
+            try:
+                merged = merged_run(self.runs[:number], self._new_file)
+            except OSError as wrong:
+                if wrong.errno not in FULL:
+                    raise
+                return
+            for run in self.runs[:number]:
+                run.close()
+            self.runs[:number] = [merged]
+
+    def load(self, table: Table) -> int:
+        """Put all into an empty table that has room for them; 0, or what ``fill`` says is wrong."""
+        room = self._rooms[0]
+        for run in self.runs:
+            for start, end in run.groups():
+                for part in run.unpacked(start, end, room):
+                    if wrong := code().fill(table.address, table.capacity, part.ctypes.data, len(part)):
+                        return int(wrong)
+        table.taken = self.count
+        return 0
+
+    def close(self) -> None:
+        """Close all files."""
+        self._pool.shutdown()
+        for run in self.runs:
+            run.close()
+        self.runs = []
+
+
+class _Marking:
+    """Marks in a table what some blocks of a run hold."""
+
+    def __init__(self, table: Table, marks: Words) -> None:
+        self._table, self._marks = table, marks
+
+    def __call__(self, room: Room, task: tuple[SortedRun, int, int]) -> int:
+        run, start, end = task
+        table, hits, merge = self._table, 0, code().merge
+        last = table.capacity + SLACK
+        for part in run.unpacked(start, end, room):
+            # No fingerprint lies before its home.
+            home = int(part[0]) * table.capacity >> 64
+            hits += merge(table.address, home, last, self._marks.ctypes.data, part.ctypes.data, len(part))
+        return hits
+
+
+def _gap(table: Table, slot: int) -> int:
+    """The first empty slot from here on, or the end."""
+    end = table.capacity + SLACK
+    while slot < end:
+        part = table.slots[slot : min(slot + 4096, end)]
+        empty = np.flatnonzero(part == 0)
+        if len(empty):
+            return slot + int(empty[0])
+        slot += len(part)
+    return end
+
+
+def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
+    """The fingerprints of a table in order that are not marked, in pieces."""
+    end = table.capacity + SLACK
+    if marks is None:
+        marks = np.zeros(end // 64 + 1, dtype=np.uint64)
+    out: Words = np.empty(_STEP + 1, dtype=np.uint64)
+    for start in range(0, end, _STEP):
+        last = min(start + _STEP, end)
+        count = code().extract(table.address, start, last, marks.ctypes.data, out.ctypes.data)
+        if count:
+            yield out[:count].copy()
+
+
+class _Cursor:
+    """What is left of a run that is being merged."""
+
+    def __init__(self, run: SortedRun) -> None:
+        self._run, self._room, self._next = run, Room(8 * BLOCK), 0
+        self.left: Words = np.empty(0, dtype=np.uint64)
+
+    def fill(self) -> bool:
+        """Have something at hand; False at the end."""
+        if not len(self.left) and self._next < self._run.blocks:
+            (block,) = self._run.unpacked(self._next, self._next + 1, self._room)
+            self.left = block.copy()
+            self._next += 1
+        return bool(len(self.left))
+
+    def take(self, upto: int) -> Words:
+        """What is at hand up to a fingerprint."""
+        cut = int(np.searchsorted(self.left, np.uint64(upto), side="right"))
+        taken, self.left = self.left[:cut], self.left[cut:]
+        return taken
+
+
+def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
+    """One run with the fingerprints of several."""
+    merged = written_run(new_file("visited"), _together([_Cursor(run) for run in runs]))
+    if merged.count != sum(run.count for run in runs):
+        merged.close()
+        raise InternalError("fingerprints of visited states were lost when they were merged")
+    return merged
+
+
+def _together(cursors: list[_Cursor]) -> Iterator[Words]:
+    """What all hold, in order, in pieces."""
+    while cursors := [cursor for cursor in cursors if cursor.fill()]:
+        upto = min(int(cursor.left[-1]) for cursor in cursors)
+        part = np.concatenate([cursor.take(upto) for cursor in cursors])
+        part.sort()
+        yield part
+
+
+__all__ = ["MOST_RUNS", "Visited", "in_order", "merged_run"]

@@ -1,0 +1,188 @@
+"""Levels of a search: packed states and where each came from, in memory or on disk.
+
+A level is a list of chunks. What goes past the memory that a store is given is written to one unnamed
+file; a chunk knows where it lies. States are needed once, in the next level; predecessors for as long as a
+counterexample may be asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from highwater.checker.base.durable.checksum import checksum
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.files import Scratch, Source, altered, bytes_of, not_written
+
+_SPARE_BLOCKS = 16
+_SLICE = 4096
+
+
+class Store:
+    """Keeps arrays of words: in memory up to ``limit`` bytes, then in a file in ``directory``.
+
+    A file that cannot be written (a full disk) is said once in ``failure``, and memory is used again; where the store
+    is ``bounded``, it is an OSError.
+    """
+
+    def __init__(self, limit: int, directory: str | None, *, bounded: bool = False) -> None:
+        self._limit, self._directory = limit, directory
+        self.bounded = bounded
+        self._spare: list[Words] = []
+        self._source = Scratch(directory)
+        self._end = self._live = 0
+        self._lock = threading.Lock()
+        self._free: list[tuple[int, int]] = []
+        self.memory_bytes = 0
+        self.spilled_bytes = 0
+        self.failure: str | None = None
+
+    def put(self, array: Words) -> Kept:
+        """Keep a copy of an array."""
+        with self._lock:
+            spill = self.memory_bytes + array.nbytes > self._limit
+            if not spill or (self.failure is not None and not self.bounded):
+                return self._hold(array)
+            offset = self._place(array.nbytes)
+            self._live += array.nbytes
+        try:
+            self._source.write(array, offset)
+        except OSError as wrong:
+            if self.bounded:
+                raise
+            with self._lock:
+                self._live -= array.nbytes
+                self.failure = not_written(wrong, self._directory)
+                return self._hold(array)
+        return Kept(array.shape, None, offset, self._source, checksum(bytes_of(np.ascontiguousarray(array))))
+
+    def _hold(self, array: Words) -> Kept:
+        self.memory_bytes += array.nbytes
+        return Kept(array.shape, self._copy(array))
+
+    def _copy(self, array: Words) -> Words:
+        # Full chunks are nearly of one size: the memory of an old one serves a new one without page faults.
+        for i, block in enumerate(self._spare):
+            if len(array) <= len(block) <= 2 * len(array):
+                del self._spare[i]
+                block[: len(array)] = array
+                return block[: len(array)]
+        return array.copy()
+
+    def _place(self, size: int) -> int:
+        """Where so many bytes are to go."""
+        place = next((i for i, (_, free) in enumerate(self._free) if free >= size), None)
+        if place is not None:
+            offset, free = self._free.pop(place)
+            if free > size:
+                self._free.append((offset + size, free - size))
+            return offset
+        offset = self._end
+        self._end += size
+        self.spilled_bytes = max(self.spilled_bytes, self._end)
+        return offset
+
+    def get(self, kept: Kept) -> Words:
+        """The array, read back where it lies on disk. Raises OSError, also where it is not what was put."""
+        if kept.array is not None:
+            return kept.array
+        assert kept.source is not None
+        array = np.empty(kept.shape, dtype=np.uint64)
+        kept.source.read(array, kept.offset)
+        if kept.checksum is not None and checksum(bytes_of(array)) != kept.checksum:
+            raise altered()
+        return array
+
+    def item(self, kept: Kept, index: int) -> int:
+        """One word of a kept one-dimensional array. Raises OSError as ``get``."""
+        if kept.array is not None or kept.checksum is not None:
+            return int(self.get(kept)[index])
+        assert kept.source is not None
+        word = np.empty(1, dtype=np.uint64)
+        kept.source.read(word, kept.offset + 8 * index)
+        return int(word[0])
+
+    def drop(self, kept: Kept) -> None:
+        """Forget an array; its memory, or its place in the file, is free again.
+
+        When nothing is left in the file, as after a checkpoint, the disk gets its room back, too.
+        """
+        with self._lock:
+            if kept.array is not None:
+                self.memory_bytes -= kept.array.nbytes
+                base = kept.array.base
+                if len(self._spare) < _SPARE_BLOCKS:
+                    self._spare.append(kept.array if base is None else base)
+                kept.array = None
+            elif kept.source is self._source:
+                self._free.append((kept.offset, kept.bytes))
+                self._live -= kept.bytes
+                if not self._live:
+                    self.clear()
+
+    def clear(self) -> None:
+        """Forget all that lies in the file. What was not written to the disk yet need not be any more."""
+        self._source.clear()
+        self._free, self._end, self._live = [], 0, 0
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._source.close()
+
+
+@dataclass
+class Kept:
+    """An array in a Store: itself, or where it lies in which file; with its CRC-32C where the store wrote it."""
+
+    shape: tuple[int, ...]
+    array: Words | None
+    offset: int = 0
+    source: Source | None = None
+    checksum: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return 8 * int(np.prod(self.shape))
+
+
+@dataclass
+class Chunk:
+    """Part of a level: ``count`` states from index ``base`` of the level on."""
+
+    base: int
+    count: int
+    states: Kept
+    predecessors: Kept
+
+
+Part = tuple[Chunk, int, int]
+"""States of a chunk, from one index in it to another."""
+
+
+@dataclass
+class Level:
+    """The states first reached after so many steps."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, count: int, states: Kept, predecessors: Kept) -> Chunk:
+        """Append a chunk."""
+        chunk = Chunk(self.size, count, states, predecessors)
+        self.chunks.append(chunk)
+        self.size += count
+        return chunk
+
+    def parts(self, workers: int) -> list[Part]:
+        """All states in parts, small enough for so many workers to share them out."""
+        if len(self.chunks) > 4 * workers:
+            return [(chunk, 0, chunk.count) for chunk in self.chunks]
+        step = max(64, min(_SLICE, self.size // (4 * workers)))
+        return [(c, i, min(i + step, c.count)) for c in self.chunks for i in range(0, c.count, step)]
+
+    def chunk_of(self, index: int) -> Chunk:
+        """The chunk that holds the state with this index."""
+        return next(c for c in self.chunks if c.base <= index < c.base + c.count)

@@ -1,0 +1,95 @@
+"""The initial states, packed: many of them are made as columns, without a Python value for each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from highwater.checker.asking.search import EngineError
+from highwater.checker.engines.layout import Layout, Words
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.evaluation import Evaluation
+from highwater.model.language.errors import LanguageError, place_of
+from highwater.model.language.graph import TRUE
+from highwater.model.language.initial import Family, Part
+from highwater.model.language.model import NO_STATE, Model
+
+_AT_ONCE, _MOST = 1 << 20, 1 << 27
+
+
+def initial_words(model: Model, layout: Layout) -> Words:
+    """The packed initial states of a model, each once, in the order of ``Model.initial``.
+
+    EngineError where the condition on them is beyond compiled code.
+    """
+    start = model.start
+    if start is None or start.candidates < 64:
+        rows = [layout.pack(s) for s in model.initial]
+        return np.array(rows, dtype=np.uint64).reshape(len(rows), layout.words)
+    holds = None if start.condition is TRUE else Evaluation(layout, [start.condition], Effort.QUICK)
+    found = [np.empty((0, layout.words), dtype=np.uint64)]
+    for family in start.families:
+        for words in _blocks(family, layout):
+            found.append(words if holds is None else words[holds(words)[0]])
+            if (count := sum(map(len, found))) > _MOST:
+                raise EngineError(f"there are more than {count:,} initial states, and {_MOST:,} are the most")
+    words = np.concatenate(found)
+    if len(start.families) > 1:
+        _, places = np.unique(words, axis=0, return_index=True)
+        words = words[np.sort(places)]
+    if not len(words):
+        raise LanguageError(NO_STATE, place_of(model.protocol.initially))
+    return np.ascontiguousarray(words)
+
+
+def _blocks(family: Family, layout: Layout) -> Iterator[Words]:
+    """The states of a family, the last part changing fastest, so many at once.
+
+    Each part has bits of its own, so a state is what is fixed with one pattern of each part; a block is a product
+    of the patterns of the last parts.
+    """
+    patterns = [_patterns(part, layout) for part in family.parts]
+    fixed = layout.pack(family.scalars) & ~np.bitwise_or.reduce(
+        [_mask(part, layout) for part in family.parts] or [np.zeros(layout.words, dtype=np.uint64)]
+    )
+    last = fixed.reshape(1, -1)
+    while patterns and len(last) * len(patterns[-1]) <= _AT_ONCE:
+        last = _product(patterns.pop(), last)
+    if not patterns:
+        yield last
+        return
+    split = patterns.pop()
+    size = max(1, _AT_ONCE // len(last))
+    for first in itertools.product(*patterns):
+        rest = last | np.bitwise_or.reduce([np.zeros_like(fixed), *first])
+        for start in range(0, len(split), size):
+            yield _product(split[start : start + size], rest)
+
+
+def _product(outer: Words, inner: Words) -> Words:
+    """Each pattern with each of the others, those of the second changing faster."""
+    return (outer[:, None, :] | inner[None, :, :]).reshape(-1, inner.shape[1])
+
+
+def _mask(part: Part, layout: Layout) -> Words:
+    """The bits of a part."""
+    found = np.zeros(layout.words, dtype=np.uint64)
+    for i in range(len(part.choices[0])):
+        slot = layout.slots[part.start + i]
+        found[slot.word] |= np.uint64(slot.mask)
+    return found
+
+
+def _patterns(part: Part, layout: Layout) -> Words:
+    """(choices, words): what a part's values are in its bits."""
+    found = np.zeros((len(part.choices), layout.words), dtype=np.uint64)
+    for i in range(len(part.choices[0])):
+        slot = layout.slots[part.start + i]
+        codes = np.array([choice[i] - slot.low for choice in part.choices], dtype=np.uint64)
+        found[:, slot.word] |= codes << np.uint64(slot.shift)
+    return found
+
+
+__all__ = ["initial_words"]

@@ -1,0 +1,430 @@
+"""The native search: breadth first, level by level, on all cores, with compiled kernels.
+
+Every worker takes parts of the level, expands them into its own buffers and looks the candidates up in the
+shared fingerprint table. A level is finished before the next one starts, so the first violation of a property
+is a shortest one. Counts do not depend on the number of workers; which of several shortest runs is reported
+does, unless there is one worker.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+
+from highwater.checker.asking.search import (
+    DEADLOCK,
+    EngineError,
+    ProgressCallback,
+    SearchOptions,
+    SearchResult,
+    missing_verdicts,
+)
+from highwater.checker.base.interruption import interruption
+from highwater.checker.base.memory import available_memory
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.code.machine import Effort
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.conclusion import memory_of, progress_of, result_of
+from highwater.checker.engines.native.disk.detection import Delayed, reserved_bytes
+from highwater.checker.engines.native.disk.keeper import Keeper
+from highwater.checker.engines.native.disk.program import RowWorker
+from highwater.checker.engines.native.files import not_written
+from highwater.checker.engines.native.frontier import Level, Part, Store
+from highwater.checker.engines.native.initial import initial_words
+from highwater.checker.engines.native.table import Table, TableFullError
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.text.runtime import BATCH
+from highwater.checker.engines.native.worker import OUTPUT, Pause, Worker
+from highwater.model.language.model import Model
+
+DISK, MEMORY = "disk", "memory"
+"""What stops a search where the disk does not take what is to be written, or memory is full."""
+_INLINE = 512
+_LEAST_ROOM = 16 << 20
+_REFRESH = 0.2
+
+
+def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
+    """Explore a model exhaustively, without its graph; the first Ctrl-C ends it with what was found.
+
+    Raises BoundError where a step leaves a type without a declared bound, and EngineError where the model
+    or the machine is beyond this engine.
+    """
+    started = time.perf_counter()
+    program = Program(model, options.symmetry, effort=Effort.QUICK)
+    run = Run(program, options, progress)
+    run.result.preparation_seconds = time.perf_counter() - started
+    try:
+        return run.explore()
+    finally:
+        run.close()
+
+
+class Run:
+    """The state of one search.
+
+    ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and
+    ``items`` are the parts of it that are not.
+    """
+
+    def __init__(self, program: Program, options: SearchOptions, progress: ProgressCallback | None) -> None:
+        self.program, self.options, self.progress = program, options, progress
+        model = program.model
+        self.memory = options.memory_bytes or int(available_memory() * 0.8)
+        self.count = max(1, options.workers or len(os.sched_getaffinity(0)))
+        self.workers: list[Worker] = [program.worker(options.deadlock) for _ in range(self.count)]
+        room = self.memory - sum(w.bytes for w in self.workers)
+        reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
+        # With very little memory there is none for what the search on disk takes besides: it ends where it is full.
+        self.on_disk = options.on_disk and room - reserve >= _LEAST_ROOM
+        room -= reserve * self.on_disk
+        if room < _LEAST_ROOM:
+            raise EngineError(f"{self.memory >> 20} MiB of memory are too few for {self.count} workers")
+        # What is needed once and in order can wait on disk; the table cannot.
+        self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
+        self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
+        # Marks beside the slots, for the search on disk, take a bit for each of them.
+        slots = (room - room // 8 - room // 32) * 64 // 65
+        self.table = Table(lambda *where: program.grow(*where), slots)
+        self.delayed: Delayed | None = None
+        self.keeper: Keeper | None = None
+        self.levels: list[Level] = []
+        self.items: deque[Part] = deque()
+        self.names = [p.name for p in model.properties]
+        self.step_names = [p.name for p in model.step_properties]
+        self.found: dict[str, object] = {}
+        self.places: dict[str, tuple[int, int]] = {}  # property -> (number of its level, index in it)
+        self.broken: dict[
+            str, tuple[int, int, int]
+        ] = {}  # likewise of the state before, and the step's instance
+        self.result = SearchResult()
+        self.gate = threading.Condition()
+        self.active = 0
+        self.growing = False
+        self.stop: str | None = None
+        self.lost = False  # whether a state that was found is in no level, so that no checkpoint may be made
+        self.pause: Pause | None = None
+        self.expanded = 0
+        self.seconds_before = 0.0
+        self.started = time.perf_counter()
+        self.pool: ThreadPoolExecutor | None = None
+        self.initial: Words = initial_words(model, program.layout)
+        if options.checkpoint is not None:
+            self.keeper = Keeper(self, options.checkpoint)
+
+    def close(self) -> None:
+        """Free what the search held."""
+        self.program.settle(self.distinct)
+        if self.pool:
+            self.pool.shutdown()
+        if self.delayed:
+            self.delayed.close()
+        self.states.close()
+        self.predecessors.close()
+        self.table.close()
+        if self.keeper:
+            self.keeper.close()
+
+    # --- the search -------------------------------------------------------------------------------
+
+    def explore(self) -> SearchResult:
+        """Run to the end, a limit or an interruption."""
+        self._search()
+        return result_of(self)
+
+    def _search(self) -> None:
+        asked = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
+        with interruption(lambda: self._end("interrupted")):
+            self._begin()
+            while (level := self.levels[-1]).size and not self.stop:
+                if self._decided(asked):
+                    self.stop = "violation"
+                    break
+                self.program.improve(self.distinct)
+                self.levels.append(Level())
+                self.items = deque(level.parts(self.count))
+                self._finish_level()
+                self._report()
+                self._check_limits()
+                if self.keeper is not None and self.keeper.due and not self.stop:
+                    self._save()
+            self._save(over=True)
+
+    def _decided(self, asked: list[str]) -> bool:
+        """Whether what was found so far is all that is asked."""
+        return not missing_verdicts(asked, self.found, self.options)
+
+    def _begin(self) -> None:
+        """The first level; or all that was found before, and the rest of the level that was being expanded."""
+        if self.keeper is not None and self.keeper.restore():
+            if len(self.levels) > 1:
+                self._check_limits()
+                self._finish_level()
+            return
+        self._first_level()
+        self._save()
+
+    def _first_level(self) -> None:
+        level = Level()
+        self.levels.append(level)
+        worker = self.workers[0]
+        for start in range(0, len(self.initial), OUTPUT):
+            end = min(start + OUTPUT, len(self.initial))
+            self.table.make_room(end - start)
+            worker.run(self.program.admit, self.table, self.initial, start, end, 0)
+            self.table.taken += worker["out_count"]
+            self._hand_over(worker, level)
+
+    def _finish_level(self) -> None:
+        """Expand what is left of a level, with pauses where the table is full or a checkpoint is due."""
+        level, following = self.levels[-2:]
+        self.expanded = level.size - sum(end - start for _, start, end in self.items)
+        while not self.stop:
+            self.pause = None
+            self._expand_items(level, following)
+            self._note_deadlocks(len(self.levels) - 2)
+            self._note_steps(len(self.levels) - 2)
+            self._resolve(level, following)
+            if not self.items:
+                break
+            if self.pause is Pause.FULL and self.delayed is None:
+                self._go_to_disk(level)
+            elif self.pause is Pause.DUE and not self.stop:
+                self._save()
+        if not self.items:
+            self._release(level)
+
+    def _release(self, level: Level) -> None:
+        """What becomes of the states of a level that was expanded."""
+        for chunk in level.chunks:
+            self.states.drop(chunk.states)
+
+    def _expand_items(self, level: Level, following: Level) -> None:
+        for worker in self.workers:
+            worker["known"] = self._known(self.names)
+            worker["known_steps"] = self._known(self.step_names)
+        if level.size <= _INLINE or (self.count == 1 and not self.progress):
+            self._work(self.workers[0], following)
+        else:
+            self._work_together(following)
+
+    def _known(self, names: Sequence[str]) -> int:
+        """A bit for each of these properties whose violation was found."""
+        return sum(1 << i for i, name in enumerate(names) if name in self.found)
+
+    def _work_together(self, following: Level) -> None:
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(self.count, thread_name_prefix="worker")
+        futures: list[Future[None]] = [self.pool.submit(self._work, w, following) for w in self.workers]
+        pending = set(futures)
+        while pending:
+            done, pending = wait(pending, timeout=_REFRESH, return_when=FIRST_EXCEPTION)
+            if any(f.exception() for f in done):
+                self._end("error")
+            self._report()
+            self._check_limits()
+        for future in futures:
+            future.result()
+
+    def _work(self, worker: Worker, following: Level) -> None:
+        """One worker's share of a level, until there is no more, or all are to pause or stop."""
+        try:
+            try:
+                while self.stop is None and self.pause is None:
+                    try:
+                        part = self.items.popleft()
+                    except IndexError:
+                        break
+                    self._expand_part(worker, part, following)
+            finally:
+                self._put_away(worker, following)
+        except OSError as wrong:
+            self._fail(wrong)
+        except MemoryError:  # there is less than was counted on
+            self.lost = True
+            self._end(MEMORY)
+
+    def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
+        """Expand states of a chunk; what is not expanded is left for later."""
+        chunk, first, end = part
+        start = first
+        try:
+            states = self.states.get(chunk.states)
+            while start < end and self.stop is None and self.pause is None:
+                start = self._expand(worker, states, start, end, chunk.base)
+                if start < end or worker.capacity - worker["out_count"] < BATCH + 2 * self.program.instances:
+                    self._put_away(worker, following)
+        except TableFullError:
+            if self.on_disk:
+                self.pause = Pause.FULL
+            else:
+                self._end(MEMORY)
+        finally:
+            with self.gate:
+                self.expanded += start - first
+            if start < end:
+                self.items.appendleft((chunk, start, end))
+        if self.count == 1:
+            self._check_limits()
+
+    def _expand(self, worker: Worker, states: Words, start: int, end: int, base: int) -> int:
+        most = self.count * worker.capacity
+        with self.gate:
+            while self.growing:
+                self.gate.wait()
+            if not self.table.has_room(most):
+                self.growing = True
+                try:
+                    while self.active:
+                        self.gate.wait()
+                    self.table.make_room(most)
+                finally:
+                    self.growing = False
+                    self.gate.notify_all()
+            self.active += 1
+        before = worker["out_count"]
+        try:
+            return worker.run(self.program.expand, self.table, states, start, end, base)
+        finally:
+            with self.gate:
+                self.active -= 1
+                self.table.taken += worker["out_count"] - before
+                self.gate.notify_all()
+            self._check_error(worker)
+
+    def _check_error(self, worker: Worker) -> None:
+        if worker["full"]:
+            raise InternalError("the fingerprint table ran out of slots between two growths")
+        self.program.check_error(worker)
+
+    def _put_away(self, worker: Worker, level: Level) -> None:
+        """Take over a worker's output: candidates where they are collected, else states."""
+        if self.delayed is not None and isinstance(worker, RowWorker):
+            self.delayed.collect(worker)
+        else:
+            self._hand_over(worker, level)
+
+    def _hand_over(self, worker: Worker, level: Level) -> None:
+        """Move a worker's output into a level."""
+        count = worker["out_count"]
+        if count:
+            states = self.states.put(worker.out_states[:count])
+            predecessors = self.predecessors.put(worker.out_predecessors[:count])
+            with self.gate:
+                chunk = level.add(count, states, predecessors)
+                for index, bits in worker.violations[: worker["violation_count"]].tolist():
+                    for i, name in enumerate(self.names):
+                        if bits >> i & 1 and name not in self.found:
+                            self.found[name] = True
+                            self.places[name] = (len(self.levels) - 1, chunk.base + index)
+        worker.reset_output()
+
+    def _note_deadlocks(self, number: int) -> None:
+        stuck = [w["deadlock"] for w in self.workers if w["deadlock"] >= 0]
+        for worker in self.workers:
+            worker["deadlock"] = -1
+        if stuck and DEADLOCK not in self.found:
+            self.found[DEADLOCK] = True
+            self.places[DEADLOCK] = (number, min(stuck))
+
+    def _note_steps(self, number: int) -> None:
+        """Take over which steps from the states of a level violate a property."""
+        for predecessor, bits in sorted(pair for worker in self.workers for pair in worker.broken()):
+            for i, name in enumerate(self.step_names):
+                if bits >> i & 1 and name not in self.found:
+                    self.found[name] = True
+                    self.broken[name] = (number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
+
+    def _end(self, why: str) -> None:
+        self.stop = self.stop or why
+
+    def _check_limits(self) -> None:
+        options = self.options
+        if options.limit_states is not None:
+            if self.distinct > options.limit_states:
+                self._end("states")
+            elif self.delayed is not None and self.delayed.too_many(options.limit_states - self.distinct):
+                self.pause = Pause.FULL
+        if options.limit_seconds is not None and time.perf_counter() - self.started > options.limit_seconds:
+            self._end("seconds")
+        if self.keeper is not None and self.keeper.due:
+            self.pause = self.pause or Pause.DUE
+
+    # --- beyond memory, and kept ------------------------------------------------------------------
+
+    @property
+    def distinct(self) -> int:
+        """States that are known to be new."""
+        return self.table.taken if self.delayed is None else self.delayed.visited.count
+
+    def _go_to_disk(self, level: Level) -> None:
+        """Go on with the visited states on disk: the table is full."""
+        try:
+            self.use_disk()
+            assert self.delayed is not None
+            self.delayed.begin(level.size - self.expanded)
+        except OSError as wrong:
+            if self.delayed is not None:  # the table still holds what was found
+                self.delayed.close()
+                self.delayed = None
+            self._fail(wrong)
+
+    def use_disk(self) -> None:
+        """From now on find duplicates on disk. Nothing is there yet."""
+        self.delayed = Delayed.of(self)
+        self.program.settle(0)
+        self.program, before = self.delayed.program, self.workers
+        self.workers = []
+        for old in before:
+            worker = self.delayed.program.worker(self.options.deadlock)
+            worker.take_over(old)
+            worker.collect()
+            self.workers.append(worker)
+        self.states.bounded = self.predecessors.bounded = True
+
+    def _resolve(self, level: Level, following: Level) -> None:
+        """Where duplicates are found on disk: find out which candidates are new."""
+        if self.delayed is None or self.lost:
+            return
+        workers = [w for w in self.workers if isinstance(w, RowWorker)]
+        try:
+            left = level.size - self.expanded
+            self.delayed.resolve(workers, lambda w: self._hand_over(w, following), left or following.size)
+        except OSError as wrong:
+            self._fail(wrong)
+        self._check_limits()
+
+    def _save(self, *, over: bool = False) -> None:
+        """Make a checkpoint, where that is asked for. A search that is ``over`` has its result without it, too."""
+        if self.keeper is None or self.lost:
+            return
+        try:
+            self.keeper.save()
+        except OSError as wrong:
+            if over:
+                self.result.trouble = not_written(wrong, self.options.spill_directory)
+            else:
+                self._fail(wrong)
+
+    def _fail(self, wrong: OSError) -> None:
+        """The disk does not take what is to be written: what was found until now is all that there is."""
+        self.stop, self.lost = DISK, True
+        self.result.trouble = not_written(wrong, self.options.spill_directory)
+
+    # --- what is told -----------------------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of searching, those before a resumption included."""
+        return self.seconds_before + time.perf_counter() - self.started
+
+    def _report(self) -> None:
+        if self.progress:
+            self.progress(progress_of(self))
+        else:
+            memory_of(self)

@@ -1,0 +1,145 @@
+"""Simulation: seeded random walks with the compiled kernels, for what is too large to explore.
+
+Walk number k of a seed is the same walk on every machine and with any number of workers. Walks are done in
+rounds, and a round is always finished, so results are reproducible too; only a limit on seconds ends at an
+arbitrary round.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, Violation
+from highwater.checker.base.interruption import interruption
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.initial import initial_words
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
+from highwater.checker.engines.native.worker import Worker
+from highwater.checker.engines.simulation import SimulationOptions, SimulationResult
+from highwater.model.language.model import Model
+
+_ROUND = 1024
+_MASK = (1 << 64) - 1
+
+
+@dataclass
+class _Share:
+    """What one worker's walks of one round met: for each property, the lowest walk and its run."""
+
+    taken: NDArray[np.int64]
+    visited: int = 0
+    longest: int = 0
+    runs: dict[str, tuple[int, Violation]] = field(default_factory=dict)
+
+
+def simulate(
+    model: Model, options: SimulationOptions, progress: ProgressCallback | None = None
+) -> SimulationResult:
+    """Walk at random until a walk violates a property, all walks are done, a limit, or the first Ctrl-C.
+
+    Raises BoundError where a step leaves a type without a declared bound.
+    """
+    started = time.perf_counter()
+    program = Program(model)
+    result = SimulationResult(preparation_seconds=time.perf_counter() - started, seed=options.seed)
+    count = max(1, options.workers or len(os.sched_getaffinity(0)))
+    workers = [program.worker() for _ in range(count)]
+    result.actions = dict.fromkeys((a.name for a in model.actions), 0)
+    initial: Words = initial_words(model, program.layout)
+    started = time.perf_counter()
+
+    def interrupt() -> None:
+        result.stopped_by = "interrupted"
+
+    with interruption(interrupt), ThreadPoolExecutor(count) as pool:
+        while result.walks < options.walks and result.stopped_by is None:
+            numbers = range(result.walks, min(result.walks + _ROUND, options.walks))
+            parts = [numbers[i::count] for i in range(count)]
+            futures = [
+                pool.submit(_share, program, worker, initial, part, options)
+                for worker, part in zip(workers, parts, strict=True)
+            ]
+            shares = [future.result() for future in futures]
+            _add(result, model, shares, len(numbers))
+            result.seconds = time.perf_counter() - started
+            if result.violations:
+                result.stopped_by = result.stopped_by or "violation"
+            elif options.limit_seconds is not None and result.seconds > options.limit_seconds:
+                result.stopped_by = result.stopped_by or "seconds"
+            if progress:
+                progress(_progress(result, options))
+    _, result.cut, result.premises = program.totals(workers)
+    return result
+
+
+def _share(
+    program: Program, worker: Worker, initial: Words, numbers: range, options: SimulationOptions
+) -> _Share:
+    share = _Share(np.zeros(program.instances, dtype=np.int64))
+    names = [p.name for p in program.model.properties]
+    step_names = [p.name for p in program.model.step_properties]
+    path = np.zeros(options.depth, dtype=np.uint64)
+    worker["walk_path"], worker["walk_depth"], worker["start"] = path.ctypes.data, options.depth - 1, 0
+    for number in numbers:
+        seed = _mix(_mix(options.seed & _MASK) + number)
+        chosen = seed % len(initial)
+        state = initial[chosen].copy()
+        worker["states"], worker["deadlock"], worker["violation_count"] = state.ctypes.data, -1, 0
+        worker["seed"] = _signed(_mix(seed))
+        program.walk(worker.address)
+        program.check_error(worker)
+        length = worker["walk_length"]
+        instances = (path[:length] & np.uint64((1 << PREDECESSOR_BITS) - 1)).astype(np.int64)
+        share.taken += np.bincount(instances, minlength=program.instances)
+        share.visited += length + 1
+        share.longest = max(share.longest, length + 1)
+        broken = []
+        if worker["violation_count"]:
+            bits = int(worker.violations[0, 1])
+            broken = [name for i, name in enumerate(names) if bits >> i & 1]
+            broken += [name for i, name in enumerate(step_names) if worker["known_steps"] >> i & 1]
+        if worker["deadlock"] >= 0 and options.deadlock:
+            broken.append(DEADLOCK)
+        for name in broken:
+            if name not in share.runs:
+                run = Violation(name, program.layout.unpack(initial[chosen]), tuple(instances.tolist()))
+                share.runs[name] = (number, run)
+    return share
+
+
+def _add(result: SimulationResult, model: Model, shares: list[_Share], walks: int) -> None:
+    result.walks += walks
+    first: dict[str, tuple[int, Violation]] = {}
+    for share in shares:
+        result.generated_states += share.visited
+        result.depth = max(result.depth, share.longest)
+        for instance, taken in zip(model.instances, share.taken.tolist(), strict=True):
+            result.actions[instance.action.name] += taken
+        for name, run in share.runs.items():
+            if name not in first or run[0] < first[name][0]:
+                first[name] = run
+    result.violations += [run for _, run in sorted(first.values(), key=lambda r: r[0])]
+
+
+def _progress(result: SimulationResult, options: SimulationOptions) -> Progress:
+    states, left = result.generated_states, options.walks - result.walks
+    return Progress(result.depth, states, states, left, 0, 0, result.seconds)
+
+
+def _mix(value: int) -> int:
+    """SplitMix64's finalizer: well spread seeds from numbers in a row."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value

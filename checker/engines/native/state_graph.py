@@ -1,0 +1,286 @@
+"""The explored graph by the native engine: its search, whose states are kept, and then all their steps again.
+
+The search finds the states and a shortest run to each; it does not keep where steps lead to. So every state is
+expanded once more with the same kernels, and what its steps reach is looked up in the search's own table, which
+has got a number beside each fingerprint.
+
+Two states with one fingerprint are one to the search. Here it shows: the state that a step leads to is compared
+word by word with the one that the table names, and where they differ the graph would be wrong, which is an error.
+With symmetry the states are not the same words, and the chance is the search's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from highwater.checker.asking.search import (
+    EngineError,
+    Progress,
+    ProgressCallback,
+    SearchOptions,
+    SearchResult,
+)
+from highwater.checker.base.interruption import interruption
+from highwater.checker.base.problems import InternalError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.frontier import Level
+from highwater.checker.engines.native.linker import Linker, make_room_for_cuts, states_at_once
+from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, Kernels
+from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
+from highwater.checker.engines.native.text.runtime import SLACK, Runtime
+from highwater.checker.engines.native.worker import Worker
+from highwater.checker.engines.state_graph import Explored
+from highwater.model.language.model import Model
+
+
+def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
+    """All states of a model and the steps between them, whatever its properties are.
+
+    A limit or the first Ctrl-C ends the search early: ``stopped_by`` says so. Raises EngineError where the
+    graph needs more memory than it may have, or two states share a fingerprint; BoundError as a search does.
+    """
+    asked = replace(options, deadlock=False, stop_at_first=False)
+    run, program = _begun(model, asked, progress, judging=False)
+    try:
+        run.explore()
+        return Linking(run, program).explored()
+    finally:
+        run.close()
+
+
+def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
+    """A search and the graph of it: what ``search`` and ``explore`` find, by one search, of all states.
+
+    There is no graph where the search was interrupted, or was to stop at its first violation and did. Raises as
+    ``explore`` does.
+    """
+    started = time.perf_counter()
+    run, program = _begun(model, options, progress, judging=True)
+    try:
+        run.result.preparation_seconds = time.perf_counter() - started
+        result = run.explore()
+        if result.stopped_by not in ("interrupted", "violation"):
+            result.graph = Linking(run, program).explored()
+            result.seconds = run.seconds
+        return result
+    finally:
+        run.close()
+
+
+def _begun(
+    model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
+) -> tuple[GraphSearch, LinkProgram]:
+    """A search whose graph can be made: that needs the whole table in memory."""
+    program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
+    program.judging = judging
+    every = not options.stop_at_first
+    asked = replace(options, all_states=every, on_disk=False, checkpoint=None, resume=False)
+    return GraphSearch(program, asked, progress), program
+
+
+class LinkProgram(Program):
+    """Machine code for a search and for what follows it."""
+
+    kernels: type[Kernels] = CutKernels
+    runtime: type[Runtime] = LinkRuntime
+    judging = False
+    """Whether the search looks at properties."""
+
+    def bind(self, machine: Machine) -> None:
+        """Take the functions from machine code."""
+        super().bind(machine)
+        self.number = machine.function("number", 1)
+        self.link = machine.function("link", 1)
+
+    def worker(self, want_deadlock: bool = False) -> Worker:
+        """Buffers for one thread of the search."""
+        worker = super().worker(want_deadlock)
+        make_room_for_cuts(worker, self.model)
+        worker["judging"] = int(self.judging)
+        return worker
+
+
+class GraphSearch(Run):
+    """A search whose states are not dropped."""
+
+    def _release(self, level: Level) -> None:
+        pass
+
+    @property
+    def whole_levels(self) -> int:
+        """So many levels had all of their states expanded."""
+        last = len(self.levels) - 2
+        if self.stop is None:
+            return len(self.levels)
+        return last + (last >= 0 and self.expanded == self.levels[last].size) if last >= 0 else 0
+
+
+class Linking:
+    """Turns a finished search into a graph."""
+
+    def __init__(self, run: GraphSearch, program: LinkProgram) -> None:
+        self.run, self.program, self.model = run, program, program.model
+        self.levels = [level for level in run.levels if level.size]
+        self.level_starts = np.concatenate([[0], np.cumsum([level.size for level in self.levels])])
+        self.total = int(self.level_starts[-1])
+        self.expanded = int(self.level_starts[min(run.whole_levels, len(self.levels))])
+        taken, cut, _ = self.program.totals(run.workers)
+        self.most_steps, self.most_cuts = sum(taken.values()), sum(cut.values())
+        self.narrow = np.uint16 if self.program.instances <= 1 << 16 else np.uint32
+        self._refuse_too_large()
+        self.numbers: NDArray[np.uint32] = np.zeros(run.table.capacity + SLACK, dtype=np.uint32)
+        self.interrupted = False
+
+    def _refuse_too_large(self) -> None:
+        words, narrow = self.program.layout.words, np.dtype(self.narrow).itemsize
+        if self.total >= 1 << 31:
+            raise EngineError(f"a graph has at most {1 << 31:,} states, not {self.total:,}")
+        self.needed = (
+            self.run.table.bytes * 3 // 2
+            + self.total * (8 * words + 8 + 8 + 8)
+            + self.most_steps * (4 + narrow)
+            + self.most_cuts * narrow
+        )
+        if self.needed > self.run.memory:
+            raise EngineError(
+                f"the graph of {self.total:,} states and {self.most_steps:,} steps needs {self.needed >> 20:,} MiB "
+                f"of memory; {self.run.memory >> 20:,} MiB may be used"
+            )
+
+    def explored(self) -> Explored:
+        """The graph."""
+        with interruption(self._interrupt):
+            states, parents, parent_instances = self._gather()
+            offsets, targets, instances, cut_offsets, cut_instances = self._link(states)
+        return Explored(
+            model=self.model,
+            states=states,
+            level_starts=self.level_starts,
+            offsets=offsets,
+            targets=targets,
+            instances=instances,
+            cut_offsets=cut_offsets,
+            cut_instances=cut_instances,
+            parents=parents,
+            parent_instances=parent_instances,
+            expanded=self.expanded,
+            stopped_by="interrupted" if self.interrupted else self.run.stop,
+            symmetry=self.run.options.symmetry,
+        )
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+
+    def _gather(self) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
+        """All states in one array, and the predecessor of each."""
+        run = self.run
+        states = np.empty((self.total, self.program.layout.words), dtype=np.uint64)
+        parents, parent_instances = np.empty(self.total, np.int32), np.empty(self.total, np.int32)
+        for number, level in enumerate(self.levels):
+            for chunk in level.chunks:
+                start = int(self.level_starts[number]) + chunk.base
+                here = slice(start, start + chunk.count)
+                states[here] = run.states.get(chunk.states)
+                run.states.drop(chunk.states)
+                packed = run.predecessors.get(chunk.predecessors)
+                run.predecessors.drop(chunk.predecessors)
+                if number == 0:
+                    parents[here] = parent_instances[here] = -1
+                else:
+                    parents[here] = (packed >> PREDECESSOR_BITS) + self.level_starts[number - 1].astype(
+                        np.uint64
+                    )
+                    parent_instances[here] = packed & ((1 << PREDECESSOR_BITS) - 1)
+        return states, parents, parent_instances
+
+    def _link(self, states: Words) -> Any:
+        """The steps in the order of the states, however many threads find them."""
+        size = states_at_once(self.program.instances)
+        count = min(self.run.count, max(1, self.expanded // size))
+        idle = [Linker(self.program, size, exact=not self.run.options.symmetry) for _ in range(2 * count)]
+        with ThreadPoolExecutor(count, thread_name_prefix="link") as pool:
+            self._number_all(pool, idle[:count], states)
+            return self._collect(pool, idle, states, size)
+
+    def _number_all(self, pool: ThreadPoolExecutor, linkers: list[Linker], states: Words) -> None:
+        edges = np.linspace(0, self.total, len(linkers) + 1).astype(int).tolist()
+        shares = zip(linkers, itertools.pairwise(edges), strict=True)
+        for future in [
+            pool.submit(self._call, self.program.number, x, states, *share) for x, share in shares
+        ]:
+            future.result()
+
+    def _call(self, function: Any, linker: Linker, states: Words, start: int, end: int) -> Linker:
+        table = self.run.table
+        linker["table"], linker["capacity"] = table.address, table.capacity
+        linker["numbers"], linker["states"] = self.numbers.ctypes.data, states.ctypes.data
+        linker["start"], linker["end"] = start, end
+        linker["out_steps"] = linker["out_cut_total"] = 0
+        function(linker.address)
+        if linker["error"]:
+            raise self.program.bound_error(linker["error"])
+        if linker["mixed"]:
+            raise EngineError(
+                f"two states have the fingerprint of state {linker['mixed'] - 1}: one of them was taken for the "
+                "other, and the graph would be wrong"
+            )
+        if linker["lost"]:
+            raise InternalError(
+                f"a step of state {linker['lost'] - 1} leads to a state that the search did not find"
+            )
+        return linker
+
+    def _ordered(
+        self, pool: ThreadPoolExecutor, idle: list[Linker], states: Words, size: int
+    ) -> Iterator[tuple[int, int, Linker]]:
+        """Ranges of states in order, each linked; as many under way as there are buffers."""
+        running: deque[tuple[int, int, Future[Linker]]] = deque()
+        starts = iter(range(0, self.expanded, size))
+        while not self.interrupted:
+            while idle and (start := next(starts, None)) is not None:
+                end = min(start + size, self.expanded)
+                job = pool.submit(self._call, self.program.link, idle.pop(), states, start, end)
+                running.append((start, end, job))
+            if not running:
+                return
+            start, end, job = running.popleft()
+            linker = job.result()
+            yield start, end, linker
+            idle.append(linker)
+
+    def _collect(self, pool: ThreadPoolExecutor, idle: list[Linker], states: Words, size: int) -> Any:
+        offsets, cut_offsets = np.zeros((2, self.total + 1), dtype=np.int64)
+        targets = np.empty(self.most_steps, dtype=np.uint32)
+        instances, cuts = np.empty(self.most_steps, self.narrow), np.empty(self.most_cuts, self.narrow)
+        steps = cut = linked = 0
+        for start, end, linker in self._ordered(pool, idle, states, size):
+            found, cut_found = linker["out_steps"], linker["out_cut_total"]
+            targets[steps : steps + found] = linker.steps.targets[:found]
+            instances[steps : steps + found] = linker.steps.instances[:found]
+            cuts[cut : cut + cut_found] = linker.steps.cuts[:cut_found]
+            offsets[start + 1 : end + 1] = linker.steps.counts[: end - start]
+            cut_offsets[start + 1 : end + 1] = linker.steps.cut_counts[: end - start]
+            steps, cut, linked = steps + found, cut + cut_found, end
+            self._report(linked, steps)
+        self.expanded = linked
+        np.cumsum(offsets, out=offsets)
+        np.cumsum(cut_offsets, out=cut_offsets)
+        return offsets, targets[:steps], instances[:steps], cut_offsets, cuts[:cut]
+
+    def _report(self, linked: int, steps: int) -> None:
+        if self.run.progress:
+            seconds = time.perf_counter() - self.run.started
+            left = self.expanded - linked
+            self.run.progress(Progress(len(self.levels), self.total, steps, left, self.needed, 0, seconds))

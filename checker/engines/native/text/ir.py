@@ -1,0 +1,253 @@
+"""Text of LLVM's intermediate representation: a function under construction, and the graph's nodes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from highwater.checker.engines.layout import Layout
+from highwater.checker.engines.native.text.order import operands
+from highwater.model.language.graph import BOOL, PARTIAL, Node
+
+INTRINSICS = """
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.ctpop.i64(i64)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+"""
+
+_OPERATIONS = {
+    "not": "xor i1 {0}, true",
+    "and": "and i1 {0}, {1}",
+    "or": "or i1 {0}, {1}",
+    "lt": "icmp slt i64 {0}, {1}",
+    "add": "add i64 {0}, {1}",
+    "sub": "sub i64 {0}, {1}",
+    "mul": "mul i64 {0}, {1}",
+    "min": "call i64 @llvm.smin.i64(i64 {0}, i64 {1})",
+    "max": "call i64 @llvm.smax.i64(i64 {0}, i64 {1})",
+    "union": "or i64 {0}, {1}",
+    "intersection": "and i64 {0}, {1}",
+    "singleton": "shl i64 1, {0}",
+    "count": "call i64 @llvm.ctpop.i64(i64 {0})",
+}
+
+
+class Function:
+    """A function's text. ``op`` adds an instruction and returns the name of its result."""
+
+    def __init__(self, signature: str) -> None:
+        self._lines = [f"define {signature} {{", "entry:"]
+        self._count = 0
+        self.block = "entry"
+
+    def op(self, text: str) -> str:
+        """Add an instruction that has a result."""
+        self._count += 1
+        self._lines.append(f"  %t{self._count} = {text}")
+        return f"%t{self._count}"
+
+    def do(self, text: str) -> None:
+        """Add an instruction that has none."""
+        self._lines.append(f"  {text}")
+
+    def fresh(self, hint: str) -> str:
+        """A label that is not in use yet."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def start(self, label: str) -> None:
+        """Begin a block; the one before must have ended in a jump."""
+        self._lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        """Go to a block."""
+        self.do(f"br label %{label}")
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        """Go to one of two blocks."""
+        self.do(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    def load(self, pointer: str) -> str:
+        """An i64 from memory."""
+        return self.op(f"load i64, ptr {pointer}, align 8")
+
+    def store(self, value: str | int, pointer: str) -> None:
+        """An i64 to memory."""
+        self.do(f"store i64 {value}, ptr {pointer}, align 8")
+
+    def at(self, pointer: str, index: str | int) -> str:
+        """The address of an i64 in an array."""
+        return self.op(f"getelementptr inbounds i64, ptr {pointer}, i64 {index}")
+
+    def bump(self, pointer: str, by: str | int = 1) -> None:
+        """Add to an i64 in memory."""
+        self.store(self.op(f"add i64 {self.load(pointer)}, {by}"), pointer)
+
+    @contextmanager
+    def when(self, condition: str, expect: bool | None = None) -> Iterator[None]:
+        """Instructions for where the condition holds."""
+        yes, done = self.fresh("when"), self.fresh("done")
+        self.branch(condition, yes, done)
+        self.start(yes)
+        yield
+        self.jump(done)
+        self.start(done)
+
+    def end(self, result: str = "void") -> str:
+        """The finished text."""
+        self.do(f"ret {result}")
+        return self.text()
+
+    def text(self) -> str:
+        """The text so far, closed."""
+        return "\n".join([*self._lines, "}", ""])
+
+
+class Scope:
+    """Values of graph nodes that are at hand in a block, and all blocks that come after it on every way.
+
+    A child scope sees its parent's values; what it computes itself is not seen by its siblings. Text is written from
+    front to back: who goes back to a scope has done with all that came after it.
+    """
+
+    def __init__(
+        self, function: Function, layout: Layout, words: list[str], parent: Scope | None = None
+    ) -> None:
+        self._function, self._layout, self._words = function, layout, words
+        # One table for all: names, the nodes of those that some scope will take out again, and what is known anyway.
+        self._names: dict[int, str] = {} if parent is None else parent._names
+        self._order: list[int] = [] if parent is None else parent._order
+        self._constants: dict[int, str] = {} if parent is None else parent._constants
+        self._end = len(self._order)
+
+    def child(self) -> Scope:
+        """A scope for a block that only some ways pass through."""
+        self._return()
+        return Scope(self._function, self._layout, self._words, self)
+
+    def _return(self) -> None:
+        """Forget what scopes computed that came after this one."""
+        for number in self._order[self._end :]:
+            del self._names[number]
+        del self._order[self._end :]
+
+    def _find(self, node: Node) -> str | None:
+        found = self._names.get(node.id)
+        if found is None and node.is_const:
+            found = self._constants.get(node.id)
+            if found is None:
+                found = ("true" if node.value else "false") if node.sort == BOOL else str(node.value)
+                self._constants[node.id] = found
+        return found
+
+    def values(self, nodes: Iterable[Node]) -> list[str]:
+        """The names of these nodes' values, computed where they are not at hand."""
+        nodes = list(nodes)
+        self._return()
+        for node in nodes:
+            self._compute(node)
+        self._end = len(self._order)
+        return [self._name(n) for n in nodes]
+
+    def _compute(self, node: Node) -> None:
+        """Code for a node and what it is made of, each where it is first needed."""
+        if self._find(node) is not None:
+            return
+        names, order, stack = self._names, self._order, [node]
+        while stack:
+            top = stack[-1]
+            if top.id in names:
+                stack.pop()
+                continue
+            missing = [a for a in operands(top) if a.id not in names and not a.is_const]
+            if missing:
+                missing.reverse()
+                stack += missing
+            else:
+                stack.pop()
+                names[top.id] = self._emit(top)
+                order.append(top.id)
+
+    def value(self, node: Node) -> str:
+        """The name of one node's value."""
+        return self.values([node])[0]
+
+    def _name(self, node: Node) -> str:
+        name = self._find(node)
+        assert name is not None
+        return name
+
+    def _emit(self, node: Node) -> str:
+        f = self._function
+        if node.op == "input":
+            return self._unpack(node)
+        if node.op == "selector":
+            return f.load("@selector")
+        args = [self._name(a) for a in operands(node)]
+        if node.op in _OPERATIONS:
+            return f.op(_OPERATIONS[node.op].format(*args))
+        kind = "i1" if node.args[-1].sort == BOOL else "i64"
+        if node.op == "eq":
+            return f.op(f"icmp eq {kind} {args[0]}, {args[1]}")
+        if node.op == "select":
+            return f.op(f"select i1 {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
+        if node.op == "difference":
+            return f.op(f"and i64 {args[0]}, {f.op(f'xor i64 {args[1]}, -1')}")
+        if node.op == "member":
+            shifted = f.op(f"lshr i64 {args[1]}, {args[0]}")
+            return f.op(f"trunc i64 {shifted} to i1")
+        if node.op in PARTIAL:
+            return self._divided(node, *args)
+        raise NotImplementedError(node.op)
+
+    def _divided(self, node: Node, number: str, by: str) -> str:
+        """A quotient rounded down, or what it leaves; 0 where the divisor is 0."""
+        f, divisor = self._function, node.args[1]
+        zero = None
+        if divisor.low <= 0 <= divisor.high:
+            zero = f.op(f"icmp eq i64 {by}, 0")
+            by = f.op(f"select i1 {zero}, i64 1, i64 {by}")
+        if node.args[0].low >= 0 and divisor.low >= 0:
+            result = f.op(f"{'udiv' if node.op == 'floordiv' else 'urem'} i64 {number}, {by}")
+        else:  # LLVM rounds towards zero
+            rest = f.op(f"srem i64 {number}, {by}")
+            apart = f.op(f"icmp slt i64 {f.op(f'xor i64 {rest}, {by}')}, 0")
+            over = f.op(f"and i1 {apart}, {f.op(f'icmp ne i64 {rest}, 0')}")
+            if node.op == "mod":
+                result = f.op(f"add i64 {rest}, {f.op(f'select i1 {over}, i64 {by}, i64 0')}")
+            else:
+                quotient = f.op(f"sdiv i64 {number}, {by}")
+                result = f.op(f"sub i64 {quotient}, {f.op(f'zext i1 {over} to i64')}")
+        return result if zero is None else f.op(f"select i1 {zero}, i64 0, i64 {result}")
+
+    def _unpack(self, node: Node) -> str:
+        f, slot = self._function, self._layout.slots[node.value]
+        value = self._words[slot.word]
+        if slot.shift:
+            value = f.op(f"lshr i64 {value}, {slot.shift}")
+        if node.sort == BOOL:
+            return f.op(f"trunc i64 {value} to i1")
+        if slot.bits < 64:
+            value = f.op(f"and i64 {value}, {(1 << slot.bits) - 1}")
+        return f.op(f"add i64 {value}, {slot.low}") if slot.low else value
+
+    def pack(self, node: Node, leaf: int) -> str:
+        """A node's value, shifted to the place of a scalar in its word."""
+        f, slot = self._function, self._layout.slots[leaf]
+        value = self.value(node)
+        if node.sort == BOOL:
+            value = f.op(f"zext i1 {value} to i64")
+        if slot.low:
+            value = f.op(f"sub i64 {value}, {slot.low}")
+        return f.op(f"shl i64 {value}, {slot.shift}") if slot.shift else value
+
+
+def signed(mask: int) -> int:
+    """A 64-bit constant as LLVM's text wants it."""
+    mask &= (1 << 64) - 1
+    return mask - (1 << 64) if mask >> 63 else mask
+
+
+__all__ = ["INTRINSICS", "Function", "Scope", "signed"]

@@ -1,0 +1,281 @@
+"""The kernels of a model: machine code for its steps and its properties, as LLVM text.
+
+``@successors`` writes one candidate for each step that a state can take, and which properties of steps it violates;
+``@judge`` tells which properties a state violates. Both read the graph; nothing about a protocol is known here but its
+model.
+
+A candidate is a row of i64: its fingerprint, its predecessor (index of the state in its level, times
+2**24, plus the number of the instance), and the words of the state. Until it is fingerprinted, a candidate of a model
+with properties of steps has a bit for each of them that the step violates in that place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from highwater.checker.engines.layout import Layout
+from highwater.checker.engines.native.text.ir import Function, Scope, signed
+from highwater.model.language.graph import Node
+from highwater.model.language.model import Instance, Model
+from highwater.model.language.step_properties import TracedStepProperty
+
+PREDECESSOR_BITS = 24
+FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class _Output:
+    """Where candidates go: the next one's address, the index part of their predecessor, the state's words."""
+
+    start: str
+    base: str
+    words: list[str]
+
+
+def _by_guard(
+    instances: list[tuple[int, Instance]], depth: int
+) -> Iterator[tuple[Node | None, list[tuple[int, Instance]]]]:
+    """Instances grouped by their guard at a depth, in order of first appearance; None where there is none."""
+    groups: dict[int, tuple[Node | None, list[tuple[int, Instance]]]] = {}
+    for number, instance in instances:
+        guard = instance.guards[depth].node if depth < len(instance.guards) else None
+        groups.setdefault(guard.id if guard else -1, (guard, []))[1].append((number, instance))
+    yield from groups.values()
+
+
+def combine(f: Function, words: list[str]) -> str:
+    """The fingerprint of a state's words: 64 bits, never 0.
+
+    Two words at a time are xored with keys of their own and multiplied, and the halves of the product joined: pairs do
+    not wait for each other, and one takes four instructions. A word that equals its key would hide the other one of
+    its pair; keys are as good as random, so this is no likelier than two fingerprints that are equal by chance.
+    """
+    keys = _keys()
+    parts = []
+    for i in range(0, len(words), 2):
+        one, other = [*words[i : i + 2], "0"][:2]
+        parts.append(_folded(f, f.op(f"xor i64 {one}, {next(keys)}"), f.op(f"xor i64 {other}, {next(keys)}")))
+    value = parts[0]
+    for part in parts[1:]:
+        value = f.op(f"add i64 {value}, {part}")
+    value = _folded(f, f.op(f"xor i64 {value}, {next(keys)}"), str(next(keys)))
+    zero = f.op(f"icmp eq i64 {value}, 0")
+    return f.op(f"select i1 {zero}, i64 1, i64 {value}")
+
+
+def _folded(f: Function, one: str, other: str) -> str:
+    """The two halves of a product, joined."""
+    product = f.op(f"mul i128 {f.op(f'zext i64 {one} to i128')}, {f.op(f'zext i64 {other} to i128')}")
+    high = f.op(f"trunc i128 {f.op(f'lshr i128 {product}, 64')} to i64")
+    return f.op(f"xor i64 {f.op(f'trunc i128 {product} to i64')}, {high}")
+
+
+def _keys() -> Iterator[int]:
+    """Numbers as good as random, always the same: those of SplitMix64 from 0 on."""
+    mask, counter = (1 << 64) - 1, 0
+    while True:
+        counter = (counter + 0x9E3779B97F4A7C15) & mask
+        value = (counter ^ counter >> 30) * 0xBF58476D1CE4E5B9 & mask
+        value = (value ^ value >> 27) * 0x94D049BB133111EB & mask
+        yield signed(value ^ value >> 31)
+
+
+class Kernels:
+    """Generates the kernels of a model."""
+
+    def __init__(self, model: Model, layout: Layout) -> None:
+        self.model, self.layout = model, layout
+        self.candidate_width = WORDS + layout.words
+        self.bounds = {bound: i for i, bound in enumerate(model.bounds)}
+
+    def text(self) -> str:
+        """The text of all kernels."""
+        large = [self._asked_apart(n) for n, p in enumerate(self.model.step_properties) if p.is_large]
+        return "\n".join([self._fingerprint(), self._slot(), *large, self._successors(), self._judge()])
+
+    def _fingerprint(self) -> str:
+        """``@fingerprint(words)``: that of a state."""
+        f = Function("internal i64 @fingerprint(ptr %words) alwaysinline")
+        return f.end(f"i64 {combine(f, self._load(f, '%words'))}")
+
+    def _slot(self) -> str:
+        """``@slot(fingerprint, capacity)``: the home slot; slots grow with the fingerprint."""
+        f = Function("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
+        product = f.op(f"mul i128 {f.op('zext i64 %fp to i128')}, {f.op('zext i64 %capacity to i128')}")
+        high = f.op(f"lshr i128 {product}, 64")
+        return f.end(f"i64 {f.op(f'trunc i128 {high} to i64')}")
+
+    def _load(self, f: Function, pointer: str) -> list[str]:
+        return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
+
+    def _successors(self) -> str:
+        """``@successors(state, index, out, counts, cuts, error, …)``: the end of the candidates written at ``out``.
+
+        ``counts`` has a counter for each instance, ``cuts`` one for each bound; ``error`` takes
+        1 + instance * 2**16 + check where a step leaves a type without a declared bound;
+        ``enabled`` becomes 1 where the guards of a step hold, be it cut or not. ``premises`` has a counter for each
+        property, those of steps last: the steps that it has something to say of.
+        """
+        f = Function(
+            "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
+            "ptr %premises)"
+        )
+        words = self._load(f, "%state")
+        base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
+        scope = Scope(f, self.layout, words)
+        f.store(0, "%enabled")
+        out = self._decide(f, scope, list(enumerate(self.model.instances)), 0, _Output("%out", base, words))
+        return f.end(f"ptr {out}")
+
+    def _decide(
+        self, f: Function, scope: Scope, instances: list[tuple[int, Instance]], depth: int, output: _Output
+    ) -> str:
+        """Code for instances whose first ``depth`` guards hold; gives the end of what was written.
+
+        Instances that share their next guard share its branch, so a guard that refuses skips all of them.
+        """
+        out = output.start
+        for guard, group in _by_guard(instances, depth):
+            if guard is None:
+                for number, instance in group:
+                    out = self._take(f, scope, number, instance, replace(output, start=out))
+                continue
+            held, skip = f.fresh("held"), f.fresh("skip")
+            f.branch(scope.value(guard), held, skip)
+            before, here = out, f.block
+            f.start(held)
+            after = self._decide(f, scope.child(), group, depth + 1, replace(output, start=out))
+            inside = f.block
+            f.jump(skip)
+            f.start(skip)
+            out = f.op(f"phi ptr [ {before}, %{here} ], [ {after}, %{inside} ]")
+        return out
+
+    def _take(self, f: Function, scope: Scope, number: int, instance: Instance, output: _Output) -> str:
+        """Code for an instance whose guards hold; gives the end of what was written."""
+        f.store(1, "%enabled")
+        done = f.fresh("taken")
+        arrivals: list[tuple[str, str]] = []
+        scope = scope.child()
+        self._checks(f, scope, number, instance, done, arrivals, output.start)
+        predecessor = f.op(f"or i64 {output.base}, {number}")
+        self._write(f, scope, instance, output.words, output.start, predecessor)
+        if self.model.step_properties:
+            judged = self._judged(f, scope, number)
+            f.store(self._judged_apart(f, number, output, judged), f.at(output.start, FINGERPRINT))
+        f.bump(f.at("%counts", number))
+        after = f.op(f"getelementptr inbounds i64, ptr {output.start}, i64 {self.candidate_width}")
+        arrivals.append((after, f.block))
+        f.jump(done)
+        f.start(done)
+        return f.op("phi ptr " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
+
+    def _checks(
+        self,
+        f: Function,
+        scope: Scope,
+        number: int,
+        instance: Instance,
+        skip: str,
+        arrivals: list[tuple[str, str]],
+        out: str,
+    ) -> None:
+        # Declared bounds first: a step that is cut there is not taken, so it can be no error.
+        for position, check in sorted(enumerate(instance.checks), key=lambda c: c[1].bound is None):
+            left, fine = f.fresh("left"), f.fresh("fine")
+            f.branch(scope.value(check.node), left, fine)
+            f.start(left)
+            if check.bound is not None:
+                self._cut(f, number, check.bound)
+            else:
+                f.store(1 + (number << 16) + position, "%error")
+            arrivals.append((out, f.block))
+            f.jump(skip)
+            f.start(fine)
+
+    def _judged(self, f: Function, scope: Scope, number: int) -> str:
+        """Code for which properties of steps the step of an instance violates; counts the premises that hold."""
+        first, mask = len(self.model.properties), "0"
+        for judged in self.model.judged_in_place[number]:
+            holds, premise = scope.values([judged.node, judged.premise])
+            f.bump(f.at("%premises", first + judged.number), f.op(f"zext i1 {premise} to i64"))
+            bad = f.op(f"select i1 {holds}, i64 0, i64 {signed(1 << judged.number)}")
+            mask = f.op(f"or i64 {mask}, {bad}")
+        return mask
+
+    def _judged_apart(self, f: Function, number: int, output: _Output, mask: str) -> str:
+        """The same of the large properties, where the step changes something that they read; the step is written."""
+        for at, prop in enumerate(self.model.step_properties):
+            if not prop.is_large or number not in prop.asked:
+                continue
+            ask, skip, here, before = f.fresh("ask"), f.fresh("skip"), f.block, mask
+            f.branch(self._touched(f, prop, output), ask, skip)
+            f.start(ask)
+            after = f.at(output.start, WORDS)
+            bad = f.op(f"call i64 @judge_step_{at}(ptr %state, ptr {after}, ptr %premises)")
+            found = f.op(f"or i64 {before}, {bad}")
+            f.jump(skip)
+            f.start(skip)
+            mask = f.op(f"phi i64 [ {before}, %{here} ], [ {found}, %{ask} ]")
+        return mask
+
+    def _touched(self, f: Function, prop: TracedStepProperty, output: _Output) -> str:
+        """Whether a step changes something that a property reads, by the bits of the words that differ."""
+        masks = [0] * self.layout.words
+        for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
+            masks[slot.word] |= slot.mask
+        found = "0"
+        for word, mask in enumerate(masks):
+            if mask:
+                new = f.load(f.at(output.start, WORDS + word))
+                differs = f.op(f"xor i64 {output.words[word]}, {new}")
+                found = f.op(f"or i64 {found}, {f.op(f'and i64 {differs}, {signed(mask)}')}")
+        return f.op(f"icmp ne i64 {found}, 0")
+
+    def _asked_apart(self, number: int) -> str:
+        """``@judge_step_N(before, after, premises)``: the bit of property N where the step violates it."""
+        f = Function(f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline")
+        prop, both = self.model.step_properties[number], self.layout.twice()
+        scope = Scope(f, both, [*self._load(f, "%before"), *self._load(f, "%after")])
+        holds, premise = scope.values([prop.node, prop.premise])
+        f.bump(f.at("%premises", len(self.model.properties) + number), f.op(f"zext i1 {premise} to i64"))
+        return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
+
+    def _cut(self, f: Function, number: int, bound: str) -> None:
+        """Code for where an instance is cut."""
+        f.bump(f.at("%cuts", self.bounds[bound]))
+
+    def _write(
+        self, f: Function, scope: Scope, instance: Instance, words: list[str], out: str, predecessor: str
+    ) -> None:
+        by_word: dict[int, list[int]] = {}
+        for leaf in instance.writes:
+            if self.layout.slots[leaf].bits == 0:
+                continue  # has one value only, and what leaves it was checked
+            by_word.setdefault(self.layout.slots[leaf].word, []).append(leaf)
+        for word in range(self.layout.words):
+            value = words[word]
+            if word in by_word:
+                mask = 0
+                parts = []
+                for leaf in by_word[word]:
+                    mask |= self.layout.slots[leaf].mask
+                    parts.append(scope.pack(instance.writes[leaf].node, leaf))
+                value = f.op(f"and i64 {value}, {signed(~mask)}")
+                for part in parts:
+                    value = f.op(f"or i64 {value}, {part}")
+            f.store(value, f.at(out, WORDS + word))
+        f.store(predecessor, f.at(out, PREDECESSOR))
+
+    def _judge(self) -> str:
+        """``@judge(state, premises)``: a bit for each violated property; counts the premises that hold."""
+        f = Function("i64 @judge(ptr %state, ptr %premises)")
+        scope = Scope(f, self.layout, self._load(f, "%state"))
+        mask = "0"
+        for number, prop in enumerate(self.model.properties):
+            holds, premise = scope.values([prop.node, prop.premise])
+            f.bump(f.at("%premises", number), f.op(f"zext i1 {premise} to i64"))
+            bad = f.op(f"zext i1 {f.op(f'xor i1 {holds}, true')} to i64")
+            mask = f.op(f"or i64 {mask}, {f.op(f'shl i64 {bad}, {number}')}")
+        return f.end(f"i64 {mask}")

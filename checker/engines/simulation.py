@@ -1,0 +1,144 @@
+"""Random walks: what a simulation is asked and answers, and the reference for it, with the interpreter.
+
+A walk starts in an initial state and takes one of the steps that can be taken there, each as likely as the
+others, until it has seen ``depth`` states, no step is left, or a property is violated, which ends the simulation.
+Walks are seeded one by one, by the simulation's seed and the walk's number.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, SearchResult, Violation
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """What a simulation is asked. ``depth`` is the most states of a walk; ``workers`` 0 means all cores."""
+
+    walks: int = 10_000
+    depth: int = 100
+    seed: int = 0
+    workers: int = 0
+    limit_seconds: float | None = None
+    deadlock: bool = False
+
+
+@dataclass
+class SimulationResult(SearchResult):
+    """What the walks found. ``generated_states`` counts every state visited, ``distinct_states`` nothing.
+
+    ``walks`` is how many were begun, ``depth`` the states of the longest one, ``seed`` what reproduces them.
+    A violation's run is the walk that came to it first, not a shortest run. Premises of properties of steps are counted
+    for all steps that can be taken where the walks are.
+    """
+
+    walks: int = 0
+    seed: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Never: walks do not prove that they saw every state."""
+        return False
+
+
+Simulate = Callable[[Model, SimulationOptions, ProgressCallback | None], SimulationResult]
+
+
+def simulate(
+    model: Model, options: SimulationOptions, progress: ProgressCallback | None = None
+) -> SimulationResult:
+    """Walk at random with the interpreter, in one thread; KeyboardInterrupt ends it with what was found."""
+    started = time.perf_counter()
+    interpreter = Interpreter(model)
+    result = SimulationResult(
+        cut=dict.fromkeys(model.bounds, 0),
+        actions=dict.fromkeys((a.name for a in model.actions), 0),
+        premises=dict.fromkeys(model.safety, 0),
+        preparation_seconds=time.perf_counter() - started,
+        seed=options.seed,
+    )
+    started = time.perf_counter()
+    try:
+        while result.walks < options.walks and result.stopped_by is None:
+            walk = _Walk(model, interpreter, random.Random(f"{options.seed}/{result.walks}"), result)
+            result.walks += 1
+            walk.go(options.depth, options.deadlock)
+            result.seconds = time.perf_counter() - started
+            if result.violations:
+                result.stopped_by = "violation"
+            elif options.limit_seconds is not None and result.seconds > options.limit_seconds:
+                result.stopped_by = "seconds"
+            if progress:
+                left = options.walks - result.walks
+                progress(
+                    Progress(
+                        result.depth,
+                        result.generated_states,
+                        result.generated_states,
+                        left,
+                        0,
+                        0,
+                        result.seconds,
+                    )
+                )
+    except KeyboardInterrupt:
+        result.stopped_by = "interrupted"
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+class _Walk:
+    """One walk; it adds to the counts of the result, and its violations."""
+
+    def __init__(self, model: Model, interpreter: Interpreter, dice: random.Random, result: SimulationResult):
+        self.model, self.interpreter, self.dice, self.result = model, interpreter, dice, result
+        self.numbers = {id(instance): i for i, instance in enumerate(model.instances)}
+
+    def go(self, depth: int, deadlock: bool) -> None:
+        """Walk on until the depth, a dead end, or a violation."""
+        state = initial = self.dice.choice(self.model.initial)
+        path: list[int] = []
+        broken: list[str] = []
+        while True:
+            seen = len(path) + 1
+            self.result.generated_states += 1
+            self.result.depth = max(self.result.depth, seen)
+            for prop, met in zip(self.model.properties, self.interpreter.premises(state), strict=True):
+                self.result.premises[prop.name] += met
+            if self._note(self.interpreter.violated(state) + broken, initial, path) or seen >= depth:
+                return
+            steps = list(self.interpreter.steps(state))
+            if deadlock and not steps:
+                self._note([DEADLOCK], initial, path)
+            for step in steps:
+                if step.state is None and step.cut is not None:
+                    self.result.cut[step.cut] += 1
+                elif step.state is not None:
+                    self._note_premises(state, self.numbers[id(step.instance)], step.state)
+            ways: list[tuple[int, Scalars, str]] = [
+                (self.numbers[id(step.instance)], step.state, step.instance.action.name)
+                for step in steps
+                if step.state is not None
+            ]
+            if not ways:
+                return
+            before = state
+            number, state, name = self.dice.choice(ways)
+            path.append(number)
+            self.result.actions[name] += 1
+            broken = self.interpreter.broken(before, state)
+
+    def _note_premises(self, before: Scalars, number: int, after: Scalars) -> None:
+        met = self.interpreter.step_premises(before, number, after)
+        for prop, said in zip(self.model.step_properties, met, strict=True):
+            self.result.premises[prop.name] += said
+
+    def _note(self, names: list[str], initial: Scalars, path: list[int]) -> bool:
+        self.result.violations += [Violation(name, initial, tuple(path)) for name in names]
+        return bool(names)

@@ -1,0 +1,266 @@
+"""Two versions of a protocol: whether every action does the same in both, for all states; else a state that tells.
+
+Versions differ in rules, not in their states: what is compared is the step from one state with one choice of
+parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import z3
+
+from highwater.checker.base import words
+from highwater.checker.engines.solver.limits import Limits, Stopped
+from highwater.checker.engines.solver.steps import OpenStep, instance_number, steps
+from highwater.checker.engines.solver.terms import Numbers, Term, Translator, is_wide
+from highwater.model.language import graph
+from highwater.model.language.errors import LanguageError
+from highwater.model.language.graph import BITS
+from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.model import Model, Scalars
+from highwater.model.language.types import Leaf
+
+SHORT = 64
+"""Intervals up to this length are gone through for the value nearest to the initial one."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A state and a choice of parameters from which the versions go on differently, as the interpreter goes on.
+
+    An outcome is the state after the step; None where the action cannot be taken, or is cut at a bound. The
+    sentence says which step it is.
+    """
+
+    sentence: str
+    parameters: dict[str, Any]
+    before: Scalars
+    first: Scalars | None
+    second: Scalars | None
+
+
+@dataclass
+class Differences:
+    """What was found: for each action that was compared a witness, or None where the versions are equal."""
+
+    actions: dict[str, Witness | None] = field(default_factory=dict)
+    stopped_by: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def equal(self) -> bool:
+        """Whether every action does the same in both versions."""
+        return self.stopped_by is None and not any(self.actions.values())
+
+
+def differences(
+    first: Model,
+    second: Model,
+    *,
+    any_state: bool = False,
+    actions: Collection[str] = (),
+    limits: Limits | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Differences:
+    """Compare two models of one protocol, action by action, in all states that satisfy the first one's properties.
+
+    With ``any_state`` in all states within the types; ``actions`` are those to compare, else all. A witness is made
+    like the initial state, scalar by scalar, as far as the difference allows. LanguageError where the states of
+    the two are of different types.
+    """
+    if own := only_in_one(first, second):
+        raise LanguageError(f"the two versions have different states, they do not share {', '.join(own)}")
+    limits, found = limits or Limits(), Differences()
+    started = limits.used
+    try:
+        pairs = _pairs(first, second)
+        for name in dict.fromkeys(name for name, _, _ in pairs if not actions or name in actions):
+            began, witness = limits.used, None
+            for action, a, b in pairs:
+                if action == name and witness is None:
+                    witness = _compare(first, second, a, b, any_state, limits)
+            found.actions[name] = witness
+            if progress:
+                progress(name, limits.used - began)
+    except Stopped as stopped:
+        found.stopped_by = stopped.why
+    except KeyboardInterrupt:
+        found.stopped_by = "interrupted"
+    found.seconds = limits.used - started
+    return found
+
+
+def only_in_one(first: Model, second: Model) -> list[str]:
+    """The scalars of the states that only one version has, or has with another type."""
+    shared = {*first.leaves} & {*second.leaves}
+    return list(dict.fromkeys(x.path for x in (*first.leaves, *second.leaves) if x not in shared))
+
+
+def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, OpenStep | None]]:
+    """The steps that correspond. An action is compared instance by instance unless both leave its parameters open."""
+
+    def by_key(model: Model, grouped: set[str]) -> dict[tuple[str, str], OpenStep]:
+        chosen = [s for s in steps(model, grouped=True) if s.name in grouped]
+        chosen += [s for s in steps(model, grouped=False) if s.name not in grouped]
+        return {(s.name, repr(dict(s.instance.parameters) if not s.leaves else "")): s for s in chosen}
+
+    def opened(model: Model) -> set[str]:
+        return {s.name for s in steps(model, grouped=True) if s.leaves}
+
+    def absent(model: Model) -> set[str]:
+        return {a.name for a in type(model.protocol).actions()} - {i.action.name for i in model.instances}
+
+    grouped = (opened(first) | absent(first)) & (opened(second) | absent(second))
+    left, right = by_key(first, grouped), by_key(second, grouped)
+    keys = dict.fromkeys([*left, *right])
+    return [(key[0], left.get(key), right.get(key)) for key in keys]
+
+
+def _compare(
+    first: Model, second: Model, a: OpenStep | None, b: OpenStep | None, any_state: bool, limits: Limits
+) -> Witness | None:
+    numbers, leaves = Numbers(), first.leaves
+    chosen = next(s for s in (a, b) if s is not None)
+    state = [numbers.variable(leaf.path, leaf) for leaf in leaves]
+    parameters = [numbers.variable(f"{leaf.path}#", leaf) for leaf in chosen.leaves]
+    wide = any(is_wide(leaf.low, leaf.high) for leaf in leaves)
+    solver = z3.Solver() if wide else z3.SolverFor("QF_BV")
+    for term, leaf in zip([*state, *parameters], [*leaves, *chosen.leaves], strict=True):
+        solver.add(numbers.in_type(term, leaf))
+    if not any_state:
+        solver.add([Translator(numbers, state)(p.node) for p in first.properties])
+    taken_a, after_a = _outcome(first, a, numbers, state, parameters)
+    taken_b, after_b = _outcome(second, b, numbers, state, parameters)
+    other = z3.Or([x != y for x, y in zip(after_a, after_b, strict=True) if not x.eq(y)])
+    solver.add(z3.Or(taken_a != taken_b, z3.And(taken_a, other)))
+    if not limits.check(solver):
+        return None
+    before = tuple(nearest_state(solver, limits, numbers, state, leaves, first.first_initial))
+    scalars = nearest_state(
+        solver, limits, numbers, parameters, chosen.leaves, [x.low for x in chosen.leaves]
+    )
+    witness = Witness(
+        _sentence([(first, a), (second, b)], scalars),
+        chosen.parameters(scalars),
+        before,
+        _taken(first, a, before, scalars),
+        _taken(second, b, before, scalars),
+    )
+    if witness.first == witness.second:
+        raise AssertionError("the versions are alike in the interpreter: the terms are not the graph's")
+    return witness
+
+
+def nearest_state(
+    solver: z3.Solver,
+    limits: Limits,
+    numbers: Numbers,
+    terms: Sequence[Term],
+    leaves: Sequence[Leaf],
+    wanted: Sequence[int],
+) -> list[int]:
+    """Fix scalars one after the other to the value nearest to the wanted one, so that the solver has no choice.
+
+    Only where a number's interval is long it is left to the solver, if it cannot be the wanted one.
+    """
+    solution, found = solver.model(), []
+    for term, leaf, value in zip(terms, leaves, wanted, strict=True):
+        chosen = numbers.value(solution, term, leaf)
+        for candidate in _nearest(leaf, value):
+            if candidate == chosen:
+                break
+            solver.push()
+            solver.add(term == numbers.literal(candidate, leaf))
+            possible = limits.check(solver)
+            if possible:
+                solution, chosen = solver.model(), candidate
+            solver.pop()
+            if possible:
+                break
+        solver.add(term == numbers.literal(chosen, leaf))
+        found.append(chosen)
+    limits.check(solver)
+    return found
+
+
+def _nearest(leaf: Leaf, wanted: int) -> list[int]:
+    """The values of a scalar, the nearest first: for sets those with the fewest members exchanged."""
+    if leaf.high - leaf.low > SHORT:
+        return [wanted]
+    distance = (lambda v: (v ^ wanted).bit_count()) if leaf.sort == BITS else (lambda v: abs(v - wanted))
+    return sorted(range(leaf.low, leaf.high + 1), key=lambda v: (distance(v), v))
+
+
+def _outcome(
+    model: Model, step: OpenStep | None, numbers: Numbers, state: list[Term], parameters: list[Term]
+) -> tuple[Term, list[Term]]:
+    """Whether the step is taken, and the scalars after it."""
+    if step is None:
+        return z3.BoolVal(False), state
+    padding = [None] * (step.start - len(state))
+    translate = Translator(numbers, [*state, *padding, *parameters])
+    instance = step.instance
+    after = [
+        translate.scalar(instance.writes[i].node, leaf) if i in instance.writes else state[i]
+        for i, leaf in enumerate(model.leaves)
+    ]
+    return translate(graph.and_(instance.leads_on, step.chosen)), after
+
+
+def _sentence(versions: Sequence[tuple[Model, OpenStep | None]], scalars: list[int]) -> str:
+    """Which step it is, by the version that has it."""
+    for model, step in versions:
+        try:
+            if step is not None:
+                return model.instances[instance_number(model, step, scalars)].sentence
+        except LanguageError:
+            continue
+    raise AssertionError("neither version has the step: the terms are not the graph's")
+
+
+def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[int]) -> Scalars | None:
+    """The outcome again, by the interpreter."""
+    if step is None:
+        return None
+    interpreter = Interpreter(model)
+    try:
+        number = instance_number(model, step, scalars)
+        if interpreter.refusals(before, model.instances[number]):
+            return None
+        return interpreter.step(before, number).state
+    except (BoundError, LanguageError):
+        return None
+
+
+def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
+    """A witness in words: what of the state is not as in the initial one, and both outcomes."""
+    yield "  State, where it is not the initial one:"
+    yield from (f"      {line}" for line in special(model, witness) or ["(no difference)"])
+    for side, after in zip(sides, (witness.first, witness.second), strict=True):
+        if after is None:
+            yield f"  {side}: the action cannot be taken"
+        else:
+            yield f"  {side}:"
+            yield from (f"      {line}" for line in outcome(model, witness, after))
+
+
+def special(model: Model, witness: Witness) -> list[str]:
+    """What of a witness's state is not as in the initial one, a line for each place."""
+    changes = Interpreter(model).changes(model.first_initial, witness.before)
+    return [f"{path}  {_say(model, path, value)}" for path, (_, value) in changes.items()]
+
+
+def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
+    """What an outcome changes, a line for each place."""
+    changes = Interpreter(model).changes(witness.before, after)
+    lines = [
+        f"{path}  {_say(model, path, old)} → {_say(model, path, new)}" for path, (old, new) in changes.items()
+    ]
+    return lines or ["(nothing changes)"]
+
+
+def _say(model: Model, path: str, value: Any) -> str:
+    return words.say(words.at(model.protocol.state, path), value)

@@ -1,0 +1,271 @@
+"""Induction: whether every action keeps every invariant from any state within the types, reachable or not.
+
+What holds initially and is kept by every step holds always, however long the run. A step that is not kept is a
+*counterexample to induction*: its first state satisfies all invariants, and need not be reachable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import z3
+
+from highwater.checker.engines.solver.limits import Limits, Stopped
+from highwater.checker.engines.solver.start import begins, listed
+from highwater.checker.engines.solver.steps import OpenStep, instance_number, steps
+from highwater.checker.engines.solver.terms import Numbers, Translator, is_wide
+from highwater.checker.engines.solver.workers import answers
+from highwater.model.language import graph
+from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
+from highwater.model.language.model import Instance, Model, Property, Scalars
+from highwater.model.language.protocol import Invariant
+
+INITIAL = "initial"
+"""The name under which the initial states stand among the actions."""
+
+WITHIN_TYPES = "within_types"
+"""That a step leaves no type but at a declared bound; asked of every action beside the invariants."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A step that does not keep an invariant, as the interpreter takes it. ``after`` is None where it leaves a type.
+
+    ``excluded_by`` are known invariants, not among those assumed, that do not hold in the state before.
+    """
+
+    instance: Instance | None
+    before: Scalars
+    after: Scalars | None
+    excluded_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The verdict on an action and a property: kept (no failure), not kept, or None where there was no answer."""
+
+    action: str
+    property: str
+    kept: bool | None
+    failure: Failure | None = None
+
+
+@dataclass
+class InductionResult:
+    """One verdict for each action and property, in the order of the model; ``stopped_by`` why some are missing."""
+
+    verdicts: list[Kept] = field(default_factory=list)
+    stopped_by: str | None = None
+    seconds: float = 0.0
+    never: list[str] = field(default_factory=list)
+    """Actions that no state with all invariants enables: of them the proof says nothing."""
+
+    @property
+    def failures(self) -> list[Kept]:
+        """Those that are not kept."""
+        return [v for v in self.verdicts if v.kept is False]
+
+    @property
+    def proved(self) -> bool:
+        """Whether every property holds initially and every action keeps it."""
+        return self.stopped_by is None and all(v.kept for v in self.verdicts)
+
+
+def prove(
+    model: Model,
+    *,
+    known: Iterable[Invariant] = (),
+    limits: Limits | None = None,
+    actions: Iterable[str] | None = None,
+    workers: int = 1,
+    progress: Callable[[str, float], None] | None = None,
+) -> InductionResult:
+    """Ask for every action whether it keeps the conjunction of the model's invariants.
+
+    The model's properties of steps are asked of every step too; ``known`` are further invariants, of which it is said
+    when they would exclude a failure. ``actions`` restricts the question to these. With several ``workers`` so many
+    actions are asked about at a time; the verdicts are the same, the states that show a failure may be others.
+    """
+    limits = limits or Limits()
+    result = InductionResult()
+    started = limits.used
+    question = _Question(model, known, limits)
+    own = {n: s for n, s in question.by_action().items() if actions is None or n in actions}
+    found: dict[str, _Decided] = {}
+
+    def decide(name: str) -> _Decided:
+        began = limits.used
+        failures = question.action(own[name])
+        return _Decided(failures, name in question.possible, limits.used - began)
+
+    try:
+        if actions is None:
+            result.verdicts += question.initial()
+        for name, decided in answers(list(own), decide, workers):
+            found[name] = decided
+            if progress:
+                progress(name, decided.seconds)
+    except Stopped as stopped:
+        result.stopped_by = stopped.why
+    except KeyboardInterrupt:
+        result.stopped_by = "interrupted"
+    for name in own:
+        if name in found:
+            result.verdicts += question.verdicts(name, found[name].failures)
+            if not found[name].possible:
+                result.never.append(name)
+    result.seconds = limits.used - started
+    return result
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What was found of an action: the properties that are not kept, whether it is possible, and the seconds."""
+
+    failures: dict[str, _Step]
+    possible: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A failure as plain data: the number of the instance in the model, the states, and what excludes it."""
+
+    instance: int
+    before: Scalars
+    after: Scalars | None
+    excluded_by: tuple[str, ...]
+
+
+class _Question:
+    """The constraints that all questions about a model share."""
+
+    def __init__(self, model: Model, known: Iterable[Invariant], limits: Limits) -> None:
+        self.model, self.limits = model, limits
+        self.interpreter = Interpreter(model)
+        self.steps = steps(model, grouped=True)
+        assumed = {p.name for p in model.properties}
+        others = [i for i in known if i.name not in assumed and (i.rule is None or model.protocol.on(i.rule))]
+        self.known: list[Property] = [model.trace_invariant(i) for i in others]
+        self._excludes = compile_nodes([p.node for p in self.known])
+        self.open_leaves = [leaf for step in self.steps for leaf in step.leaves]
+        self.numbers = Numbers()
+        leaves = [*model.leaves, *self.open_leaves]
+        self.variables = [self.numbers.variable(f"{leaf.path}#{i}", leaf) for i, leaf in enumerate(leaves)]
+        self.in_types = [
+            c for v, leaf in zip(self.variables, leaves, strict=True) for c in self.numbers.in_type(v, leaf)
+        ]
+        self.logic = None if any(is_wide(leaf.low, leaf.high) for leaf in leaves) else "QF_BV"
+        self.translate = Translator(self.numbers, self.variables)
+        self.possible: set[str] = set()
+
+    def initial(self) -> list[Kept]:
+        """Whether the initial states satisfy the invariants."""
+        found, few = [], listed(self.model)
+        for prop in self.model.properties:
+            if few is None:
+                wrong = self._initial_without(prop)
+            else:
+                wrong = next((s for s in few if prop.name in self.interpreter.violated(s)), None)
+            failure = None if wrong is None else Failure(None, wrong, wrong)
+            found.append(Kept(INITIAL, prop.name, failure is None, failure))
+        return found
+
+    def _initial_without(self, prop: Property) -> Scalars | None:
+        """One of many initial states that does not satisfy a property; None where there is none."""
+        state = self.variables[: len(self.model.leaves)]
+        solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
+        solver.add(self.in_types)
+        solver.add(begins(self.model, self.numbers, state))
+        solver.add(z3.Not(self.translate(prop.node)))
+        if not self.limits.check(solver):
+            return None
+        solution = solver.model()
+        pairs = zip(state, self.model.leaves, strict=True)
+        wrong = tuple(self.numbers.value(solution, term, leaf) for term, leaf in pairs)
+        if prop.name not in self.interpreter.violated(wrong) or not self.model.is_initial(wrong):
+            raise AssertionError("the solver's initial state is none, or satisfies the property")
+        return wrong
+
+    def by_action(self) -> dict[str, list[OpenStep]]:
+        """The steps of each action."""
+        found: dict[str, list[OpenStep]] = {}
+        for step in self.steps:
+            found.setdefault(step.name, []).append(step)
+        return found
+
+    def action(self, own: list[OpenStep]) -> dict[str, _Step]:
+        """The properties that the steps of an action do not keep."""
+        failures: dict[str, _Step] = {}
+        for step in own:
+            self._step(step, failures)
+        return failures
+
+    def verdicts(self, name: str, failures: dict[str, _Step]) -> list[Kept]:
+        """One verdict on an action for each property."""
+        told = {
+            wanted: Failure(self.model.instances[f.instance], f.before, f.after, f.excluded_by)
+            for wanted, f in failures.items()
+        }
+        return [Kept(name, p, p not in told, told.get(p)) for p in (WITHIN_TYPES, *self.model.safety)]
+
+    def _step(self, step: OpenStep, failures: dict[str, _Step]) -> None:
+        solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
+        solver.add(self.in_types)
+        translate, instance, model = self.translate, step.instance, self.model
+        solver.add([translate(p.node) for p in model.properties])
+        solver.add(translate(graph.and_(instance.enabled, step.chosen)))
+        cut = graph.any_(c.node for c in instance.checks if c.bound)
+        error = graph.any_(c.node for c in instance.checks if not c.bound)
+        if error is not graph.FALSE and WITHIN_TYPES not in failures:
+            wrong = z3.Bool("leaves a type")
+            solver.add(z3.Implies(wrong, translate(graph.and_(error, graph.not_(cut)))))
+            if self.limits.check(solver, wrong):
+                failures[WITHIN_TYPES] = self._failure(step, solver.model())[0]
+        solver.add(translate(graph.not_(graph.or_(cut, error))))
+        if step.name not in self.possible and self.limits.check(solver):
+            self.possible.add(step.name)
+        after = [
+            translate.scalar(instance.writes[i].node, leaf) if i in instance.writes else self.variables[i]
+            for i, leaf in enumerate(model.leaves)
+        ]
+        following = Translator(self.numbers, after)
+        both = Translator(self.numbers, [*self.variables[: len(after)], *after])
+        holds = {p.name: following(p.node) for p in model.properties}
+        holds |= {p.name: both(p.node) for p in model.step_properties}
+        left = [name for name in holds if name not in failures]
+        while left:
+            broken = z3.Bool(f"broken#{len(left)}")
+            solver.add(z3.Implies(broken, z3.Not(z3.And([holds[name] for name in left]))))
+            if not self.limits.check(solver, broken):
+                return
+            failure, wrong_names = self._failure(step, solver.model())
+            new = [name for name in left if name in wrong_names]
+            if not new:
+                raise AssertionError("the solver's step breaks nothing: its terms are not the graph's")
+            failures.update(dict.fromkeys(new, failure))
+            left = [name for name in left if name not in wrong_names]
+
+    def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[_Step, set[str]]:
+        """A solver's model as the interpreter's step, and the names of what does not hold after it."""
+        model, numbers = self.model, self.numbers
+        before = tuple(
+            numbers.value(solution, v, leaf) for v, leaf in zip(self.variables, model.leaves, strict=False)
+        )
+        own = self.variables[step.start :][: len(step.leaves)] if step.leaves else []
+        scalars = [numbers.value(solution, v, leaf) for v, leaf in zip(own, step.leaves, strict=True)]
+        number = instance_number(model, step, scalars)
+        instance = model.instances[number]
+        if self.interpreter.violated(before) or self.interpreter.refusals(before, instance):
+            raise AssertionError(
+                "the solver's step is none in the interpreter: its terms are not the graph's"
+            )
+        excluded = tuple(p.name for p, h in zip(self.known, self._excludes(before), strict=True) if not h)
+        try:
+            after = self.interpreter.step(before, number).state
+        except BoundError:
+            return _Step(number, before, None, excluded), {WITHIN_TYPES}
+        assert after is not None
+        wrong = {*self.interpreter.broken(before, after), *self.interpreter.violated(after)}
+        return _Step(number, before, after, excluded), wrong

@@ -1,0 +1,1 @@
+"""One level of a search on Spark: expanded, exchanged, merged, committed."""

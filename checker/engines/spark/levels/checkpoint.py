@@ -1,0 +1,385 @@
+"""The levels of a search on disk: Parquet files of states, and a manifest that says which of them count.
+
+    run.json                what is explored, and how fingerprints are divided
+    level-00012.json        the manifest of a level: written last, under its name in one step
+    level-00012/*.parquet   its states: fingerprint, predecessor, instance, word_0, word_1, …
+    lock                    held by the driver; it ends with it
+
+A level is there when its manifest is. A file that no manifest names was left by a task that failed, was tried
+twice, or was cut off; it means nothing. ``predecessor`` is the index of a state in the level before (in the
+order of the manifest's parts), ``instance`` the number of the step that led from it; in the first level they
+are the index of the initial state, and 0.
+
+What lies here is not trusted (``durable/directory.py``). A manifest has the size, the CRC-32C and the count of each of
+its files, which are held against the file whenever it is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from highwater.checker.base.durable.aside import sync
+from highwater.checker.base.durable.checksum import checksum, of_file
+from highwater.checker.base.durable.directory import CheckpointDirectory, remove_files
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
+
+GROUP = 1 << 18
+"""States in a row group of a file, which are read and expanded together."""
+Fingerprints = Callable[[Words], Words]
+"""Computes the fingerprints of packed states."""
+_INSTANCE = (1 << PREDECESSOR_BITS) - 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a level: ``count`` states, those of a bucket, or of all (None), from index ``base`` on.
+
+    ``bytes`` is its size, ``checksum`` its CRC-32C.
+    """
+
+    bucket: int | None
+    file: str
+    count: int
+    base: int = 0
+    bytes: int = 0
+    checksum: int = 0
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a search had counted when a level was committed; by name, as in a result."""
+
+    distinct_states: int = 0
+    generated_states: int = 0
+    actions: dict[str, int] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)
+    premises: dict[str, int] = field(default_factory=dict)
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Property to the first violation's level (from 0) and index in it."""
+    broken: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Property of steps to the same of the state before the first step that violates it, and that step's instance."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Level:
+    """A committed level; the first one has the number 0."""
+
+    number: int
+    parts: tuple[Part, ...]
+    totals: Totals
+
+    @property
+    def size(self) -> int:
+        """Its states."""
+        return sum(part.count for part in self.parts)
+
+    def part_of(self, index: int) -> Part:
+        """The part that holds the state with this index."""
+        return next(p for p in self.parts if p.base <= index < p.base + p.count)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a checkpoint is of: the model's request and compiled content, and the division into buckets."""
+
+    name: str
+    request: str
+    content: str
+    words: int
+    shift: int
+    """A bucket holds the fingerprints with the same first so many bits."""
+
+    @property
+    def buckets(self) -> int:
+        """How many there are."""
+        return 1 << self.shift
+
+
+class Checkpoint(CheckpointDirectory):
+    """A directory of committed levels. The driver takes it; its tasks read and write in it as they are told."""
+
+    engine = "spark"
+    format = 3
+    files = re.compile(r"level-[0-9]{5,9}\.json")
+    folders = re.compile(r"(level|exchange)-[0-9]{5,9}")
+    inside = re.compile(r"part-(all|[0-9]{5,9})-[0-9a-f]{12}\.parquet|\.?from-[0-9]{5,9}-[0-9a-f]{12}\.rows")
+
+    # --- the run ----------------------------------------------------------------------------------
+
+    def begin(self, run: Run) -> None:
+        """Write what is explored into a new directory; InputError where it cannot be written."""
+        try:
+            self.write_manifest(self.head, vars(run))
+        except OSError as wrong:
+            raise self.unusable(wrong) from None
+
+    def run(self) -> Run:
+        """What is explored; InputError where the directory is no checkpoint of this version, or it is damaged."""
+        try:
+            run = Run(**self.read_manifest(self.head))
+            if not (isinstance(run.shift, int) and 0 < run.shift <= 16 and isinstance(run.words, int)):
+                raise ValueError("numbers")
+            return run
+        except FileNotFoundError:
+            raise self.wrong("no checkpoint there") from None
+        except (ValueError, TypeError):
+            raise self.damaged(self.head) from None
+
+    # --- levels -----------------------------------------------------------------------------------
+
+    def folder(self, number: int) -> Path:
+        """The directory of a level's files."""
+        return self.directory / f"level-{number:05}"
+
+    def commit(self, level: Level) -> None:
+        """Make a level count; OSError where it cannot be written."""
+        plain = {
+            "level": level.number,
+            "count": level.size,
+            "parts": [[p.bucket, p.file, p.count, p.base, p.bytes, p.checksum] for p in level.parts],
+            "totals": vars(level.totals),
+        }
+        if level.parts:
+            sync(self.folder(level.number))
+        self.write_manifest(_manifest(level.number), plain)
+
+    def level(self, number: int) -> Level | None:
+        """A committed level, or None; InputError where its manifest is damaged."""
+        name = _manifest(number)
+        try:
+            plain = self.read_manifest(name)
+            totals = dict(plain["totals"])
+            totals["places"] = {name: (int(a), int(b)) for name, (a, b) in totals["places"].items()}
+            totals["broken"] = {n: (int(a), int(b), int(c)) for n, (a, b, c) in totals["broken"].items()}
+            parts = tuple(Part(*part) for part in plain["parts"])
+            level = Level(int(plain["level"]), parts, Totals(**totals))
+            if level.number != number or level.size != plain["count"]:
+                raise ValueError("counts")
+            base = 0
+            for part in parts:
+                if part.base != base or part.count < 1 or not self._is_part(part.file):
+                    raise ValueError("parts")
+                base += part.count
+            return level
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise self.damaged(name) from None
+
+    def _is_part(self, name: str) -> bool:
+        return name.startswith("part-") and self.inside.fullmatch(name) is not None
+
+    def levels(self) -> list[Level]:
+        """All committed levels in order; InputError where they do not follow each other."""
+        found: list[Level] = []
+        states = 0
+        while (level := self.level(len(found))) is not None:
+            states += level.size
+            if level.totals.distinct_states != states:
+                raise self.damaged(_manifest(level.number))
+            found.append(level)
+        if (self.directory / _manifest(len(found) + 1)).exists():
+            raise self.wrong(f"{_manifest(len(found))} is not there")
+        return found
+
+    def verify(self, levels: list[Level]) -> None:
+        """Read all files of some levels to their ends; InputError where one is not what its manifest says."""
+        for level in levels:
+            for part in level.parts:
+                self._verify(level.number, part)
+
+    def tidy(self, levels: list[Level]) -> None:
+        """Remove what was left of levels that were not committed. Raises OSError."""
+        self.remove_unfinished()
+        committed = {self.folder(level.number).name: level for level in levels}
+        for entry in list(self._entries()):
+            level = committed.get(entry.name)
+            if level is not None and entry.is_dir(follow_symlinks=False):
+                remove_files(Path(entry.path), self.inside, frozenset(part.file for part in level.parts))
+            elif level is None and self.folders.fullmatch(entry.name):
+                self.remove(entry.name)
+
+    # --- states -----------------------------------------------------------------------------------
+
+    def writer(self, number: int, bucket: int | None, words: int) -> PartWriter:
+        """For the states of a bucket in a level; nothing is written before the first of them."""
+        return PartWriter(self.folder(number), bucket, words)
+
+    def _verify(self, number: int, part: Part) -> None:
+        """InputError where the file of a part is not what its manifest says."""
+        try:
+            found = of_file(self.folder(number) / part.file)
+        except FileNotFoundError:
+            raise self.wrong(f"{self._name(number, part)} is not there") from None
+        except OSError as wrong:
+            raise self.wrong(f"{self._name(number, part)}: {wrong.strerror or wrong}") from None
+        if found != (part.bytes, part.checksum):
+            raise self.damaged(self._name(number, part))
+
+    def _name(self, number: int, part: Part) -> str:
+        return f"{self.folder(number).name}/{part.file}"
+
+    @contextmanager
+    def open(self, number: int, part: Part) -> Iterator[pq.ParquetFile]:
+        """The file of a part, read once to its end to begin with; InputError where it is damaged."""
+        self._verify(number, part)
+        try:
+            with pq.ParquetFile(self.folder(number) / part.file, memory_map=True) as file:
+                if file.metadata.num_rows != part.count:
+                    raise self.damaged(self._name(number, part))
+                yield file
+        except pa.ArrowInvalid:
+            raise self.damaged(self._name(number, part)) from None
+
+    def states(self, number: int, part: Part, fingerprints: Fingerprints) -> Iterator[Words]:
+        """The packed states of a part, in groups, whose fingerprints are computed again.
+
+        InputError where one is not the fingerprint that was written: what is here is not what was found.
+        """
+        with self.open(number, part) as file:
+            names = [n for n in file.schema_arrow.names if n.startswith("word_")]
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=["fingerprint", *names], use_threads=False)
+                out: Words = np.empty((table.num_rows, len(names)), dtype=np.uint64)
+                for place, name in enumerate(names):
+                    out[:, place] = table.column(name).to_numpy()
+                if (fingerprints(out) != table.column("fingerprint").to_numpy()).any():
+                    raise self.damaged(self._name(number, part))
+                yield out
+
+    def fingerprints(self, number: int, part: Part) -> Words:
+        """The fingerprints of a part."""
+        with self.open(number, part) as file:
+            column = file.read(columns=["fingerprint"], use_threads=False).column(0)
+            return np.asarray(column.to_numpy(), dtype=np.uint64)
+
+    def origin(self, number: int, level: Level, index: int) -> tuple[int, int]:
+        """Where a state of a level came from: the index in the level before, and the instance."""
+        if not 0 <= index < level.size:
+            raise self.damaged(_manifest(number))
+        part = level.part_of(index)
+        offset = index - part.base
+        with self.open(number, part) as file:
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if offset < rows:
+                    table = file.read_row_group(group, columns=["predecessor", "instance"])
+                    return table.column(0)[offset].as_py(), table.column(1)[offset].as_py()
+                offset -= rows
+        raise self.damaged(self._name(number, part))
+
+
+def _manifest(number: int) -> str:
+    return f"level-{number:05}.json"
+
+
+class PartWriter:
+    """Writes rows (fingerprint, predecessor, words) to a file with a name of its own."""
+
+    def __init__(self, folder: Path, bucket: int | None, words: int) -> None:
+        self._folder, self.bucket, self._words = folder, bucket, words
+        place = "all" if bucket is None else f"{bucket:05}"
+        self.file = f"part-{place}-{uuid.uuid4().hex[:12]}.parquet"
+        self._schema = pa.schema(
+            [("fingerprint", pa.uint64()), ("predecessor", pa.uint64()), ("instance", pa.uint32())]
+            + [(f"word_{i}", pa.uint64()) for i in range(words)]
+        )
+        self._out: _Counted | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[Words] = []
+        self._held = 0
+        self.count = 0
+        self.bytes = self.checksum = 0
+
+    def add(self, rows: Words) -> None:
+        """Append rows; they are copied."""
+        if len(rows):
+            self._waiting.append(rows.copy())
+            self._held += len(rows)
+            self.count += len(rows)
+        if self._held >= GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        if self._writer is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._out = _Counted((self._folder / self.file).open("xb", buffering=0))
+            self._writer = pq.ParquetWriter(
+                pa.PythonFile(self._out, mode="w"),
+                self._schema,
+                compression="lz4",
+                use_dictionary=False,
+                write_statistics=False,
+            )
+        rows = np.concatenate(self._waiting)
+        self._waiting, self._held = [], 0
+        packed = rows[:, 1]
+        columns = [
+            pa.array(np.ascontiguousarray(rows[:, 0])),
+            pa.array(packed >> np.uint64(PREDECESSOR_BITS)),
+            pa.array((packed & np.uint64(_INSTANCE)).astype(np.uint32)),
+            *(pa.array(np.ascontiguousarray(rows[:, WORDS + i])) for i in range(self._words)),
+        ]
+        self._writer.write_table(pa.table(columns, schema=self._schema), row_group_size=2 * GROUP)
+
+    def close(self) -> None:
+        """Finish the file: it is on the disk then. Raises OSError."""
+        self._flush()
+        if self._writer is not None and self._out is not None:
+            self._writer.close()
+            self._out.finish()
+            self.bytes, self.checksum = self._out.bytes, self._out.checksum
+
+    def part(self, base: int = 0) -> Part:
+        """What the manifest says of it."""
+        return Part(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
+
+
+class _Counted:
+    """A file that is written from its start to its end, with its size and its CRC-32C; for pyarrow."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bytes = self.checksum = 0
+
+    def write(self, data: Any) -> int:
+        """Append all of some bytes."""
+        left = memoryview(data).cast("B")
+        self.bytes += len(left)
+        self.checksum = checksum(left, self.checksum)
+        size = len(left)
+        while left:
+            left = left[self._file.write(left) :]
+        return size
+
+    def tell(self) -> int:
+        """Where the next byte goes."""
+        return self.bytes
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        """Called when pyarrow is done with it."""
+
+    def finish(self) -> None:
+        """Wait until all is on the disk, and close it."""
+        os.fsync(self._file.fileno())
+        self._file.close()

@@ -1,0 +1,1 @@
+"""Replay on Spark: many inputs, or one log in shares of its partitions."""

@@ -1,0 +1,244 @@
+"""The session on the user's Spark: started once, quiet, and with one line where it cannot be had."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from highwater.checker.base.interruption import interruption
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.spark.package import package
+from highwater.checker.engines.spark.partition import partition_keys
+
+_CONFIGURATION = {
+    "spark.app.name": "highwater",
+    "spark.ui.showConsoleProgress": "false",
+    # The number of partitions is the number of buckets, and stays it.
+    "spark.sql.adaptive.enabled": "false",
+    # Blocks are large: few of them are handed to Python at a time.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+    "spark.python.worker.reuse": "true",
+}
+_LOCAL = {"spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.driver.host": "127.0.0.1",
+          "spark.driver.bindAddress": "127.0.0.1"}  # fmt: skip
+
+EXECUTOR_SECONDS = 60.0
+"""How long a cluster may take to start the first executor."""
+_SETTLED_SECONDS = 1.0
+
+_current: Session | None = None
+
+
+class Session:
+    """A Spark session. ``sql`` is Spark's own object, ``cores`` what it runs at the same time."""
+
+    def __init__(self, master: str) -> None:
+        self.master = master
+        self._directory = tempfile.TemporaryDirectory(prefix="highwater-spark-")
+        self._log = (Path(self._directory.name) / "spark.log").open("ab")
+        try:
+            self.sql = self._start()
+        except BaseException:
+            self._log.close()
+            self._directory.cleanup()
+            raise
+        self.context = self.sql.sparkContext
+        if not master.startswith("local"):
+            try:
+                self._await_executors()
+            except BaseException:
+                self.stop()
+                raise
+        self._homes: dict[int, tuple[Any, tuple[int, ...]]] = {}
+        self._places: dict[int, Any] = {}
+
+    @property
+    def cores(self) -> int:
+        """Tasks that run at the same time, as far as Spark knows by now."""
+        return max(1, int(self.context.defaultParallelism))
+
+    def _start(self) -> Any:
+        _find_java()
+        _reach(self.master)
+        try:
+            for name in ("pandas", "pyarrow"):
+                importlib.import_module(name)
+            from pyspark import SparkConf, SparkContext
+            from pyspark.java_gateway import launch_gateway
+            from pyspark.sql import SparkSession
+        except ImportError as missing:
+            raise InputError(
+                f"--engine spark needs the package {missing.name}: pip install 'highwater-checker[spark]'"
+            ) from None
+        local = self.master.startswith("local")
+        if local:
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        conf = SparkConf(loadDefaults=False).setMaster(self.master)
+        for key, value in {**_CONFIGURATION, **(_LOCAL if self.master.startswith("local[") else {})}.items():
+            conf.set(key, value)
+        interrupted = threading.Event()
+        # Ctrl-C waits for the start to end: in the middle of it Spark would log tracebacks of its own.
+        with interruption(interrupted.set):
+            ours = signal.getsignal(signal.SIGINT)
+            try:
+                gateway = launch_gateway(conf=conf, popen_kwargs={"stdout": self._log, "stderr": self._log})
+                context = SparkContext(gateway=gateway, conf=conf)
+                # Spark has set a handler that cancels jobs; what Ctrl-C does is decided here, and by the search.
+                if threading.current_thread() is threading.main_thread():
+                    signal.signal(signal.SIGINT, ours)
+                context.setLogLevel("ERROR")
+                if not local:
+                    context.addPyFile(str(package(Path(self._directory.name))))
+                started = SparkSession(context)
+            except Exception as wrong:
+                raise InputError(
+                    f"--spark-master {self.master}: Spark does not start: {cause(wrong)}"
+                ) from None
+        if interrupted.is_set():
+            started.stop()
+            raise KeyboardInterrupt
+        return started
+
+    def _await_executors(self) -> None:
+        """Wait until there is something to run on, and for those that come right after the first.
+
+        InputError where nothing comes: a job would wait for ever. Where executors are allocated when there is
+        work (dynamic allocation), there are none yet, and that is right.
+        """
+        if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+            return
+        deadline, seen, since = time.monotonic() + EXECUTOR_SECONDS, 0, 0.0
+        while time.monotonic() < deadline and (not seen or time.monotonic() - since < _SETTLED_SECONDS):
+            # The driver is among them.
+            found = self.context._jsc.sc().getExecutorMemoryStatus().size() - 1
+            if found > seen:
+                seen, since = found, time.monotonic()
+            time.sleep(0.1)
+        if not seen:
+            raise InputError(
+                f"--spark-master {self.master}: no executor came within {EXECUTOR_SECONDS:.0f} seconds; "
+                "are there workers with free cores and memory?"
+            )
+
+    def places(self, count: int) -> Any:
+        """A dataset of so many numbers (an RDD), each in its own partition, held by the executors.
+
+        What is mapped over it runs where a number is held, and so on the executor that has the bucket's fingerprints.
+        """
+        if count not in self._places:
+            held = self.context.parallelize(range(count), count).cache()
+            held.count()
+            self._places[count] = held
+        return self._places[count]
+
+    def home(self, shift: int) -> tuple[Any, tuple[int, ...]]:
+        """A table with a row for each bucket, each in its own partition, and the buckets' keys.
+
+        The table is held by the executors.
+        """
+        if shift not in self._homes:
+            count = 1 << shift
+            keys = partition_keys(count)
+            frame = self.sql.createDataFrame(
+                [(key, bucket) for bucket, key in enumerate(keys)], "key long, bucket long"
+            )
+            held = frame.repartition(count, "key").cache()
+            held.count()
+            self._homes[shift] = (held, keys)
+        return self._homes[shift]
+
+    def stop(self) -> None:
+        """End the session and remove its log."""
+        from pyspark import SparkContext
+
+        gateway = self.context._gateway
+        self.sql.stop()
+        gateway.shutdown()
+        process = getattr(gateway, "proc", None)
+        if process is not None:
+            process.stdin.close()
+            process.wait(timeout=60)
+        SparkContext._gateway = SparkContext._jvm = None  # or the next session would look for the old one
+        self._log.close()
+        self._directory.cleanup()
+
+
+def session(master: str) -> Session:
+    """The session on a master: the one there is, or a new one. InputError where it cannot be had."""
+    global _current
+    if _current is not None and _current.master != master:
+        close()
+    if _current is None:
+        _current = Session(master)
+        atexit.register(close)
+    return _current
+
+
+def close() -> None:
+    """End the session, if there is one."""
+    global _current
+    ended, _current = _current, None
+    if ended is not None:
+        atexit.unregister(close)
+        ended.stop()
+
+
+def cause(wrong: BaseException) -> str:
+    """The innermost cause of an error of Spark's, in one line."""
+    text = str(wrong)
+    python = re.findall(r"^(?:[\w.]+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
+    if python and "PythonException: Traceback" in text:
+        return str(python[-1]).strip()
+    causes = re.findall(r"^Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", text, re.MULTILINE)
+    if causes:
+        return str(causes[-1]).strip()
+    aborted = re.search(r"SparkException: (?:Job aborted due to stage failure: )?(.+)$", text, re.MULTILINE)
+    if aborted:
+        return aborted[1].strip()
+    if python:
+        return str(python[-1]).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else type(wrong).__name__
+
+
+def _find_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        if not os.access(Path(home) / "bin" / "java", os.X_OK):
+            raise InputError(f"--engine spark needs Java 17 or newer: JAVA_HOME is {home}, without bin/java")
+    elif shutil.which("java") is None:
+        raise InputError(
+            "--engine spark needs Java 17 or newer: no java on the path, and JAVA_HOME is not set"
+        )
+
+
+def _reach(master: str) -> None:
+    """InputError where no standalone master answers; Spark itself would try for minutes."""
+    if not re.match(r"(local(\[|$)|local-cluster\[|spark://|k8s://|yarn$)", master):
+        raise InputError(f"--spark-master {master}: write local[N], spark://HOST:PORT, yarn or k8s://URL")
+    if not master.startswith("spark://"):
+        return
+    wrong: Exception | None = None
+    for address in master.removeprefix("spark://").split(","):
+        try:
+            split = urlsplit(f"//{address}")
+            with socket.create_connection((split.hostname, split.port or 7077), timeout=5):
+                return
+        except (OSError, ValueError) as refused:
+            wrong = refused
+    said = getattr(wrong, "strerror", None) or wrong
+    raise InputError(f"--spark-master {master}: no master there: {said}")

@@ -1,6 +1,0 @@
-"""Liveness on explored graphs: fair runs on which what must happen never does."""
-
-from highwater.checker.liveness.decide import search_with_liveness
-from highwater.checker.liveness.search import Finding, violating_run
-
-__all__ = ["Finding", "search_with_liveness", "violating_run"]

@@ -1,0 +1,1 @@
+"""Scenarios run: one, or many side by side, with their progress."""

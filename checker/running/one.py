@@ -1,0 +1,95 @@
+"""A request explored, or walked through: traced, searched, and its runs to violations followed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from highwater.checker.asking.request import Request
+from highwater.checker.asking.search import ProgressCallback, SearchOptions, SearchResult
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines.simulation import Simulate, SimulationOptions, SimulationResult
+from highwater.checker.running.progress import Reporter
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.vacuity import constant_properties, vacuous
+from highwater.model.language import graph
+from highwater.model.language.model import Model, Property
+from highwater.model.language.outside import confine
+from highwater.model.language.protocol import Invariant
+
+
+def explore(
+    request: Request,
+    engine: str,
+    search: engines.Search,
+    options: SearchOptions,
+    progress: ProgressCallback | None = None,
+) -> tuple[Model | None, Outcome]:
+    """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
+    model: Model | None = None
+    result = SearchResult(stopped_by="interrupted")
+    outside: int | None = None
+    try:
+        model = request.model()
+        if request.outside:
+            result, outside = _search_outside(model, search, options, progress)
+        elif model.liveness:
+            from highwater.checker.engines.liveness import search_with_liveness
+
+            result = search_with_liveness(model, search, engines.explore(engine), options, progress)
+        else:
+            result = search(model, options, progress)
+    except KeyboardInterrupt:
+        pass
+    outcome = outcome_of(request, engine, model, result, stop_at_first=options.stop_at_first)
+    return model, replace(outcome, outside_states=outside)
+
+
+def _search_outside(
+    model: Model, search: engines.Search, options: SearchOptions, progress: ProgressCallback | None
+) -> tuple[SearchResult, int]:
+    """The search of a widened model, and how many states outside the bounds it saw: those that a property is about."""
+    seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
+    own = model.properties
+    model.properties = [*own, seen]
+    try:
+        result = search(model, options, progress)
+    finally:
+        model.properties = own
+    return result, result.premises.pop(seen.name)
+
+
+def walk(
+    request: Request, engine: str, simulate: Simulate, options: SimulationOptions, *, quiet: bool
+) -> tuple[Model | None, Outcome]:
+    """Trace, walk at random, and follow the runs to violations; otherwise as ``explore``."""
+    model: Model | None = None
+    result = SimulationResult(stopped_by="interrupted", seed=options.seed)
+    try:
+        model = request.model()
+        with Reporter(request.scenario.name, quiet=quiet, left="walks left") as progress:
+            result = simulate(model, options, progress)
+    except KeyboardInterrupt:
+        pass
+    return model, outcome_of(request, engine, model, result, stop_at_first=True)
+
+
+def outcome_of(
+    request: Request, engine: str, model: Model | None, result: SearchResult, *, stop_at_first: bool
+) -> Outcome:
+    """A result with the runs to its violations, and with what does nothing; no model: it was not traced."""
+    if model is None:
+        return Outcome(request, engine, result, (), stop_at_first)
+    return Outcome(
+        request,
+        engine,
+        result,
+        counterexample.follow_all(model, result.violations),
+        stop_at_first,
+        tuple(model.ruled_out),
+        tuple(constant_properties(model)),
+        vacuous(model, request, result),
+    )
+
+
+__all__ = ["explore", "outcome_of", "walk"]

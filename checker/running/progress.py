@@ -1,0 +1,183 @@
+"""How far a search is, said while it runs: a live line in a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from highwater.checker.asking.search import Progress, ProgressCallback
+
+_FIRST_SECONDS = 0.4
+"""A search that ends sooner says nothing in a terminal."""
+
+_PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
+"""When plain lines are said: first, and from then on."""
+
+_LIVE_SECONDS = 0.1
+"""How often a live line is written anew."""
+
+
+class Reporter:
+    """Says a search's progress on standard error; as a context it takes its live line away at the end."""
+
+    def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
+        self.name = name
+        self._left = left
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._status: Any = None
+        self._lock = threading.Lock()  # of the live line
+        self._preparing: threading.Timer | None = None
+        self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
+        self._samples: tuple[tuple[float, int], tuple[float, int]] = ((0.0, 0), (0.0, 0))
+
+    def __call__(self, progress: Progress) -> None:
+        """Say how far the search is, where it is time to."""
+        if self._quiet:
+            return
+        if self._preparing is not None:
+            self._preparing.cancel()
+        line = f"{self.name}: {self._line(progress)}"
+        if not self._terminal:
+            if progress.seconds >= self._next:
+                self._next = progress.seconds + _PLAIN_SECONDS
+                print(line, file=sys.stderr, flush=True)
+        else:
+            self._live(line, begin=progress.seconds >= self._next)
+
+    def _live(self, line: str, *, begin: bool) -> None:
+        """Write the live line anew; where there is none yet, begin it if so asked."""
+        with self._lock:
+            if self._status is not None:
+                self._status.update(line)
+            elif begin:
+                from rich.console import Console
+
+                self._status = Console(stderr=True, highlight=False).status(line)
+                self._status.start()
+
+    def say(self, line: str) -> None:
+        """Say something else, on a line that stays."""
+        if self._quiet:
+            return
+        self._take_away()
+        print(f"{self.name}: {line}", file=sys.stderr, flush=True)
+
+    def _take_away(self) -> None:
+        with self._lock:
+            if self._status is not None:
+                self._status.stop()
+                self._status = None
+
+    def _rate(self, progress: Progress) -> float:
+        """States a second over the last one or two seconds."""
+        before, since = self._samples
+        if progress.seconds - since[0] >= 1:
+            before, since = self._samples = since, (progress.seconds, progress.distinct_states)
+        seconds = progress.seconds - before[0]
+        return (progress.distinct_states - before[1]) / seconds if seconds > 0 else 0.0
+
+    def _line(self, progress: Progress) -> str:
+        spilled = f", {size(progress.spilled_bytes)} on disk" if progress.spilled_bytes else ""
+        memory = f", {size(progress.memory_bytes)}" if progress.memory_bytes else ""
+        return (
+            f"{progress.distinct_states:,} states, {self._rate(progress):,.0f}/s, depth {progress.depth}, "
+            f"{self._left} {progress.queue:,}{memory}{spilled}, {progress.seconds:.0f} s"
+        )
+
+    def __enter__(self) -> Reporter:
+        if self._terminal and not self._quiet:
+            # Until the search begins nobody calls: the model is traced and compiled.
+            line = f"{self.name}: tracing and compiling"
+            self._preparing = threading.Timer(_FIRST_SECONDS, self._live, (line,), {"begin": True})
+            self._preparing.daemon = True
+            self._preparing.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
+            self._preparing.join()
+        self._take_away()
+
+
+class Together:
+    """Says how far several searches are that run side by side, on one line: those done, and each under way."""
+
+    def __init__(self, total: int, *, quiet: bool = False) -> None:
+        self._total, self._done, self._quiet = total, 0, quiet
+        self._terminal = sys.stderr.isatty()
+        self._running: dict[object, tuple[str, Progress | None]] = {}
+        self._lock = threading.Lock()
+        self._started = time.perf_counter()
+        self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[ProgressCallback | None]:
+        """What a search is to call, while it runs; None where nothing is to be said."""
+        if self._quiet:
+            yield None
+            return
+
+        one = object()  # two may have one name
+
+        def note(progress: Progress) -> None:
+            with self._lock:
+                self._running[one] = name, progress
+                self._say()
+
+        with self._lock:
+            self._running[one] = name, None
+            self._say()
+        try:
+            yield note
+        finally:
+            with self._lock:
+                del self._running[one]
+
+    def done(self) -> None:
+        """One more is done."""
+        with self._lock:
+            self._done += 1
+            self._say()
+
+    def end(self) -> None:
+        """Take the live line away."""
+        if self._terminal and not self._quiet:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def _say(self) -> None:
+        seconds = time.perf_counter() - self._started
+        if self._quiet or seconds < self._next:
+            return
+        self._next = seconds + (_LIVE_SECONDS if self._terminal else _PLAIN_SECONDS)
+        under_way = [
+            f"{name} (tracing and compiling)"
+            if p is None
+            else f"{name} ({p.distinct_states:,} states, depth {p.depth})"
+            for name, p in self._running.values()
+        ]
+        line = f"{self._done} of {self._total} scenarios, {seconds:.0f} s: {', '.join(under_way)}"
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def size(number: int) -> str:
+    """A number of bytes for a reader."""
+    value, unit = float(number), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"

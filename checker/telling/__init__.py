@@ -1,0 +1,1 @@
+"""What came of a run, told: counterexamples, charts, reports, pages, JSON."""

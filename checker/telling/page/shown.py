@@ -1,0 +1,156 @@
+"""A run that is to be shown: its states, the step to each, and what it shows of a property."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from highwater.checker.asking.search import Violation
+from highwater.checker.telling.counterexample import Counterexample, LoopBack
+from highwater.model.language.model import Instance, Model, Scalars
+from highwater.model.language.protocol import Protocol
+from highwater.traces.runs import writing
+
+LIMIT_STATES = 1000
+"""A page shows no more states of a run: its last ones."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A state and the step to it from state ``base`` of the run; its number is that of the told run, from 1.
+
+    ``model`` is the one that took the step, which in a difference is one of two. The first state has no instance; nor
+    has a state that could not be reached: then ``note`` says why.
+    """
+
+    number: int
+    sentence: str
+    model: Model
+    state: Scalars
+    base: int | None
+    instance: Instance | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run with what is said of it.
+
+    ``example`` is what it is a run of, where a property is violated; ``false_at`` are the places in ``steps`` of the
+    states in which the property, or the goal of a liveness property, is asked for and is false. A difference has
+    ``sides``: its last two states are the outcomes under these two.
+    """
+
+    title: str
+    subtitle: str
+    steps: tuple[Shown, ...]
+    name: str = ""
+    source: str = ""
+    meaning: str = ""
+    loop: LoopBack | None = None
+    example: Counterexample | None = None
+    false_at: tuple[int, ...] = ()
+    left_out: int = 0
+    protocol: Protocol | None = None
+    sides: tuple[str, str] | None = None
+
+    @property
+    def drawn(self) -> Protocol:
+        """The protocol whose drawing it has: the model's, unless that is of another revision."""
+        return self.protocol or self.model.protocol
+
+    @property
+    def model(self) -> Model:
+        """The model of its first state."""
+        return self.steps[0].model
+
+
+def counterexamples(
+    model: Model, violations: Iterable[Violation], examples: Sequence[Counterexample]
+) -> list[ShownRun]:
+    """The runs that examples tell, by the violations that they were made of."""
+    known = {(v.property, v.depth): v for v in violations}
+    return [of_example(model, known[e.name, e.depth], e) for e in examples]
+
+
+def of_example(model: Model, violation: Violation, example: Counterexample) -> ShownRun:
+    """One run to a violation."""
+    steps = tuple(taken(model, violation.initial, violation.path))
+    last = len(steps) - 1
+    false_at: tuple[int, ...] = (last,)
+    if example.loop is None:
+        rounds = f"at depth {example.depth}, after {_steps(last)}"
+    else:
+        start = example.loop.start
+        round_ = last - start
+        rounds = (
+            f"after {_steps(start)} by a loop of {_steps(round_)}"
+            if round_
+            else f"after {_steps(start)}: it ends there"
+        )
+        false_at = tuple(range(example.loop.due, last + 1))
+    left_out = 0 if example.loop else max(0, len(steps) - LIMIT_STATES)
+    return ShownRun(
+        f"{example.name} is violated",
+        rounds,
+        _cut(steps, left_out),
+        example.name,
+        example.source,
+        example.meaning,
+        example.loop,
+        example,
+        tuple(i - left_out for i in false_at),
+        left_out,
+    )
+
+
+def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
+    """A walk that violates nothing."""
+    steps = tuple(taken(model, initial, path))
+    left_out = max(0, len(steps) - LIMIT_STATES)
+    return ShownRun(
+        f"A walk of {_steps(len(path))}", "no property is violated", _cut(steps, left_out), left_out=left_out
+    )
+
+
+def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown]:
+    """The states of a run by instance numbers, taken with the interpreter."""
+    for i, (instance, state) in enumerate(writing.taken(model, initial, path)):
+        if instance is None:
+            yield Shown(1, "initial state", model, state, None)
+        else:
+            yield Shown(i + 1, said(instance), model, state, i - 1, instance)
+
+
+def said(instance: Instance) -> str:
+    """What happens, in a sentence where the protocol has one."""
+    return instance.sentence if instance.action.says else str(instance)
+
+
+def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
+    """The last states of a long run, the first of them without the step to it."""
+    from dataclasses import replace
+
+    if not left_out:
+        return steps
+    first, *rest = steps[left_out:]
+    head = replace(
+        first, base=None, instance=None, sentence=f"state {first.number}, after {_steps(left_out)} more"
+    )
+    return (head, *(replace(s, base=(s.base or 0) - left_out) for s in rest))
+
+
+def _steps(number: int) -> str:
+    return f"{number:,} step{'' if number == 1 else 's'}"
+
+
+__all__ = [
+    "LIMIT_STATES",
+    "Shown",
+    "ShownRun",
+    "counterexamples",
+    "of_example",
+    "said",
+    "shown_walk",
+    "taken",
+]

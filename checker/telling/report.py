@@ -1,0 +1,233 @@
+"""The report of a run for people: counterexamples, the verdict table, and what to know about each result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import click
+
+from highwater.checker.base import terminal
+from highwater.checker.base.output import JsonOutput
+from highwater.checker.base.terminal import fold
+from highwater.checker.telling import counterexample, verdict_table
+from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.vacuity import CONSTANT
+from highwater.model.language.model import Model
+
+Echo = Callable[[str], None]
+
+_HEADS = ("scenario", "verdict", "promise", "states", "depth", "seconds", "states/s")
+
+STOPPED = {
+    "states": "the limit on states was reached",
+    "seconds": "the limit on seconds was reached",
+    "memory": "the memory that it may use was full",
+    "disk": "the disk does not take what is to be written",
+    "interrupted": "it was interrupted",
+    "violation": "it stopped when there was no property left to decide",
+}
+"""What ended a search early, in words."""
+
+
+def runs(model: Model, outcome: Outcome, echo: Echo, *, full: bool) -> None:
+    """Say the counterexamples of one scenario, with the whole state after each step where ``full``."""
+    for line in told(model, outcome, full=full, width=terminal.width()):
+        echo(line)
+
+
+def finish(
+    outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool, verbose: bool = False, seconds: float
+) -> None:
+    """Give out the results: the verdict table and what to know of it, warnings, and the JSON.
+
+    ``seconds`` is how long all of it took.
+    """
+    if not output.to_stdout:
+        width = terminal.width()
+        for line in _lines(outcomes, seconds, width, notes_too=not quiet, verbose=verbose):
+            output.say(line)
+    warn(outcomes)
+    output.write([outcome.as_json() for outcome in outcomes])
+
+
+def warn(outcomes: Iterable[Outcome]) -> None:
+    """Say on standard error what does nothing, however quiet the rest is."""
+    for outcome in outcomes:
+        for line in warnings(outcome):
+            click.echo(line, err=True)
+
+
+def warnings(outcome: Outcome) -> Iterator[str]:
+    """A line for each thing that does nothing and nobody said of."""
+    for warning in outcome.warnings:
+        key = "constant" if warning.kind == CONSTANT else "impossible"
+        meant = f'if it is meant, the scenario says so: [expect] {key} = ["{warning.name}"]'
+        yield f"highwater: warning: {outcome.request.scenario.name}: {warning.text} ({meant})"
+
+
+def told(model: Model, outcome: Outcome, *, full: bool = False, width: int | None = None) -> Iterator[str]:
+    """The counterexamples of one scenario; a run that violates several properties is told once."""
+    names: dict[tuple[object, ...], str] = {}
+    for example in outcome.examples:
+        # What a step is to an abstract protocol is told of the run by itself.
+        key = (
+            example.abstract is not None,
+            example.loop and example.loop.start,
+            *((s.action, repr(s.parameters)) for s in example.steps),
+        )
+        yield ""
+        yield click.style(outcome.request.scenario.name, bold=True)
+        if key in names:
+            rule = f" ({example.source})" if example.source else ""
+            yield f"{example.called}{rule} is violated by the same run as {names[key]}."
+            yield f"  It says: {example.meaning}"
+            continue
+        names[key] = example.called
+        yield from counterexample.tell(model, example, full=full, width=width)
+
+
+def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """The cells of the verdict table, heads first."""
+    return [_HEADS, *map(_row, outcomes)]
+
+
+def notes(outcome: Outcome) -> Iterator[str]:
+    """What a reader must know of a result that its row does not say."""
+    result, request = outcome.result, outcome.request
+    if outcome.walks is not None:
+        yield f"{outcome.walks:,} random walks, seed {getattr(result, 'seed', 0)}: nothing is proved"
+    if result.stopped_by:
+        short = "not all states were seen" if outcome.walks is None else "not all walks were made"
+        seen = "" if result.stopped_by == "violation" else f": {short}"
+        trouble = f" ({result.trouble})" if result.trouble and result.stopped_by == "disk" else ""
+        yield f"{STOPPED.get(result.stopped_by or '', f'stopped by {result.stopped_by}')}{trouble}{seen}"
+    if result.trouble and result.stopped_by != "disk":
+        yield f"the last checkpoint could not be made ({result.trouble})"
+    if result.unspilled:
+        yield f"levels that were to wait on disk stayed in memory ({result.unspilled})"
+    if not request.properties:
+        yield "no property was checked"
+    promised = [
+        key for key in ("distinct_states", "depth") if getattr(request.scenario.promise, key) is not None
+    ]
+    if promised and request.as_written and not request.counts_promised:
+        counted = f"{'with' if request.scenario.symmetry else 'without'} symmetry"
+        how = "inside the bounds" if request.outside else counted
+        yield f"not compared: {' and '.join(promised)}, promised of a search {how}"
+    if outcome.outside_states is not None:
+        yield f"{outcome.outside_states:,} of these states are outside the bounds: checked, not gone on from"
+    if never := never_taken(outcome):
+        so_far = " before the search stopped" if result.stopped_by else ""
+        yield f"never taken{so_far}: {', '.join(never)}"
+    if outcome.ruled_out:
+        few = len(outcome.ruled_out) <= 3
+        names = (
+            ", ".join(outcome.ruled_out) if few else f"{len(outcome.ruled_out)} actions, listed in the JSON"
+        )
+        yield f"cannot be taken with these parameters: {names}"
+    cuts = [
+        f"{count:,} step{'' if count == 1 else 's'} at {bound}"
+        for bound, count in result.cut.items()
+        if count
+    ]
+    if cuts:
+        yield f"cut {', '.join(cuts)}"
+    idle = _idle(outcome)
+    of_steps = [p.name for p in request.step_properties if p.name in idle]
+    if of_states := [name for name in idle if name not in of_steps]:
+        yield f"had nothing to say in any state: {', '.join(of_states)}"
+    if of_steps:
+        yield f"had nothing to say of any step: {', '.join(of_steps)}"
+    if result.collision_probability:
+        yield f"chance that a collision hid a state {result.collision_probability:.1e}"
+
+
+def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The table and what stands under it, in plain text."""
+    seconds = sum(o.result.seconds + o.result.preparation_seconds for o in outcomes)
+    yield from map(click.unstyle, _lines(outcomes, seconds, None, verbose=True))
+    for outcome in outcomes:
+        yield from warnings(outcome)
+
+
+def _lines(
+    outcomes: Sequence[Outcome],
+    seconds: float,
+    width: int | None,
+    *,
+    notes_too: bool = True,
+    verbose: bool = False,
+) -> Iterator[str]:
+    """The table, what is not as promised, the notes, and the last line, with colours."""
+    yield ""
+    yield from verdict_table.table(outcomes, min(width or verdict_table.WIDTH, verdict_table.WIDTH))
+    yield ""
+    for outcome in outcomes:
+        for line in outcome.broken:
+            told = fold(f"{outcome.request.scenario.name}: {line}", "! ", width, "  ")
+            yield from (click.style(part, fg="red") for part in told)
+    if notes_too and (verbose or len(outcomes) == 1):
+        for outcome in outcomes:
+            if len(outcomes) > 1 and any(True for _ in notes(outcome)):
+                yield click.style(outcome.request.scenario.name, bold=True)
+            for note in notes(outcome):
+                yield from fold(note, "  ", width, "    ")
+    elif notes_too:
+        for note in attention(outcomes):
+            yield from fold(note, "", width)
+    yield verdict_table.total(outcomes, seconds)
+
+
+def attention(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """One line on the notes of several scenarios: what may be less than it seems, and in how many of them."""
+    counted = {
+        "a bound cut steps": sum(any(o.result.cut.values()) for o in outcomes),
+        "an action was never taken": sum(any(never_taken(o)) for o in outcomes),
+        "a property had nothing to say": sum(any(_idle(o)) for o in outcomes),
+    }
+    said = [f"{what} in {number}" for what, number in counted.items() if number]
+    if said:
+        yield f"--verbose tells where: {', '.join(said)} of {len(outcomes)} scenarios"
+
+
+def never_taken(outcome: Outcome) -> list[str]:
+    """The actions that were not taken, and could be with these parameters."""
+    return [n for n, taken in outcome.result.actions.items() if not taken and n not in outcome.ruled_out]
+
+
+def _idle(outcome: Outcome) -> list[str]:
+    """The properties whose premise was met in no state."""
+    result = outcome.result
+    return [name for name, met in result.premises.items() if not met] if result.generated_states else []
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    result = outcome.result
+    states = result.distinct_states if outcome.walks is None else result.generated_states
+    rate = f"{states / result.seconds:,.0f}" if result.seconds > 0 else ""
+    return (
+        outcome.request.scenario.name,
+        verdict(outcome),
+        _promise(outcome),
+        f"{states:,}",
+        str(result.depth),
+        f"{result.seconds:.2f}",
+        rate,
+    )
+
+
+def verdict(outcome: Outcome) -> str:
+    """The verdict, with the properties that are violated."""
+    if outcome.examples:
+        return "violated: " + _join(f"{e.called} at depth {e.depth}" for e in outcome.examples)
+    return outcome.verdict
+
+
+def _promise(outcome: Outcome) -> str:
+    if not outcome.request.as_written:
+        return "not as written"
+    return {True: "as promised", False: "broken", None: "open"}[outcome.promised]
+
+
+def _join(texts: Iterable[str]) -> str:
+    return ", ".join(texts)

@@ -1,0 +1,185 @@
+"""What came of a scenario: the verdict, whether it is as promised, and the result as JSON.
+
+The form of the JSON is described in ``docs/results.md`` and in ``checker/telling/result.schema.json``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from highwater.checker.asking.request import Request
+from highwater.checker.asking.search import SearchResult
+from highwater.checker.base.status import Status
+from highwater.checker.telling.counterexample import Counterexample, Step
+from highwater.checker.telling.refined import AbstractRun, AbstractStep
+from highwater.checker.telling.vacuity import Vacuous
+from highwater.model.versions import versions
+
+STEP = "step"
+"""The kind of a property of steps, in JSON."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A scenario that was explored: what was asked, what was found, and the runs to the violations."""
+
+    request: Request
+    engine: str
+    result: SearchResult
+    examples: tuple[Counterexample, ...]
+    stop_at_first: bool = False
+    ruled_out: tuple[str, ...] = ()
+    """Actions that the parameters leave no way to take, as tracing found."""
+    constant: tuple[str, ...] = ()
+    """Properties that are the same in every state, as tracing found."""
+    warnings: tuple[Vacuous, ...] = ()
+    """What does nothing, and nobody said of: see ``highwater.checker.telling.vacuity``."""
+    outside_states: int | None = None
+    """How many of the states are outside the bounds, where these were asked for."""
+
+    form: ClassVar[str] = "result"
+    """Which form the JSON has: see ``highwater.model.versions``."""
+
+    @property
+    def verdict(self) -> str:
+        """``violated``, ``holds`` (all states seen, no violation) or ``inconclusive``."""
+        if self.examples:
+            return "violated"
+        return "holds" if self.result.complete else "inconclusive"
+
+    @property
+    def walks(self) -> int | None:
+        """How many random walks were made; None where the states were explored."""
+        return getattr(self.result, "walks", None)
+
+    @property
+    def promised(self) -> bool | None:
+        """Whether the scenario's promise was kept; None where it is void, or nothing can be said yet."""
+        if not self.request.as_written:
+            return None
+        if self.broken:
+            return False
+        return True if self.result.complete or self.result.stopped_by == "violation" else None
+
+    @property
+    def status(self) -> Status:
+        """The exit status that this outcome stands for."""
+        if self.result.stopped_by == "interrupted":
+            return Status.INTERRUPTED
+        if self.broken:
+            return Status.VIOLATED
+        if self.result.stopped_by not in (None, "violation"):
+            return Status.INCONCLUSIVE
+        return Status.AS_PROMISED
+
+    @cached_property
+    def broken(self) -> tuple[str, ...]:
+        """What is not as it should be: violations that nothing promised, promises that were not kept."""
+        found = {e.name for e in self.examples}
+        if not self.request.as_written:
+            return tuple(f"{name} is violated" for name in sorted(found))
+        promise, result = self.request.scenario.promise, self.result
+        said = [f"{name} is violated, but was promised to hold" for name in sorted(found - promise.violated)]
+        decided = result.complete or (result.stopped_by == "violation" and not self.stop_at_first)
+        if decided:
+            missed = promise.violated & set(self.request.properties) - found
+            said += [f"{name} holds, but was promised to be violated" for name in sorted(missed)]
+        if result.complete and self.request.counts_promised:
+            for key in ("distinct_states", "depth"):
+                expected, actual = getattr(promise, key), getattr(result, key)
+                if expected is not None and expected != actual:
+                    said.append(f"{key} is {actual:,}, but was promised to be {expected:,}")
+        taken = {name for name in promise.impossible if result.actions.get(name)}
+        said += [f"{name} is taken, but was promised to be impossible" for name in sorted(taken)]
+        varied = promise.constant & set(self.request.properties) - set(self.constant)
+        said += [f"{name} is not constant, but was promised to be" for name in sorted(varied)]
+        return tuple(said)
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as the command line promises it."""
+        request, result = self.request, self.result
+        return {
+            "scenario": request.scenario.name,
+            "protocol": request.scenario.definition.name,
+            "profile": request.profile,
+            "engine": self.engine,
+            "parameters": dict(request.parameters),
+            "rules": dict(request.rules),
+            "properties": request.properties,
+            "symmetry": request.symmetry,
+            "verdict": self.verdict,
+            "complete": result.complete,
+            "stopped_by": result.stopped_by,
+            "promised": self.promised,
+            "broken": list(self.broken),
+            "distinct_states": None if self.walks is not None else result.distinct_states,
+            "outside_states": self.outside_states,
+            "generated_states": result.generated_states,
+            "depth": result.depth,
+            "seconds": round(result.seconds, 6),
+            "preparation_seconds": round(result.preparation_seconds, 6),
+            "cut": dict(result.cut),
+            "actions": dict(result.actions),
+            "ruled_out": list(self.ruled_out),
+            "warnings": [{"kind": w.kind, "name": w.name, "text": w.text} for w in self.warnings],
+            "premises": dict(result.premises),
+            "collision_probability": result.collision_probability,
+            "peak_memory_bytes": result.peak_memory_bytes,
+            "spilled_bytes": result.spilled_bytes,
+            **({} if self.walks is None else {"walks": self.walks, "seed": getattr(result, "seed", None)}),
+            "violations": [_violation(e) for e in self.examples],
+            "versions": versions(self.form),
+        }
+
+
+def _violation(example: Counterexample) -> dict[str, Any]:
+    first, *rest = example.steps
+    return {
+        "property": example.name,
+        **({"parameters": dict(example.parameters)} if example.parameters else {}),
+        **({"others": [dict(other) for other in example.others]} if example.others else {}),
+        "rule": example.source,
+        "meaning": example.meaning,
+        "depth": example.depth,
+        "trace": [
+            {"action": "initial", "parameters": {}, "changes": {}, "state": dict(first.state)},
+            *(_step(step) for step in rest),
+        ],
+        "state": dict(example.steps[-1].state),
+        **({} if example.loop is None else {"kind": example.loop.kind, "loop_start": example.loop.start}),
+        **({"kind": STEP, "before": dict(example.steps[-2].state)} if example.of_step else {}),
+        **({} if example.abstract is None else {"abstract": _abstract(example.abstract)}),
+    }
+
+
+def _step(step: Step | AbstractStep) -> dict[str, Any]:
+    return {
+        "action": step.action,
+        "parameters": dict(step.parameters),
+        "sentence": step.sentence,
+        "changes": {path: {"before": a, "after": b} for path, (a, b) in step.changes.items()},
+    }
+
+
+def _abstract(run: AbstractRun) -> dict[str, Any]:
+    *steps, last = run.steps
+    return {
+        "protocol": run.name,
+        "initial": dict(run.initial),
+        "steps": [_step(step) for step in run.steps],
+        "before": dict(steps[-1].state if steps else run.initial),
+        "after": dict(last.state),
+        "leaves": list(last.leaves),
+        "near": [
+            {
+                "action": near.action,
+                "parameters": dict(near.parameters),
+                "sentence": near.sentence,
+                "refused_by": list(near.refused_by),
+                "differs": {path: {"would_be": a, "is": b} for path, (a, b) in near.differs.items()},
+            }
+            for near in last.near
+        ],
+    }

@@ -1,0 +1,11 @@
+"""An implementation held against the model, operation by operation.
+
+``Lockstep`` alone needs no other package; the machine that draws operations
+(``highwater.checker.testing.conformance.stateful``) needs the extra ``test``.
+"""
+
+from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Contract, Outcome
+from highwater.checker.testing.conformance.lockstep import Lockstep, Mismatch
+from highwater.checker.testing.conformance.pipe import PipeAdapter
+
+__all__ = ["Adapter", "AdapterError", "Contract", "Lockstep", "Mismatch", "Outcome", "PipeAdapter"]

@@ -1,0 +1,261 @@
+"""The model and an implementation take the same operations; the states of the model that fit are carried along.
+
+What the implementation does not show is guessed: all states that agree with what was observed so far are kept. An
+operation is a mismatch where none is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from highwater.checker.base import words
+from highwater.checker.base.problems import InputError, unknown
+from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Contract, Outcome
+from highwater.model.language.interpreter import Interpreter, differences
+from highwater.model.language.model import Instance, Model, Scalars
+from highwater.traces.errors import TraceError
+from highwater.traces.fields import Place
+from highwater.traces.runs.compiled import Compiled
+from highwater.traces.runs.observation import Seen, read_value
+
+LIMIT = 10_000
+"""So many states are carried at a time."""
+
+TAKES, REFUSES, IDLE, CUT, SENSELESS = "takes", "refuses", "idle", "cut", "senseless"
+"""What the model makes of an operation in a state; senseless is what a guard refuses that nobody answers."""
+
+
+class Mismatch(AssertionError):
+    """The implementation did what the model does not allow. ``operations`` is the run up to there."""
+
+    def __init__(self, told: str, operations: Sequence[int]) -> None:
+        super().__init__(told)
+        self.operations = tuple(operations)
+
+
+@dataclass
+class Lockstep:
+    """One run of an implementation beside the model, from the model's first initial state."""
+
+    model: Model
+    adapter: Adapter
+    contract: Contract
+    compiled: Compiled
+    states: list[Scalars] = field(default_factory=list)
+    operations: list[int] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_contract(self.model, self.contract)
+        self._all = tuple(range(len(self.model.instances)))
+        self._judged = lru_cache(maxsize=4096)(self._judge)
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """The model's interpreter."""
+        return self.compiled.interpreter
+
+    def start(self) -> None:
+        """Reset the implementation and look at it."""
+        initial = self.model.initial[0]
+        self.states, self.operations, self.told = [initial], [], []
+        self.adapter.reset(self.model.decode(initial))
+        self._keep([initial], "initial state", None)
+
+    def possible(self) -> tuple[list[int], list[int]]:
+        """The operations that may be tried now: those that some state takes, and those that every state refuses."""
+        kinds = [self._judged(state) for state in self.states]
+        takes: list[int] = []
+        refuses: list[int] = []
+        for number in self._all:
+            found = {kind[number] for kind in kinds}
+            if CUT in found or SENSELESS in found:
+                continue
+            (takes if TAKES in found else refuses).append(number)
+        return takes, refuses
+
+    def step(self, number: int) -> None:
+        """Carry out an operation, which must be possible. Raises Mismatch, or AdapterError."""
+        instance = self.model.instances[number]
+        called, shown = instance.action.name, self._shown(instance)
+        before = list(self._after_hidden())
+        outcome = self.adapter.apply(called, shown)
+        if not isinstance(outcome, Outcome):
+            raise AdapterError(f"apply({called}) returned {outcome!r:.80}, not an Outcome")
+        self.operations.append(number)
+        numbers = [n for n in self._all if self._same(n, instance)]
+        allowed: dict[Scalars, None] = {}
+        for state in before:
+            for choice in numbers:
+                kind = self._judged(state)[choice]
+                if kind is IDLE or (kind is REFUSES and self._refused_as(state, choice, outcome)):
+                    allowed[state] = None
+                elif kind is TAKES and outcome.done:
+                    after = self.interpreter.step(state, choice).state
+                    assert after is not None
+                    allowed[after] = None
+        self._keep(list(allowed), _sentence(instance, shown), outcome, before, numbers)
+
+    # --- what the model says ------------------------------------------------------------------------------
+
+    def _judge(self, state: Scalars) -> list[str]:
+        """For each instance, what the model makes of it in a state."""
+        results = iter(self.compiled.guards(self._all)(state))
+        kinds = []
+        for number, instance in enumerate(self.model.instances):
+            refusing = [guard.name for guard in instance.guards if not next(results)]
+            wanted = self.contract.operations
+            if wanted is not None and instance.action.name not in wanted:
+                kinds.append(SENSELESS)
+            elif not refusing:
+                kinds.append(TAKES if self.interpreter.step(state, number).state is not None else CUT)
+            elif all(name in self.contract.idle for name in refusing):
+                kinds.append(IDLE)
+            elif all(name in self.contract.answers or name in self.contract.idle for name in refusing):
+                kinds.append(REFUSES)
+            else:
+                kinds.append(SENSELESS)
+        return kinds
+
+    def _refused_as(self, state: Scalars, number: int, outcome: Outcome) -> bool:
+        """Whether an operation was refused, with the error of the first guard that refuses it."""
+        if outcome.done:
+            return False
+        names = self.interpreter.refusals(state, self.model.instances[number])
+        first = next(name for name in names if name in self.contract.answers)
+        return self.contract.answers[first] in (None, outcome.error)
+
+    def _after_hidden(self) -> dict[Scalars, None]:
+        """The states after up to ``hidden_steps`` unseen steps."""
+        reached = dict.fromkeys(self.states)
+        level = list(reached)
+        for _ in range(self.contract.hidden_steps):
+            level = [s for state in level for s in self.interpreter.successors(state) if s not in reached]
+            reached.update(dict.fromkeys(level))
+            self._bounded(len(reached))
+        return reached
+
+    def _same(self, number: int, instance: Instance) -> bool:
+        other = self.model.instances[number]
+        return other.action is instance.action and self._shown(other) == self._shown(instance)
+
+    def _shown(self, instance: Instance) -> dict[str, Any]:
+        """The parameters that the implementation is told."""
+        hidden = self.contract.chosen.get(instance.action.name, ())
+        return {name: value for name, value in instance.parameters.items() if name not in hidden}
+
+    # --- what is observed ---------------------------------------------------------------------------------
+
+    def _keep(
+        self,
+        allowed: list[Scalars],
+        sentence: str,
+        outcome: Outcome | None,
+        before: Sequence[Scalars] = (),
+        numbers: Sequence[int] = (),
+    ) -> None:
+        """Keep the states that fit what is observed, or raise Mismatch."""
+        observed = self.adapter.observe()
+        seen = Seen()
+        self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
+        try:
+            read_value(self.model.protocol.state, 0, observed, Place(Path("observed"), 1), seen)
+        except TraceError as wrong:
+            field_ = f"{wrong.field}: " if wrong.field else ""
+            reason = f"  what is observed is no state of the model: {field_}{wrong.message}"
+            raise self._mismatch([reason]) from None
+        fitting = [state for state in allowed if seen.fits(state)]
+        if not fitting:
+            raise self._mismatch(self._reasons(allowed, seen, outcome, before, numbers))
+        self._bounded(len(fitting))
+        self.states = fitting
+
+    def _bounded(self, count: int) -> None:
+        if count > LIMIT:
+            raise AdapterError(f"more than {LIMIT} states of the model fit what was observed: observe more")
+
+    def _mismatch(self, reasons: Sequence[str]) -> Mismatch:
+        count = len(self.operations)
+        lines = [
+            f"{self.model.protocol.name} does not allow what the implementation did, "
+            f"after {count} operation{'' if count == 1 else 's'}:",
+            *self.told,
+            *reasons,
+            "",
+            "The model before this operation"
+            + (f", one of {len(self.states)} states that fit:" if len(self.states) > 1 else ":"),
+        ]
+        type_ = self.model.protocol.state
+        pairs = list(words.lines(type_, self.model.decode(self.states[0])))
+        longest = max(len(path) for path, _ in pairs)
+        lines += [f"  {path:{longest}}  {text}" for path, text in pairs]
+        return Mismatch("\n".join(lines), self.operations)
+
+    def _reasons(
+        self,
+        allowed: Sequence[Scalars],
+        seen: Seen,
+        outcome: Outcome | None,
+        before: Sequence[Scalars],
+        numbers: Sequence[int],
+    ) -> list[str]:
+        """Why no state is left: the fields of the nearest one, else the guards, or that nothing refuses."""
+        if allowed:
+            found = [self._differences(state, seen) for state in allowed]
+            nearest = min(found, key=len)
+            type_ = self.model.protocol.state
+            return [
+                f"  {path}: the model says {words.say(words.at(type_, path), model)}, "
+                f"observed is {words.say(words.at(type_, path), there)}"
+                for path, (model, there) in nearest.items()
+            ]
+        assert outcome is not None
+        state, number = before[0], numbers[0]
+        for number in numbers:
+            if self._judged(state)[number] is TAKES:
+                return [f"  the model carries it out; the implementation {_outcome(outcome)}"]
+        names = self.interpreter.refusals(state, self.model.instances[number])
+        lines = [f"  the model refuses it: {name}{self._answer(name)}" for name in dict.fromkeys(names)]
+        return [*lines, f"  the implementation: {_outcome(outcome)}"]
+
+    def _answer(self, name: str) -> str:
+        error = self.contract.answers.get(name)
+        return f" (answer {error})" if error else ""
+
+    def _differences(self, state: Scalars, seen: Seen) -> dict[str, tuple[Any, Any]]:
+        """Path to (the model's value, the observed one)."""
+        return differences(self.model.decode(state), self.model.decode(seen.over(state)))
+
+
+def check_contract(model: Model, contract: Contract) -> None:
+    """InputError where a contract names an action, a guard or a parameter that the model has not."""
+    actions = {action.name: action for action in model.protocol.actions()}
+    guards = {guard.name for instance in model.instances for guard in instance.guards}
+    for name in (*(contract.operations or ()), *contract.chosen):
+        if name not in actions:
+            raise InputError(unknown(f"action of {model.protocol.name}", name, actions))
+    for action, parameters in contract.chosen.items():
+        for name in parameters:
+            known = model.parameters_of(actions[action])
+            if name not in known:
+                raise InputError(unknown(f"parameter of {action}", name, known))
+    for name in (*contract.answers, *contract.idle):
+        if name not in guards:
+            raise InputError(unknown(f"guard of {model.protocol.name}", name, guards))
+
+
+def _sentence(instance: Instance, shown: Mapping[str, Any]) -> str:
+    if instance.action.says and len(shown) == len(instance.parameters):
+        return instance.sentence
+    return f"{instance.action.name}({', '.join(f'{k}={v}' for k, v in shown.items())})"
+
+
+def _outcome(outcome: Outcome) -> str:
+    return "done" if outcome.done else f"refused{f' with {outcome.error}' if outcome.error else ''}"
+
+
+__all__ = ["LIMIT", "Lockstep", "Mismatch", "check_contract"]

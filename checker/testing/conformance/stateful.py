@@ -1,0 +1,147 @@
+"""An implementation beside the model, under Hypothesis: operations are drawn, and a mismatch is shrunk."""
+
+from __future__ import annotations
+
+try:
+    import hypothesis as _needed  # noqa: F401
+except ModuleNotFoundError:
+    raise ImportError(
+        "highwater.checker.testing.conformance.stateful needs the package hypothesis: "
+        "pip install 'highwater-checker[test]'"
+    ) from None
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from highwater.checker.asking.subject import Subject, asked
+from highwater.checker.testing.conformance.adapter import Adapter, Contract
+from highwater.checker.testing.conformance.lockstep import Lockstep, Mismatch, check_contract
+from highwater.checker.testing.machines.shrinking import shrunk
+from highwater.checker.testing.machines.stateful import SETTINGS, Burst
+from highwater.checker.testing.machines.swarm import Preferences, bursts
+from highwater.model.language.model import Model
+from highwater.traces.runs.compiled import Compiled
+
+REFUSED_ONE_IN = 4
+"""One operation in so many is one that the model refuses, where there is one."""
+
+
+@st.composite
+def _operations(draw: st.DrawFn) -> Burst:
+    running: ConformanceMachine = draw(st.runner())
+    taste, orders = draw(bursts)
+    return Burst(running.go(taste, orders))
+
+
+class ConformanceMachine(RuleBasedStateMachine):
+    """The base of all machines of this kind. Made by ``conformance_machine``."""
+
+    model: ClassVar[Model]
+    adapter: ClassVar[Adapter]
+    contract: ClassVar[Contract]
+    compiled: ClassVar[Compiled]
+    preferences: ClassVar[Preferences]
+    best: ClassVar[list[int] | None]
+    """The operations of the shortest mismatch that is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lockstep = self._new()
+        self.mismatch: Mismatch | None = None
+
+    @initialize()
+    def begin(self) -> None:
+        """Reset the implementation."""
+        self.lockstep.start()
+
+    @rule(take=_operations())
+    def operate(self, take: Burst) -> None:
+        """Tell what the operations came to: they were carried out when they were drawn."""
+        __tracebackhide__ = True
+        if self.mismatch is not None:
+            raise self._shortest(self.mismatch).with_traceback(None)
+
+    def go(self, taste: int, orders: bytes) -> list[str]:
+        """Carry out an operation for each order of preference, until one is a mismatch."""
+        called: list[str] = []
+        for order in filter(None, orders):
+            if self.mismatch is not None:
+                break
+            takes, refuses = self.lockstep.possible()
+            choice = refuses if refuses and (order % REFUSED_ONE_IN == 0 or not takes) else takes
+            if not choice:
+                break
+            by_action: dict[str, list[int]] = {}
+            for number in choice:
+                by_action.setdefault(self.model.instances[number].action.name, []).append(number)
+            action = self.preferences.action(taste, order, list(by_action))
+            number = self.preferences.instance(order, by_action[action])
+            called.append(str(self.model.instances[number]))
+            try:
+                self.lockstep.step(number)
+            except Mismatch as wrong:
+                self.mismatch = wrong
+        return called
+
+    @classmethod
+    def _new(cls) -> Lockstep:
+        return Lockstep(cls.model, cls.adapter, cls.contract, cls.compiled)
+
+    @classmethod
+    def _again(cls, operations: Sequence[int]) -> Mismatch | None:
+        """Carry out those of these operations that are possible, up to a mismatch."""
+        lockstep = cls._new()
+        try:
+            lockstep.start()
+            for number in operations:
+                if any(number in numbers for numbers in lockstep.possible()):
+                    lockstep.step(number)
+        except Mismatch as wrong:
+            return wrong
+        return None
+
+    @classmethod
+    def _shortest(cls, found: Mismatch) -> Mismatch:
+        """The mismatch of as few operations as can be, told by the implementation itself."""
+        if cls.best is None or len(found.operations) <= len(cls.best):
+
+            def attempt(operations: Sequence[int]) -> Sequence[int] | None:
+                wrong = cls._again(operations)
+                return None if wrong is None else wrong.operations
+
+            cls.best = shrunk(found.operations, attempt)
+        return cls._again(cls.best) or found
+
+
+def conformance_machine(
+    subject: Subject, adapter: Adapter, contract: Contract | None = None, **overrides: Any
+) -> type[ConformanceMachine]:
+    """A state machine class that holds an implementation against a protocol: see ``asking/subject.py``.
+
+    A mismatch raises ``Mismatch``, shrunk. Every run resets the adapter; closing it is for who made it.
+    Raises InputError where the contract names what the protocol has not.
+    """
+    request = asked(subject, **overrides)
+    model, contract = request.model(), contract or Contract()
+    check_contract(model, contract)
+    made: type[ConformanceMachine] = type(
+        "Conformance",
+        (ConformanceMachine,),
+        {
+            "__doc__": f"An implementation of {request.scenario.name}.",
+            "model": model,
+            "adapter": adapter,
+            "contract": contract,
+            "compiled": Compiled(model),
+            "preferences": Preferences(model),
+            "best": None,
+        },
+    )
+    made.TestCase.settings = SETTINGS
+    return made
+
+
+__all__ = ["ConformanceMachine", "conformance_machine"]

@@ -1,0 +1,252 @@
+"""A protocol as a stateful machine for Hypothesis: its actions with their parameters are what a rule draws from.
+
+The interpreter is the engine. A step is drawn among those whose guards hold, and after every step the properties
+are looked at; a run to a violation is shrunk by its steps and told as any counterexample is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from highwater.checker.asking.request import Request
+from highwater.checker.asking.search import DEADLOCK, Violation
+from highwater.checker.asking.subject import Subject, asked
+from highwater.checker.base.problems import InputError
+from highwater.checker.telling import counterexample
+from highwater.checker.telling.counterexample import Counterexample
+from highwater.checker.testing.machines.shrinking import shrunk
+from highwater.checker.testing.machines.swarm import Preferences, bursts, plain_bursts
+from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.model import Model, Scalars
+from highwater.traces.runs.writing import write_run
+
+SETTINGS = settings(
+    max_examples=1000,
+    stateful_step_count=6,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
+)
+"""What ``TestCase.settings`` starts with: 1,000 runs of at most 6 bursts, 96 steps; runs are shrunk here."""
+
+
+class Violated(AssertionError):
+    """A run that violates a property. The message tells it; ``counterexample`` and ``violation`` hold it.
+
+    Each property has a subclass of its own, so that Hypothesis reports them one by one.
+    """
+
+    def __init__(self, told: str, example: Counterexample, violation: Violation) -> None:
+        super().__init__(told)
+        self.counterexample, self.violation = example, violation
+
+
+class Burst:
+    """Steps that were taken one after the other, by what they are called."""
+
+    def __init__(self, steps: Iterable[str]) -> None:
+        self.steps = tuple(steps)
+
+    def __repr__(self) -> str:
+        return "; ".join(self.steps) or "nothing"
+
+
+@st.composite
+def _steps(draw: st.DrawFn) -> Burst:
+    """The next steps of the machine that is running, taken while they are drawn: each depends on the one before."""
+    running: ModelMachine = draw(st.runner())
+    taste, orders = draw(bursts if running.swarm else plain_bursts)
+    return Burst(running.go(taste, orders))
+
+
+class ModelMachine(RuleBasedStateMachine):
+    """The base of all machines: where a run is, and how it goes on. Made by ``machine``."""
+
+    request: ClassVar[Request]
+    model: ClassVar[Model]
+    interpreter: ClassVar[Interpreter]
+    failures: ClassVar[dict[str, type[Violated]]]
+    best: ClassVar[dict[str, Violation]]
+    """The shortest run that is known to a violation of each property."""
+    traces: ClassVar[Path | None]
+    preferences: ClassVar[Preferences]
+    swarm: ClassVar[bool]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state: Scalars = ()
+        self.initial: Scalars = ()
+        self.path: list[int] = []
+        self.violated: str | None = None
+        self.possible: dict[str, list[int]] = {}
+        """The instances whose guards hold and that are not known to be cut, by action; no empty lists."""
+
+    @rule(take=_steps())
+    def step(self, take: Burst) -> None:
+        """Tell what the steps came to: they were taken when they were drawn."""
+        __tracebackhide__ = True
+        if self.violated is not None:
+            self._fail(self.violated)
+
+    def go(self, taste: int, orders: bytes) -> list[str]:
+        """Take a step for each order of preference, until a property is violated or nothing is left to be taken."""
+        called: list[str] = []
+        for order in filter(None, orders):
+            if self.violated is not None:
+                break
+            number, after = self._choose(taste, order)
+            if after is None:
+                break
+            self.path.append(number)
+            called.append(str(self.model.instances[number]))
+            self.come_to(after, self.state)
+        return called
+
+    def come_to(self, state: Scalars, before: Scalars | None = None) -> None:
+        """Be in a state: what can be taken there, and whether it, or the step to it, violates a property."""
+        self.state, self.possible = state, {}
+        for number in self.interpreter.enabled(state):
+            self.possible.setdefault(self.model.instances[number].action.name, []).append(number)
+        violated = self._violated(before, state)
+        if not violated and not self.possible and self.request.deadlock:
+            violated = [DEADLOCK]
+        self.violated = violated[0] if violated else None
+
+    def _violated(self, before: Scalars | None, state: Scalars) -> list[str]:
+        """The properties that a state violates, and the step to it; there is none to an initial state."""
+        broken = [] if before is None else self.interpreter.broken(before, state)
+        return self.interpreter.violated(state) + broken
+
+    def _choose(self, taste: int, order: int) -> tuple[int, Scalars | None]:
+        """What comes first of the steps that can be taken, and the state after it; None where there is none."""
+        while self.possible:
+            action = self.preferences.action(taste, order, list(self.possible))
+            numbers = self.possible[action]
+            number = self.preferences.instance(order, numbers)
+            after = self.interpreter.step(self.state, number).state
+            if after is not None:
+                return number, after
+            numbers.remove(number)  # cut at a bound, and so it stays in this state
+            if not numbers:
+                del self.possible[action]
+        return -1, None
+
+    def _fail(self, name: str) -> None:
+        __tracebackhide__ = True
+        best = self.best.get(name)
+        if best is None or len(self.path) <= len(best.path):
+            straight = self._again(self.path, name) or self.path
+            path = shrunk(straight, lambda path: self._again(path, name))
+            best = self.best[name] = Violation(name, self.initial, tuple(path))
+        example = counterexample.follow(self.model, self.interpreter, best)
+        told = "\n".join(counterexample.plain(self.model, example))
+        if self.traces is not None:
+            told += f"\n\nThe run as a trace: {self._write(self.traces, best)}"
+        raise self.failures[name](told, example, best)
+
+    def _again(self, path: Sequence[int], name: str) -> list[int] | None:
+        """Take those of these steps that can be taken, up to a violation; None where they come to none.
+
+        Steps that lead back to a state where the run has been are left out.
+        """
+        states, taken = [self.initial], list[int]()
+        for number in path:
+            after = None
+            if number in self.interpreter.enabled(states[-1]):
+                after = self.interpreter.step(states[-1], number).state
+            if after is None:
+                continue
+            if name in self._violated(states[-1], after):
+                return [*taken, number]
+            if after in states:
+                been = states.index(after)
+                del states[been + 1 :], taken[been:]
+                continue
+            taken.append(number)
+            states.append(after)
+        if name == DEADLOCK and not self.interpreter.enabled(states[-1]):
+            return taken
+        return None
+
+    def _write(self, directory: Path, violation: Violation) -> Path:
+        """Write the run as a trace."""
+        target = directory / f"{violation.property}.ndjson"
+        write_run(
+            target,
+            self.model,
+            violation.initial,
+            violation.path,
+            protocol=self.request.scenario.definition.name,
+            scenario=self.request.scenario.name,
+            profile=self.request.profile,
+            about={"violates": [violation.property]},
+        )
+        return target
+
+
+def machine(
+    subject: Subject,
+    *,
+    swarm: bool = True,
+    traces: str | PathLike[str] | None = None,
+    name: str | None = None,
+    **overrides: Any,
+) -> type[ModelMachine]:
+    """A state machine class for a scenario or a protocol.
+
+    See ``highwater.checker.asking.subject.asked`` for both, and for overrides. Its ``TestCase`` is what a test suite
+    collects; settings, seeds and the example database are Hypothesis' own. A violation raises ``Violated``. With
+    ``traces``, a directory, the shrunk run to each property's violation is written there as ``PROPERTY.ndjson``.
+    Without ``swarm`` all actions are always as likely as each other. Raises InputError where the subject does not
+    exist or ``traces`` is no directory.
+    """
+    request = asked(subject, **overrides)
+    if traces is not None and not Path(traces).is_dir():
+        raise InputError(f"traces={str(traces)!r}: there is no such directory")
+    model = request.model()
+    made: type[ModelMachine] = type(
+        name or _title(request.scenario.name),
+        (ModelMachine,),
+        {
+            "__doc__": f"{request.scenario.name}: {request.scenario.title}",
+            "request": request,
+            "model": model,
+            "interpreter": Interpreter(model),
+            "failures": {n: type(f"Violated[{n}]", (Violated,), {}) for n in request.properties},
+            "best": {},
+            "traces": None if traces is None else Path(traces),
+            "preferences": Preferences(model),
+            "swarm": swarm,
+            "begin": _begin(model),
+        },
+    )
+    made.TestCase.settings = SETTINGS
+    return made
+
+
+def _begin(model: Model) -> Any:
+    @initialize(start=st.integers(0, len(model.initial) - 1))
+    def begin(self: ModelMachine, start: int) -> None:
+        """Start in one of the initial states."""
+        __tracebackhide__ = True
+        self.initial = model.initial[start]
+        self.come_to(self.initial)
+        if self.violated is not None:
+            self._fail(self.violated)
+
+    return begin
+
+
+def _title(name: str) -> str:
+    text = "".join(c if c.isalnum() else " " for c in Path(name).name.split(".")[0])
+    return "".join(word.title() for word in text.split()) or "Machine"
+
+
+__all__ = ["SETTINGS", "Burst", "ModelMachine", "Violated", "machine"]

@@ -1,0 +1,61 @@
+"""The pytest plugin. It is off unless asked for, with ``--highwater`` or ``highwater = true`` in the ini file.
+
+This module is what the entry point names, so that it is imported by every pytest of an environment: it adds
+the options and imports nothing else until it is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+
+def _number(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    """Seconds, more than none."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options; what they mean for a scenario is as for ``highwater check``."""
+    group = parser.getgroup("highwater", "Highwater: scenarios as tests")
+    group.addoption("--highwater", action="store_true", help="collect *.scenario.toml and give the fixtures")
+    group.addoption("--highwater-engine", metavar="NAME", help="native (default) or interpreter")
+    group.addoption("--highwater-workers", type=_number, metavar="N", help="threads of the native engine")
+    group.addoption("--highwater-limit-states", type=_number, metavar="N", help="stop after so many states")
+    group.addoption(
+        "--highwater-limit-seconds", type=_seconds, metavar="S", help="stop after so many seconds"
+    )
+    group.addoption("--highwater-profile", metavar="NAME", help="start from another set of rules")
+    group.addoption(
+        "--highwater-rule", action="append", default=[], metavar="NAME=on|off", help="switch a rule"
+    )
+    group.addoption(
+        "--highwater-set", action="append", default=[], metavar="NAME=VALUE", help="set a parameter"
+    )
+    parser.addini("highwater", "collect *.scenario.toml and give the fixtures", type="bool", default=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the rest where it is asked for."""
+    if config.getoption("--highwater") or config.getini("highwater"):
+        from highwater.checker.testing.plugin import fixtures, items
+
+        config.pluginmanager.register(items, "highwater-items")
+        config.pluginmanager.register(fixtures, "highwater-fixtures")
+
+
+__all__ = ["pytest_addoption", "pytest_configure"]
