@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from docs.analyses import kept
+from docs.analyses.kept import once
 from docs.analyses.liveness_needs import run_with
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
@@ -49,7 +49,7 @@ def full_name(name: str) -> str:
     return found
 
 
-@cache
+@once
 def scenario(name: str) -> Scenario:
     """A finding's scenario."""
     return scenarios.find(full_name(name))
@@ -70,7 +70,7 @@ def outcome(name: str, overrides: Overrides) -> Outcome:
     return Outcome(model, examples, states, complete)
 
 
-@cache
+@once
 def found(name: str) -> Outcome:
     """The search of a finding's scenario as it is."""
     return outcome(full_name(name), Overrides())

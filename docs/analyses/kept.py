@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from highwater.checker.asking.search import SearchOptions, SearchResult, Violation
 from highwater.checker.comparing.models.fingerprints import Fingerprints
@@ -33,6 +33,8 @@ from highwater.model.language.model import Model
 
 FILE = Path(__file__).with_name("answers.json")
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 Answer = Any
 """Plain data, as JSON has it."""
 
@@ -106,6 +108,20 @@ def in_mode(mode: Mode) -> Iterator[Answers]:
         ANSWERS.mode = before
 
 
+def once(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A function that is called once for the same arguments, as long as questions are answered in the same way."""
+    found: dict[object, Found] = {}
+
+    @wraps(function)
+    def kept(*arguments: Given.args, **none: Given.kwargs) -> Found:
+        key = (ANSWERS.mode, *arguments)
+        if key not in found:
+            found[key] = function(*arguments, **none)
+        return found[key]
+
+    return kept
+
+
 def answer(what: str, models: Sequence[Model], about: object, ask: Callable[[], Answer]) -> Answer:
     """The answer to a question about models; ``what`` and ``about`` (plain data) tell it from others about them."""
     key = blake2b(digest_size=10)
@@ -120,7 +136,7 @@ def search(model: Model, options: SearchOptions) -> SearchResult:
         name: value for name, value in asdict(options).items() if value != getattr(SearchOptions(), name)
     }
     about.pop("workers", None)
-    said = answer("search", [model], about, lambda: _plain(model, _searched(model, options)))
+    said = answer("search", [model], about, lambda: _plain(model, searched(model, options)))
     violations = [violation(model, one) for one in said["violations"]]
     return SearchResult(**{**said, "violations": violations})
 
@@ -161,18 +177,20 @@ def _size(explored: Explored) -> Answer:
 
 
 def source(*modules: ModuleType) -> str:
-    """A digest of modules without their comments and docstrings: for what computes an answer by itself."""
+    """A digest of modules without their comments, docstrings and imports: for what computes an answer by itself."""
     key = blake2b(digest_size=10)
     for module in modules:
         tree = ast.parse(inspect.getsource(module))
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 node.value.value = None  # a docstring
+        tree.body = [x for x in tree.body if not isinstance(x, ast.Import | ast.ImportFrom)]
         key.update(ast.dump(tree).encode())
     return key.hexdigest()
 
 
-def _searched(model: Model, options: SearchOptions) -> SearchResult:
+def searched(model: Model, options: SearchOptions) -> SearchResult:
+    """The same, whatever is kept, and nothing of it is."""
     return search_with_liveness(model, native_search, explore, options)
 
 

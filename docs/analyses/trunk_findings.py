@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
-from docs.analyses.kept import search
+from docs.analyses.kept import once, search
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
@@ -75,7 +74,7 @@ FINDINGS = (
 """In the order of the page."""
 
 
-@cache
+@once
 def scenario(name: str) -> Scenario:
     """A finding's scenario."""
     return scenarios.find(PLACE + name)
@@ -90,20 +89,20 @@ class Found:
     examples: tuple[Counterexample, ...]
 
 
-@cache
+@once
 def found(name: str) -> Found:
     """The search of a finding's scenario; with one worker, so that it is the same every time."""
     return _search(name, Overrides())
 
 
-@cache
+@once
 def closed(name: str, rules: tuple[str, ...]) -> SearchResult:
     """The search of a finding's scenario with more rules on; unclean recovery, where it is on, is explored."""
     recovery = {"recovery": 1} if "unclean_recovery" in rules else {}
     return _search(name, Overrides(recovery, dict.fromkeys(rules, True))).result
 
 
-@cache
+@once
 def proposed(name: str, profile: str, off: tuple[str, ...] = ()) -> SearchResult:
     """The same budgets under a profile of the proposal, with some of its rules off."""
     recovery = {"recovery": 1} if profile == "kip_966" else {}

@@ -20,16 +20,17 @@ def filled(text: str, blocks: Mapping[str, Block]) -> str:
     """A page with each block computed anew; ValueError where marks do not pair, or name no block."""
 
     def computed(found: re.Match[str]) -> str:
-        start, asked, line, before, end = found.groups()
+        start, asked, line, _, end = found.groups()
         name, *words = asked.split()
         if name not in blocks:
             raise ValueError(f"there is no block {name}: {', '.join(blocks)}")
-        if len(_MARKS.findall(before)) > 0:
-            raise ValueError(f"the block {asked} has no end before the next one")
+        if not line and f"\n{found.string}"[: found.start() + 1].endswith("\n"):
+            raise ValueError(f"the block {asked} begins a line and is only a part of it")
         said = blocks[name](*words)
         return f"{start}{line}{said if isinstance(said, str) else _joined(said)}{line}{end}"
 
-    if len(_MARKS.findall(text)) != 2 * len(_BLOCK.findall(text)):
+    inside = any(_MARKS.search(before) for *_, before, _ in _BLOCK.findall(text))
+    if inside or len(_MARKS.findall(text)) != 2 * len(_BLOCK.findall(text)):
         raise ValueError("the marks of blocks do not pair")
     return _BLOCK.sub(computed, text)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from docs.analyses import defects, trunk_findings
-from docs.analyses.kept import answer, search
+from docs.analyses.kept import answer, once, search
 from docs.analyses.side_by_side import in_order
 from docs.pages.blocks import Block, code, row, table
 from highwater.checker.asking import scenarios
@@ -66,7 +65,7 @@ def _sections() -> Iterator[str]:
         yield from section
 
 
-@cache
+@once
 def _parts() -> list[tuple[str, list[str]]]:
     """Each rule's row, and its section with witnesses and what the explorer finds."""
     _of_trunk()  # of all of them each rule's section tells
@@ -98,7 +97,7 @@ def _place(rule: str) -> tuple[str, dict[str, int]]:
     return CONTROLLER if rule in _request(CONTROLLER).rules else MESSAGES
 
 
-@cache
+@once
 def compared(rule: str, base: str = TEXT) -> Compared:
     """Ask Z3 about a rule that is taken over alone."""
     first = _request(_place(rule), base)
@@ -128,7 +127,7 @@ def _witness_of(said: list[Any]) -> Witness:
     return Witness(sentence, {}, before, first, second)
 
 
-@cache
+@once
 def explored(rule: str, base: str = TEXT) -> tuple[int, tuple[Counterexample, ...]]:
     """Explore the controller's protocol with a rule taken over alone: states, and a run to each violation."""
     name, settings = CONTROLLER
@@ -184,7 +183,7 @@ def _trunk(rule: str) -> list[trunk_findings.Finding]:
     return [f for f in trunk_findings.FINDINGS if any(rule in closing for closing in f.closes)]
 
 
-@cache
+@once
 def _of_trunk() -> dict[str, tuple[Counterexample, ...]]:
     """The controller's scenarios in Kafka trunk, with shortest runs to what they promise to be violated."""
     names = [n for n in scenarios.titles() if n.startswith("replication/controller/")]
@@ -200,7 +199,7 @@ def _promised(name: str, changed: dict[str, bool]) -> tuple[int, tuple[Counterex
     return result.depth, follow_all(model, result.violations)
 
 
-@cache
+@once
 def _closed(rule: str) -> tuple[str, ...]:
     """Those that are not violated any more, to that depth and further, with the proposal's rule.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 
 from docs.analyses.defects import find
-from docs.analyses.kept import search
+from docs.analyses.kept import once, search
 from docs.analyses.quorum_latency import latency_table
 from docs.pages.blocks import Block, row, table
 from docs.pages.gallery import QUORUM as GALLERY
@@ -125,7 +124,7 @@ def live_row(off: tuple[str, ...], parameters: Mapping[str, int]) -> str:
     return row((title, settings(parameters), *cells))
 
 
-@cache
+@once
 def failing(
     off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]
 ) -> tuple[Mapping[str, int], int, bool]:
@@ -135,7 +134,7 @@ def failing(
     return {v.property: v.depth for v in found.violations}, found.distinct_states, found.complete
 
 
-@cache
+@once
 def never(off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]) -> frozenset[str]:
     """The liveness properties that fail with these rules off: with the park timer, and for one of them without it."""
     failed: set[str] = set()

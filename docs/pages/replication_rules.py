@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 
 from docs.analyses import defects
-from docs.analyses.kept import search
+from docs.analyses.kept import once, search
 from docs.analyses.side_by_side import in_order
 from docs.pages.blocks import Block, row, table
 from docs.pages.stated import properties
@@ -107,7 +106,7 @@ def _row(off: tuple[str, ...], scenario: str) -> str:
     return row((" ".join(f"`{r}`" for r in off), link, *cells, searched))
 
 
-@cache
+@once
 def _explore(off: tuple[str, ...], parameters: Parameters) -> tuple[Mapping[str, int], int, bool]:
     """Property to depth, states, and whether those are all, with these rules off."""
     model = Model(Replication(dict(parameters), _on() - set(off)), INVARIANTS)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 
-from docs.analyses.kept import search
+from docs.analyses.kept import once, search
 from docs.pages.blocks import Block, row, table
 from docs.pages.stated import properties, rules
 from highwater.checker.asking.search import SearchOptions
@@ -52,7 +51,7 @@ def failing(on: frozenset[str]) -> dict[str, int]:
     return found
 
 
-@cache
+@once
 def failing_under(on: frozenset[str], number: int) -> Mapping[str, int]:
     """Property to depth, of those that fail under these rules within one of the budgets."""
     model = Model(ZooKeeperMode(BUDGETS[number], on), INVARIANTS, LIVENESS)

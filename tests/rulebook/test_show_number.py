@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docs.pages.notes import GALLERY
 
 from docs.analyses import defects
+from docs.pages.gallery import REPLICATION as GALLERY
 from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.asking.rulebook import code
 from highwater.checker.asking.rulebook import find as found
