@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from highwater.checker.base.problems import InputError
     from highwater.checker.explore.session import Path, Session
     from highwater.model.language.errors import LanguageError
-    from highwater.traces.errors import TraceError
-    from highwater.traces.report import Report
+    from highwater.traces.reading.errors import TraceError
+    from highwater.traces.reports.report import Report
 
 __version__ = "0.1.0"
 
@@ -36,11 +36,11 @@ _HOMES = {
     "InputError": "highwater.checker.base.problems",
     "LanguageError": "highwater.model.language.errors",
     "Path": "highwater.checker.explore.session",
-    "Report": "highwater.traces.report",
+    "Report": "highwater.traces.reports.report",
     "Request": "highwater.checker.asking.request",
     "Result": "highwater.checker.api.results",
     "Session": "highwater.checker.explore.session",
-    "TraceError": "highwater.traces.errors",
+    "TraceError": "highwater.traces.reading.errors",
     "Violation": "highwater.checker.api.results",
     "check": "highwater.checker.api.asked",
     "explore": "highwater.checker.api.asked",

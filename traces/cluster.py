@@ -7,17 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.courses import Course, Courses
-from highwater.traces.data_logs import DataLogs
+from highwater.traces.brokers.data_logs import DataLogs
+from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.kafka.broker_log import read_broker_log
 from highwater.traces.kafka.data_dump import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.observed import PartitionChange
-from highwater.traces.report import LIMIT_CHANGES, Finding, Report, Timeline
+from highwater.traces.reports.courses import Course, Courses
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
+from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.requests.beside import RequestsBeside
-from highwater.traces.settings import SettingInForce
-from highwater.traces.watermarks import Watermarks
 
 SMALL = 16 << 20
 """Of a log of so many bytes the timelines of all partitions are kept at once; a larger one is read twice."""

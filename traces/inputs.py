@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.data_dump import is_data_dump
 from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
 from highwater.traces.kafka.same import same_logs
-from highwater.traces.lines import Source
 from highwater.traces.raft.reader import is_raft_log
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.lines import Source
 from highwater.traces.requests.lines import is_request_log
 from highwater.traces.runs.format import is_run_trace
 

@@ -7,11 +7,11 @@ from os import PathLike
 from pathlib import Path
 
 from highwater.traces.cluster import replay_cluster
-from highwater.traces.errors import TraceError
 from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
 from highwater.traces.operations.recording import replay_recording
 from highwater.traces.raft.replay import replay_raft
-from highwater.traces.report import Report
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.report import Report
 from highwater.traces.runs.history import History
 from highwater.traces.runs.replay import replay_run
 

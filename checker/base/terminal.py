@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
-from highwater.traces.folding import WIDEST, fold
+from highwater.traces.reports.text import WIDEST, fold
 
 _LEAST = 24
 """Columns that a folded text is given at least."""

@@ -19,13 +19,13 @@ from highwater.checker.base.status import Status, worst
 from highwater.checker.commands.options import json_option, quiet_option, rule_option, spark_master_option
 from highwater.checker.engines import by_name as engines
 from highwater.model.language.errors import LanguageError
-from highwater.traces.errors import TraceError, printable
 from highwater.traces.inputs import RUN, Input, inputs
-from highwater.traces.page import write_page
+from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.replay import replay_input
-from highwater.traces.report import Report
+from highwater.traces.reports.page import write_page
+from highwater.traces.reports.report import Report
+from highwater.traces.reports.summary import rich_summary, summary
 from highwater.traces.runs.history import History
-from highwater.traces.summary import rich_summary, summary
 
 
 @click.command(short_help="Whether the protocol explains what a system did.")

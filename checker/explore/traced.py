@@ -10,7 +10,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import LONGEST, Path, Session
 from highwater.model import registry
 from highwater.model.language.choices import ChoiceError
-from highwater.traces.errors import TraceError
+from highwater.traces.reading.errors import TraceError
 from highwater.traces.runs.format import Line, read_run
 
 

@@ -20,7 +20,7 @@ from highwater.checker.base.memory import peak_memory
 from highwater.traces.generation import write_log
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 
 HEADING = "## Replay of a metadata log"
 REPLAYED = (1_000_000, 5_000_000)

@@ -1,6 +1,6 @@
 """The high watermark, and who has reached it: pure functions of sizes and offsets.
 
-A model asks them of its state, and a replay asks them of what brokers logged (``traces/log_rules.py``).
+A model asks them of its state, and a replay asks them of what brokers logged (``traces/rules/log_rules.py``).
 """
 
 from __future__ import annotations

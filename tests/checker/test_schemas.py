@@ -19,7 +19,7 @@ FILES = {
     "proof": "checker/telling/proof.schema.json",
     "gate": "checker/comparing/gate/gate.schema.json",
     "mutation": "checker/comparing/mutation/mutation.schema.json",
-    "report": "traces/report.schema.json",
+    "report": "traces/reports/report.schema.json",
 }
 DIGESTS = {
     "result": "209b59648fce5c23",

@@ -34,7 +34,7 @@ from highwater.checker.engines.spark.levels import exchange
 from highwater.checker.engines.spark.options import SparkOptions
 from highwater.checker.engines.spark.search import search as on_spark
 from highwater.model.language import Model
-from highwater.traces.errors import TraceError
+from highwater.traces.reading.errors import TraceError
 from highwater.traces.runs.replay import replay_run
 from highwater.traces.runs.writing import write_run
 from tests import models

@@ -31,7 +31,7 @@ AREAS = {
     "traces/metadata": ("traces/metadata", "traces"),
     "traces/operations": ("traces",),
     "traces/runs": ("traces/runs", "explore"),
-    "traces/shares": ("traces/shares", "spark"),
+    "traces/metadata/shares": ("traces/shares", "spark"),
     "traces": ("traces",),
 }
 """Part of the source to folders of tests; the longest name that fits is the one."""

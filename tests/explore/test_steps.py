@@ -13,7 +13,7 @@ from highwater.checker.explore.session import Path, Session
 from highwater.checker.explore.traced import path_of
 from highwater.checker.explore.views import Views
 from highwater.model.language.interpreter import interpreter_of
-from highwater.traces.fields import Place
+from highwater.traces.reading.fields import Place
 from highwater.traces.runs.format import Line
 
 TEXT = '''

@@ -25,9 +25,9 @@ from highwater.model.language.model import state_inputs
 from highwater.model.language.protocol import Invariant, Protocol
 from highwater.model.language.tracing import State, tracing
 from highwater.model.language.values import as_bool
-from highwater.traces.metadata.actions import PROPERTIES
-from highwater.traces.metadata.explanation import MEASURED
-from highwater.traces.metadata.findings import _AT_RISK
+from highwater.traces.metadata.beliefs.actions import PROPERTIES
+from highwater.traces.metadata.beliefs.explanation import MEASURED
+from highwater.traces.metadata.reporting.findings import _AT_RISK
 
 INVARIANTS = Path(highwater.invariants.__file__).parent
 TRACES = Path(highwater.traces.__file__).parent
@@ -190,8 +190,8 @@ def attributes(path: Path, of: str) -> set[str]:
 
 
 def test_what_brokers_logs_can_break_is_in_the_catalogue() -> None:
-    used = attributes(TRACES / "broker_view.py", "statements") | attributes(
-        TRACES / "watermarks.py", "statements"
+    used = attributes(TRACES / "brokers" / "broker_view.py", "statements") | attributes(
+        TRACES / "brokers" / "watermarks.py", "statements"
     )
     assert used == {s.name for s in observed.OF_BROKERS}
     assert {name for name, known in KNOWN.items() if BROKER_LOGS in known.checked_by} == used

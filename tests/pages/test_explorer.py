@@ -40,7 +40,7 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     complaints: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 844})
     found = context.new_page()
-    found.set_default_timeout(8000)
+    found.set_default_timeout(60_000)
     found.on("pageerror", lambda error: complaints.append(str(error)))
     found.on(
         "request",

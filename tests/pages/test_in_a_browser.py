@@ -34,7 +34,7 @@ def opened(browser: Any, written: Callable[..., Path]) -> Iterator[Callable[...,
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(5000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))

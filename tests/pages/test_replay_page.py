@@ -33,7 +33,7 @@ def page(browser: Any, incident: Path, request: pytest.FixtureRequest) -> Iterat
     complaints: list[str] = []
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     found = context.new_page()
-    found.set_default_timeout(5000)
+    found.set_default_timeout(60_000)
     found.on("console", lambda message: complaints.append(message.text))
     found.on("pageerror", lambda error: complaints.append(str(error)))
     found.on("request", lambda r: r.url.startswith("file:") or complaints.append(r.url))

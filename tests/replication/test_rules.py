@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from highwater.model.replication.controller.rules import PROFILES, RULES
-from highwater.traces.decisions import Decisions, decisions
+from highwater.traces.rules.decisions import Decisions, decisions
 
 KIP, TRUNK = "kip_966_first_phase", "kafka_trunk_2024_10"
 

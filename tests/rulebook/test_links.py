@@ -17,8 +17,9 @@ from highwater.checker.comparing.coverage.gathering import Coverage
 from highwater.checker.comparing.coverage.page import page
 from highwater.checker.comparing.coverage.sites import GUARD, Site
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.page import write_page
-from highwater.traces.report import Finding, Report
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.page import write_page
+from highwater.traces.reports.report import Report
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,7 +125,7 @@ def test_the_page_of_a_replay_has_the_rules_that_its_findings_name(tmp_path: Pat
 
 
 def test_the_script_of_the_page_of_a_replay_makes_links_of_these() -> None:
-    text = (ROOT / "traces" / "page.html").read_text(encoding="utf-8")
+    text = (ROOT / "traces" / "reports" / "page.html").read_text(encoding="utf-8")
     assert text.count("const ruled = source") == 1
     assert text.count("ruled(") == 2
     assert 'href: "#rule-" + n' in text

@@ -30,7 +30,7 @@ from highwater.model.language import (
     step_property,
     where,
 )
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.format import read_run
 from highwater.traces.runs.replay import hold

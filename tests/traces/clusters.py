@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.observed import PartitionChange, PartitionState
+from highwater.traces.reports.observed import PartitionChange, PartitionState
 from tests import recordings
 
 CLUSTERS = recordings.folder("traces/kafka/clusters")

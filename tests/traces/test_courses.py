@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.courses import HWM, LEO, MAX_POINTS, Course, Courses
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BrokerEvent,
@@ -17,9 +16,10 @@ from highwater.traces.kafka.broker_events import (
     LeoRecorded,
     Truncating,
 )
-from highwater.traces.page import write_page
-from highwater.traces.paths import apart
 from highwater.traces.replay import replay
+from highwater.traces.reports.courses import HWM, LEO, MAX_POINTS, Course, Courses
+from highwater.traces.reports.page import write_page
+from highwater.traces.reports.text import apart
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.test_page import text_of
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.errors import TraceError
 from highwater.traces.inputs import DATA_DUMP, inputs, kind_of
 from highwater.traces.kafka.data_dump import broker_of, read_data_dump
+from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
-from highwater.traces.report import Finding, Report
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.report import Report
 from tests.slow import all_but
 from tests.traces.data_dumps import Replicas, dump
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2

@@ -18,10 +18,10 @@ from highwater.traces.inputs import inputs
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.kafka.values import decode, encode
-from highwater.traces.metadata import situations
+from highwater.traces.metadata.beliefs import automaton as situations
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.replay import replay
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from tests.slow import slow
 
 SMALL: dict[str, Any] = {"partitions": 60, "records": 2500, "brokers": 6}

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from highwater.traces import known as known_module
-from highwater.traces.incidents import Incident
-from highwater.traces.known import CONDITIONS, defects, to_do
 from highwater.traces.replay import replay
-from highwater.traces.report import Finding, Report
+from highwater.traces.reports import known as known_module
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.incidents import Incident
+from highwater.traces.reports.known import CONDITIONS, defects, to_do
+from highwater.traces.reports.report import Report
 from tests.traces.broker_lines import START_MS, Made
 from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.errors import TraceError
 from highwater.traces.inputs import (
     BROKER_LOG,
     METADATA_DUMP,
@@ -22,6 +21,7 @@ from highwater.traces.inputs import (
 )
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.values import encode, encode_control
+from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
 from tests.traces.kafka.made import dump_of
 from tests.traces.recorded import made, write

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.replay import replay
-from highwater.traces.report import Finding
+from highwater.traces.reports.findings import Finding
 from tests.traces.recorded import Recorder, write
 from tests.traces.test_recordings_4_2 import files, needs_recordings_4_2
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from highwater.traces import page as page_module
-from highwater.traces.observed import PartitionChange, PartitionState
-from highwater.traces.page import known_promises, write_page
 from highwater.traces.replay import replay
-from highwater.traces.report import Candidate, Finding, Report, Timeline, Unexplained
+from highwater.traces.reports import page as page_module
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
+from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.page import known_promises, write_page
+from highwater.traces.reports.report import Report, Timeline
 from tests.checker.schema import problems
 from tests.traces.recorded import made, write
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.page import write_page
 from highwater.traces.replay import replay
-from highwater.traces.report import Finding, Report
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.page import write_page
+from highwater.traces.reports.report import Report
 from tests.slow import slow
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write

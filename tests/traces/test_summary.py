@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from highwater.traces.report import LIMIT, Candidate, Finding, Report, Unexplained
-from highwater.traces.summary import duration, figure, groups, rich_summary, summary, utc, verdict
+from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
+from highwater.traces.reports.report import Report
+from highwater.traces.reports.summary import duration, figure, groups, rich_summary, summary, utc, verdict
 
 TIME = 1_795_176_007_145
 

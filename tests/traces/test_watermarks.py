@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.broker_view import RANGES, BrokerView, _Ranges
+from highwater.traces.brokers.broker_view import RANGES, BrokerView, _Ranges
+from highwater.traces.brokers.lineage import cut, extend, first_difference
+from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.kafka import broker_events as events
 from highwater.traces.kafka.broker_events import HwmMoved
 from highwater.traces.kafka.broker_log import read_broker_log
-from highwater.traces.lineage import cut, extend, first_difference
-from highwater.traces.observed import PartitionChange, PartitionState
-from highwater.traces.report import Finding
-from highwater.traces.watermarks import Watermarks
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import PartitionChange, PartitionState
 from tests.traces.broker_lines import Made
 from tests.traces.broker_runs import Run
 from tests.traces.clusters import CLUSTERS, SCENARIOS, Metadata, broker_logs, needs_clusters

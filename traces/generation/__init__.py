@@ -1,6 +1,6 @@
 """Made metadata logs: a cluster's life, decided by the model, in the files that Kafka would have written.
 
-The controller's decisions are those of the model (``highwater.traces.decisions``); what brokers and operators do
+The controller's decisions are those of the model (``highwater.traces.rules.decisions``); what brokers and operators do
 is drawn at random. So every record of such a log must be explained, whatever its length.
 """
 

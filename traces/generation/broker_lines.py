@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from highwater.traces.observed import PartitionState
+from highwater.traces.reports.observed import PartitionState
 
 
 class Line(NamedTuple):

@@ -19,7 +19,7 @@ from highwater.traces.generation import broker_lines
 from highwater.traces.generation.broker_lines import Line
 from highwater.traces.generation.writing import LogWriter
 from highwater.traces.kafka.values import encode
-from highwater.traces.observed import PartitionState
+from highwater.traces.reports.observed import PartitionState
 
 TOPIC, NAME = "orders", "orders-0"
 CONTROLLER = 100

@@ -1,8 +1,8 @@
 """What the controller's rules make of a partition, found once for each state and looked up from then on.
 
 A state of a partition is a node here, without epochs. What is asked of a node is answered by a step: the record
-that the controller writes, and the node after it. The rules (``highwater.traces.decisions``) are asked in terms of
-slots, brokers numbered by their place in the partition, so that partitions with other brokers share the answers.
+that the controller writes, and the node after it. The rules (``highwater.traces.rules.decisions``) are asked in terms
+of slots, brokers numbered by their place in the partition, so that partitions with other brokers share the answers.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.decisions import decisions
 from highwater.traces.kafka.values import encode
+from highwater.traces.rules.decisions import decisions
 
 Ids = tuple[int, ...]
 NAMED_TO = 23

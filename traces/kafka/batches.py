@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.codec import put_varint
 from highwater.traces.kafka.compression import CODECS, MAX_BATCH, compress, decompress
+from highwater.traces.reading.errors import TraceError
 
 CHUNK = 1 << 21
 HEADER = struct.Struct(">qiibIhiqq14xi")

@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
-from highwater.traces.errors import TraceError, printable
-from highwater.traces.fields import INT32, INT64
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
@@ -37,7 +35,9 @@ from highwater.traces.kafka.broker_events import (
     TopicConfigured,
     Truncating,
 )
-from highwater.traces.lines import GZIP_MAGIC, Source, split
+from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading.fields import INT32, INT64
+from highwater.traces.reading.lines import GZIP_MAGIC, Source, split
 
 MAX_MEMBERS = 1000
 """More members of an ISR than this in one line are refused."""
@@ -307,8 +307,8 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
     """The events of a broker's log, plain or compressed, in the order of its lines.
 
     ``utc_offset_ms`` is how much the log's local time is ahead of UTC. Raises TraceError where the file cannot be
-    read, is cut off, has a line longer than ``highwater.traces.lines.MAX_LINE``, or an event whose numbers cannot be.
-    Lines of which the end is missing are passed over.
+    read, is cut off, has a line longer than ``highwater.traces.reading.lines.MAX_LINE``, or an event whose numbers
+    cannot be. Lines of which the end is missing are passed over.
     """
     with Source(path) as source:
         yield from _events(path, enumerate(split(source), start=1), utc_offset_ms)

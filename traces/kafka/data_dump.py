@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from highwater.traces.errors import TraceError, printable
-from highwater.traces.lines import Source, split
+from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading.lines import Source, split
 
 MAX_REPLICAS, MAX_EPOCHS = 100_000, 10_000
 """So many replicas are read of a broker, and so many leader epochs of a replica."""

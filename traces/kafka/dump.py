@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.errors import TraceError, printable
 from highwater.traces.kafka.batches import MAX_BATCH, MAX_RECORDS, RecordBatch
 from highwater.traces.kafka.values import (
     CONTROL_KEYS,
@@ -23,7 +22,8 @@ from highwater.traces.kafka.values import (
     encode_control,
     encode_unknown,
 )
-from highwater.traces.lines import Source, parse, split
+from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading.lines import Source, parse, split
 
 LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
 SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})$")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.batches import RecordBatch, read_batches
 from highwater.traces.kafka.dump import read_dump
 from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, Found, inspect
-from highwater.traces.lines import Source
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.lines import Source
 
 LOG, DUMP = "metadata log", "metadata log dump"
 MAX_FILES = 100_000

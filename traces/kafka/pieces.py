@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX, RecordBatch, read_batches
 from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Order
-from highwater.traces.lines import Source
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.lines import Source
 
 
 class Head(NamedTuple):

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.batches import COMPRESSION, CONTROL, HEADER, LEAST, MAGIC, MAX_BATCH, read_batches
 from highwater.traces.kafka.dump import SNAPSHOT_HEAD
 from highwater.traces.kafka.values import TYPES, DamagedRecord, api_key, control_type
-from highwater.traces.lines import Source
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.lines import Source
 
 SEGMENT, SNAPSHOT = "metadata segment", "metadata snapshot"
 SEGMENT_DUMP, SNAPSHOT_DUMP = "metadata dump", "snapshot dump"

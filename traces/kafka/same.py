@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX
 from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
-from highwater.traces.lines import Source, split
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.lines import Source, split
 
 Batch = tuple[bool, int, int]
 """Whether it is of a snapshot, its first offset, and its checksum."""

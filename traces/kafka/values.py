@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from kio.serial.readers import read_unsigned_varint
 
-from highwater.traces.errors import printable
 from highwater.traces.kafka.codec import (
     DAMAGE,
     FieldError,
@@ -20,6 +19,7 @@ from highwater.traces.kafka.codec import (
     struct_writer,
 )
 from highwater.traces.kafka.schemas import CONTROL, METADATA, Field, Schema
+from highwater.traces.reading.errors import printable
 
 FRAME = 1
 """The version of the frame around each record; Kafka knows no other."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from highwater.traces.errors import TraceError, printable
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import (
@@ -21,23 +20,25 @@ from highwater.traces.kafka.values import (
     decode,
     undefined,
 )
-from highwater.traces.metadata import directories, registrations, topics
-from highwater.traces.metadata.across import CHANGED, Across, Elsewhere
-from highwater.traces.metadata.actions import MAX_BROKERS
 from highwater.traces.metadata.agreement import Agreement
-from highwater.traces.metadata.beliefs import Belief, Beliefs
-from highwater.traces.metadata.doubts import Doubts
+from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
+from highwater.traces.metadata.beliefs.automaton import Situations
+from highwater.traces.metadata.beliefs.belief_states import Belief, Beliefs
+from highwater.traces.metadata.beliefs.observations import Flags
+from highwater.traces.metadata.beliefs.slots import Brokers, CannotFollow
+from highwater.traces.metadata.beliefs.transitions import BrokerEvent, Change, Item, Step
+from highwater.traces.metadata.groups import CHANGE, Record, Together
 from highwater.traces.metadata.image import Image, Partition
-from highwater.traces.metadata.observations import Flags
 from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.profiles import rule_sets
-from highwater.traces.metadata.situations import Situations
-from highwater.traces.metadata.slots import Brokers, CannotFollow
-from highwater.traces.metadata.steps import BrokerEvent, Change, Item, Step
-from highwater.traces.metadata.telling import OnChange, Telling
-from highwater.traces.metadata.together import CHANGE, Record, Together
-from highwater.traces.report import Candidate, Finding, Report, Unexplained
-from highwater.traces.rules import RuleSet
+from highwater.traces.metadata.records import directories, registrations, topics
+from highwater.traces.metadata.reporting.doubts import Doubts
+from highwater.traces.metadata.reporting.reporter import OnChange, Telling
+from highwater.traces.metadata.sharing import CHANGED, Across, Elsewhere
+from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
+from highwater.traces.reports.report import Report
+from highwater.traces.rules.rule_sets import RuleSet
 
 _HANDLERS = {KEYS[name]: handler for name, handler in (registrations.HANDLERS | topics.HANDLERS).items()}
 _FEATURE = KEYS["FEATURE_LEVEL_RECORD"]
@@ -251,7 +252,7 @@ class Follower:
         partitions: Iterable[str] | None = None,
         since: int | None = None,
     ) -> None:
-        """Something is not known: ``highwater.traces.metadata.doubts`` says how it counts."""
+        """Something is not known: ``highwater.traces.metadata.reporting.doubts`` says how it counts."""
         # The offsets of a snapshot are its own; what it leaves open is so from the beginning.
         self.doubts.add(kind, summary, offset, partitions, 0 if self.is_loading else since)
 

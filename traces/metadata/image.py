@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from highwater.traces.decisions import effective_min_isr
-from highwater.traces.log_directories import is_online
-from highwater.traces.metadata.actions import MAX_BROKERS
-from highwater.traces.metadata.beliefs import Belief
-from highwater.traces.metadata.observations import Flags
-from highwater.traces.metadata.slots import Brokers, with_brokers
-from highwater.traces.metadata.steps import Roster, Settings
-from highwater.traces.observed import PartitionState
-from highwater.traces.settings import MIN_ISR, UNCLEAN, Resized, SettingChange
+from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
+from highwater.traces.metadata.beliefs.belief_states import Belief
+from highwater.traces.metadata.beliefs.observations import Flags
+from highwater.traces.metadata.beliefs.slots import Brokers, with_brokers
+from highwater.traces.metadata.beliefs.transitions import Roster, Settings
+from highwater.traces.reports.observed import PartitionState
+from highwater.traces.reports.settings import MIN_ISR, UNCLEAN, Resized, SettingChange
+from highwater.traces.rules.decisions import effective_min_isr
+from highwater.traces.rules.log_directories import is_online
 
 TOPIC, BROKER = 2, 4
 """Kinds of resources in a ConfigRecord."""

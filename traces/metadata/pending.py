@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from highwater.traces.metadata.across import Reach, is_beyond
-from highwater.traces.metadata.directories import Variant
+from highwater.traces.metadata.beliefs.transitions import (
+    LEADING,
+    TRAILING,
+    BrokerEvent,
+    Change,
+    Item,
+    Settings,
+    Step,
+)
 from highwater.traces.metadata.image import Partition
-from highwater.traces.metadata.steps import LEADING, TRAILING, BrokerEvent, Change, Item, Settings, Step
+from highwater.traces.metadata.sharing import Reach, is_beyond
 
 if TYPE_CHECKING:
     from highwater.traces.metadata.follow import Follower
+
+Variant = Callable[[Partition], BrokerEvent | None]
+"""What happened to a broker as it concerns a partition; None where it does not."""
 
 
 class _Explained(NamedTuple):
@@ -265,4 +275,4 @@ def _explained(partition: Partition, step: Step, pairs: Sequence[tuple[Item, int
     return found
 
 
-__all__ = ["Pending"]
+__all__ = ["Pending", "Variant"]

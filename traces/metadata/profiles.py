@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from highwater.traces.rules import RuleSet, rule_set
+from highwater.traces.rules.rule_sets import RuleSet, rule_set
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"

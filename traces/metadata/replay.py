@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
 from highwater.traces.metadata.follow import Follower, OnSetting, Tracks
-from highwater.traces.metadata.telling import OnChange, OnSettingInForce
-from highwater.traces.report import Damage, Report
+from highwater.traces.metadata.reporting.reporter import OnChange, OnSettingInForce
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import Damage
+from highwater.traces.reports.report import Report
 
 COLLECTED_AFTER = (100_000, 20, 100)
 """Thresholds of Python's garbage collector while a log is followed: the tables have no garbage, and are large."""

@@ -6,7 +6,6 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.metadata_log import Snapshot
 from highwater.traces.kafka.values import (
     KEYS,
@@ -18,11 +17,12 @@ from highwater.traces.kafka.values import (
     decode,
     undefined,
 )
-from highwater.traces.metadata.accepted import supported_by
-from highwater.traces.metadata.across import Across, is_creation
 from highwater.traces.metadata.follow import Follower
 from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
-from highwater.traces.metadata.topics import partition_state
+from highwater.traces.metadata.records.accepted import supported_by
+from highwater.traces.metadata.records.topics import partition_state
+from highwater.traces.metadata.sharing import Across, is_creation
+from highwater.traces.reading.errors import TraceError
 
 SKIPPED = frozenset(TYPES) - {
     KEYS[name]

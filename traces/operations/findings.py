@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from highwater.invariants.replication.observed import CONDITIONS
-from highwater.traces.metadata.actions import MAX_BROKERS, controller_actions
-from highwater.traces.metadata.findings import finding
-from highwater.traces.observed import PartitionState
+from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, controller_actions
+from highwater.traces.metadata.reporting.findings import finding
 from highwater.traces.operations.change_partitions import as_seen
 from highwater.traces.operations.format import MIN_ISR, Key, Operation
 from highwater.traces.operations.state import ControllerState
-from highwater.traces.report import Finding
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import PartitionState
 
 _MEASURED = frozenset(p.name for p in CONDITIONS)
 _CHOSEN = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from highwater.traces.log_directories import UNASSIGNED, default_directory, is_online
 from highwater.traces.operations.format import Key
+from highwater.traces.rules.log_directories import UNASSIGNED, default_directory, is_online
 
 
 @dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from highwater.traces.fields import INT32, INT64, Fields
 from highwater.traces.operations.format import CONFIGS, RECOVERY_STATES, RESOURCES
 from highwater.traces.operations.read_state import texts
+from highwater.traces.reading.fields import INT32, INT64, Fields
 
 Reader = Callable[[Fields], dict[str, Any]]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.fields import INT64, Fields, Place
-from highwater.traces.lines import read_lines
 from highwater.traces.operations.format import (
     FORMAT,
     MAX_BROKERS,
@@ -21,6 +19,8 @@ from highwater.traces.operations.read_records import read_record
 from highwater.traces.operations.read_response import read_response
 from highwater.traces.operations.read_state import read_brokers, read_partitions, read_stale_entries
 from highwater.traces.operations.state import can_be
+from highwater.traces.reading.fields import INT64, Fields, Place
+from highwater.traces.reading.lines import read_lines
 
 
 def read_controller_trace(path: Path) -> ControllerTrace:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.traces.fields import INT32, INT64, Fields, Place
 from highwater.traces.operations.format import OUTSIDE, Record
+from highwater.traces.reading.fields import INT32, INT64, Fields, Place
 
 _IDS = ("isr", "replicas", "addingReplicas", "removingReplicas", "eligibleLeaderReplicas", "lastKnownElr")
 _RECORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

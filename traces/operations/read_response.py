@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.traces.fields import INT64, Fields, Place
 from highwater.traces.operations.format import ANY_TEXT
+from highwater.traces.reading.fields import INT64, Fields, Place
 
 
 def read_response(place: Place, value: Any) -> dict[str, Any]:

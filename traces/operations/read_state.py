@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.traces.fields import INT64, Fields
 from highwater.traces.operations.format import RECOVERY_STATES, Key
+from highwater.traces.reading.fields import INT64, Fields
 
 
 def read_partitions(line: Fields) -> dict[Key, dict[str, Any]]:

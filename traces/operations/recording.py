@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from highwater.traces.errors import TraceError
 from highwater.traces.operations.format import Meta
 from highwater.traces.operations.read_recording import read_controller_trace
 from highwater.traces.operations.replay import replay_operations
-from highwater.traces.report import Report
-from highwater.traces.rules import RuleSet, rule_set
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.report import Report
+from highwater.traces.rules.rule_sets import RuleSet, rule_set
 
 KIND = "controller operations"
 PROGRESS_EVERY = 100

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from highwater.model.language.errors import LanguageError
-from highwater.traces.errors import printable
 from highwater.traces.operations.comparison import differences
 from highwater.traces.operations.decide import decide
 from highwater.traces.operations.findings import Watch
@@ -21,7 +20,9 @@ from highwater.traces.operations.outcome import NotKnown, Outcome
 from highwater.traces.operations.recorded_form import adopt, recorded_form
 from highwater.traces.operations.state import ControllerState
 from highwater.traces.operations.suppositions import suppositions
-from highwater.traces.report import LIMIT, Candidate, Doubt, Report, Unexplained
+from highwater.traces.reading.errors import printable
+from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Unexplained
+from highwater.traces.reports.report import Report
 
 
 class ControllerReplay:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.decisions import Decisions, decisions, effective_min_isr, zero
 from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Meta, Operation
 from highwater.traces.operations.log_directories import Directories
+from highwater.traces.rules.decisions import Decisions, decisions, effective_min_isr, zero
 
 UNKNOWN = "unknown broker"
 """Stands for the id in the slot of all ids that nobody has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from highwater.traces.fields import Place
+from highwater.traces.reading.fields import Place
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from highwater.traces.raft.belief import UNKNOWN, Belief, Log, Node, Parked, Res
 from highwater.traces.raft.judge import Judge, Outcome
 from highwater.traces.raft.order import Exchange, Order
 from highwater.traces.raft.window import TooLarge, Window
-from highwater.traces.report import Candidate, Unexplained
+from highwater.traces.reports.findings import Candidate, Unexplained
 
 Differences = dict[str, tuple[Any, Any]]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from highwater.traces.fields import INT64
 from highwater.traces.raft.events import (
     Begin,
     BeginAnswer,
@@ -16,6 +15,7 @@ from highwater.traces.raft.events import (
     VoteAnswer,
 )
 from highwater.traces.raft.text import Part
+from highwater.traces.reading.fields import INT64
 
 _ID = re.compile(r"id: (-?\d{1,10})\b")
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
-from highwater.traces.errors import TraceError
-from highwater.traces.fields import INT32, INT64, Place
-from highwater.traces.lines import Source, split
 from highwater.traces.raft import events as e
 from highwater.traces.raft.messages import message, node_of
 from highwater.traces.raft.text import Part, parse
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import INT32, INT64, Place
+from highwater.traces.reading.lines import Source, split
 
 DAY_MS = 86_400_000
 MAX_VOTERS = 100

@@ -13,7 +13,6 @@ from highwater.invariants.quorum import INVARIANTS
 from highwater.model.language.choices import rules_on
 from highwater.model.quorum import Quorum
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.errors import TraceError
 from highwater.traces.raft import events as e
 from highwater.traces.raft.delays import Delays
 from highwater.traces.raft.follow import Follower
@@ -21,7 +20,9 @@ from highwater.traces.raft.judge import PROFILE, Judge
 from highwater.traces.raft.order import Order
 from highwater.traces.raft.reader import RaftLog
 from highwater.traces.raft.window import OBSERVERS, TooLarge
-from highwater.traces.report import Finding, Report
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.report import Report
 
 KIND = "raft logs"
 TOPIC = "__cluster_metadata-0"

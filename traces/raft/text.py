@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from highwater.traces.errors import TraceError, printable
-from highwater.traces.fields import INT32, INT64, Place
+from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading.fields import INT32, INT64, Place
 
 MAX_DEPTH = 64
 _TOKEN = re.compile(r"'[^']*'|[()\[\]{},]")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.metadata.replay import rarely_collected
-from highwater.traces.observed import PartitionChange
-from highwater.traces.report import Report
+from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.report import Report
+from highwater.traces.reports.settings import SettingInForce
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.replay import Requests
 from highwater.traces.requests.spine import Spine
-from highwater.traces.settings import SettingInForce
 
 
 class RequestsBeside:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.traces import log_rules
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.leading import LINES_MS, TOP, Claim, Leadership
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.stages import OWN_MS
 from highwater.traces.requests.verdicts import ACKNOWLEDGED, ANSWERED
+from highwater.traces.rules import log_rules
 
 
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:

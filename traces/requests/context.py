@@ -10,7 +10,7 @@ from typing import Any
 
 from highwater.invariants.statements import Statement
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.report import Finding
+from highwater.traces.reports.findings import Finding
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.spine import History, Spine

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from highwater.invariants import statements
-from highwater.traces import log_rules
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.leading import LINES_MS, Leadership
 from highwater.traces.requests.messages import NO_EPOCH, Proposal
 from highwater.traces.requests.spine import Version
 from highwater.traces.requests.stages import CLOCKS_MS
 from highwater.traces.requests.verdicts import PROPOSED
+from highwater.traces.rules import log_rules
 
 SENT_MS = 30_000.0
 """So long before it arrives a proposal can have been made: it is given up and sent again after that."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from highwater.invariants import statements
-from highwater.traces import log_rules
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import claim, heard, recheck
 from highwater.traces.requests.context import Context
@@ -14,6 +13,7 @@ from highwater.traces.requests.messages import Answer, Asked, Fetch
 from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS
 from highwater.traces.requests.verdicts import ANSWERED, DIVERGED, REFUSED, SENT, TAKEN
+from highwater.traces.rules import log_rules
 
 NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 6, 74, 75
 NOT_THERE = frozenset({3, 100, 103})

@@ -16,8 +16,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from highwater.traces.errors import TraceError, printable
-from highwater.traces.lines import MAX_VALUES, Source, split
+from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading.lines import MAX_VALUES, Source, split
 
 PRODUCE, FETCH, ALTER_PARTITION, REGISTRATION, HEARTBEAT = 0, 1, 56, 62, 63
 """Kafka's numbers of the requests that are read; others are counted by name."""

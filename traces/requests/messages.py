@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from highwater.traces.errors import TraceError
-from highwater.traces.fields import INT32, INT64
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import INT32, INT64
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.shapes import MAX_PARTITIONS, SHAPES, check
 

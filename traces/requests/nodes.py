@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from highwater.invariants import statements
-from highwater.traces import log_rules
 from highwater.traces.requests import expansions, fetches, writes
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import recheck
@@ -18,6 +17,7 @@ from highwater.traces.requests.sessions import Sessions
 from highwater.traces.requests.spine import History
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, stages
 from highwater.traces.requests.verdicts import ANSWERED, SENT
+from highwater.traces.rules import log_rules
 
 MAX_BEFORE = 500_000
 """Of so many pairs of a follower and a partition it is kept what was asked last."""

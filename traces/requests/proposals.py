@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from highwater.invariants import statements
-from highwater.traces import log_rules
-from highwater.traces.decisions import decisions
-from highwater.traces.observed import PartitionState
+from highwater.traces.reports.observed import PartitionState
 from highwater.traces.requests.acting import MAX_SLOTS, acting
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.messages import NO_EPOCH, Proposal
 from highwater.traces.requests.spine import History, Version
 from highwater.traces.requests.stages import OWN_MS
 from highwater.traces.requests.verdicts import DECIDED
+from highwater.traces.rules import log_rules
+from highwater.traces.rules.decisions import decisions
 
 ERRORS = {
     0: "NONE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 41: "NOT_CONTROLLER", 42: "INVALID_REQUEST", 74: "FENCED_LEADER_EPOCH",

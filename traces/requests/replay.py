@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.kafka.data_dump import broker_of
+from highwater.traces.reading.errors import TraceError
 from highwater.traces.requests import proposals
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.lines import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.traces.errors import TraceError, printable
-from highwater.traces.fields import INT32, INT64
+from highwater.traces.reading.errors import TraceError, printable
+from highwater.traces.reading.fields import INT32, INT64
 from highwater.traces.requests.lines import RequestLine
 
 MAX_PARTITIONS = 100_000

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog
 from highwater.traces.kafka.values import KEYS, DamagedRecord, UnknownRecord, api_key, decode
-from highwater.traces.observed import PartitionChange, PartitionState
-from highwater.traces.settings import SettingInForce
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.settings import SettingInForce
 
 MAX_VERSIONS = 2_000_000
 """So many versions of partitions are kept in all."""

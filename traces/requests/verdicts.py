@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from highwater.traces.report import Candidate, Finding, Report, Unexplained
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.requests.lines import RequestLine
 
 ANSWERED, REFUSED, DIVERGED = "answer_fetch", "refuse_fetch", "answer_fetch where logs diverge"

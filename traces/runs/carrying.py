@@ -8,8 +8,8 @@ from functools import cache
 
 from highwater.model.language.interpreter import BoundError
 from highwater.model.language.model import Scalars
-from highwater.traces.errors import TraceError
-from highwater.traces.fields import Place
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import Place
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.steps import Expected
 

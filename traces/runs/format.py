@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.errors import printable
-from highwater.traces.fields import INT64, Fields, Place, number
-from highwater.traces.lines import read_lines
+from highwater.traces.reading.errors import printable
+from highwater.traces.reading.fields import INT64, Fields, Place, number
+from highwater.traces.reading.lines import read_lines
 
 FORMAT = "highwater-trace-1"
 MAX_HIDDEN = 100

@@ -7,7 +7,7 @@ from typing import Any
 
 from highwater.model.language.interpreter import BoundError, differences
 from highwater.model.language.model import Scalars
-from highwater.traces.report import Candidate
+from highwater.traces.reports.findings import Candidate
 from highwater.traces.runs.carrying import Reached
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.steps import Expected

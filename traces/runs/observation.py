@@ -27,8 +27,8 @@ from highwater.model.language.types import (
     Struct,
     Type,
 )
-from highwater.traces.errors import printable
-from highwater.traces.fields import MAX_TEXT, Place
+from highwater.traces.reading.errors import printable
+from highwater.traces.reading.fields import MAX_TEXT, Place
 
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[(?:\d{1,6}|\*)\])*", re.ASCII)
 _TOKEN = re.compile(r"\w+|\*", re.ASCII)

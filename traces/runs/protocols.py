@@ -13,8 +13,8 @@ from highwater.model.language.choices import ChoiceError
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 from highwater.model.language.types import Type
-from highwater.traces.errors import printable
-from highwater.traces.fields import Place
+from highwater.traces.reading.errors import printable
+from highwater.traces.reading.fields import Place
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.format import Meta
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from highwater.model.language.model import Scalars
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.errors import TraceError
-from highwater.traces.report import LIMIT, Finding, Report, Unexplained
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
+from highwater.traces.reports.report import Report
 from highwater.traces.runs.carrying import OF_THE_TYPES, Advance, Carrier
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.format import Line, RunTrace, read_run

@@ -11,8 +11,8 @@ from highwater.model.language.model import Model, Scalars
 from highwater.model.language.protocol import Action
 from highwater.model.language.types import Set, Type
 from highwater.model.language.values import Value
-from highwater.traces.errors import printable
-from highwater.traces.fields import Place
+from highwater.traces.reading.errors import printable
+from highwater.traces.reading.fields import Place
 from highwater.traces.runs.format import Line, Meta
 from highwater.traces.runs.observation import Part, Seen, parts, read_value
 

@@ -21,7 +21,7 @@ from highwater.model.language.model import Model
 from highwater.model.language.protocol import Protocol
 from highwater.model.language.refinement import Refinement
 from highwater.model.language.rulebook import Rulebook, numbers
-from highwater.traces.embedding import told_rules
+from highwater.traces.reports.embedding import told_rules
 
 
 def content(title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from highwater.checker.telling.page.shown import LIMIT_STATES, Shown, ShownRun, said
 from highwater.model.language.interpreter import Interpreter
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from highwater.traces.runs.history import History, Told
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from highwater.checker.base.output import write_text
 from highwater.checker.telling.page.content import content
 from highwater.checker.telling.page.shown import ShownRun
-from highwater.traces.embedding import as_json, policy, signs
+from highwater.traces.reports.embedding import as_json, policy, signs
 
 _HERE = Path(__file__).parent
 

@@ -17,8 +17,8 @@ from highwater.checker.base.problems import InputError, unknown
 from highwater.checker.testing.conformance.adapter import Adapter, AdapterError, Contract, Outcome
 from highwater.model.language.interpreter import Interpreter, differences
 from highwater.model.language.model import Instance, Model, Scalars
-from highwater.traces.errors import TraceError
-from highwater.traces.fields import Place
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import Place
 from highwater.traces.runs.compiled import Compiled
 from highwater.traces.runs.observation import Seen, read_value
 

@@ -13,8 +13,8 @@ from highwater.checker.asking.subject import Subject, asked
 from highwater.checker.telling.results import Outcome
 from highwater.checker.testing.plugin import runs
 from highwater.traces.replay import replay as replay_path
-from highwater.traces.report import Report
-from highwater.traces.summary import summary
+from highwater.traces.reports.report import Report
+from highwater.traces.reports.summary import summary
 
 Explore = Callable[..., Outcome]
 Name = Callable[..., Request]

@@ -10,7 +10,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.batches import HEADER, RecordBatch, encode_batch, read_batches
 from highwater.traces.kafka.schemas import Array, Field, Schema, Type
 from highwater.traces.kafka.values import (
@@ -21,6 +20,7 @@ from highwater.traces.kafka.values import (
     encode,
     encode_control,
 )
+from highwater.traces.reading.errors import TraceError
 from tests import recordings
 
 CLUSTERS = recordings.folder("traces/kafka/clusters")

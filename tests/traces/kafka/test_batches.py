@@ -15,10 +15,10 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka import batches as reading
 from highwater.traces.kafka.batches import HEADER, RecordBatch, encode_batch, read_batches
 from highwater.traces.kafka.compression import CODECS, compress, decompress
+from highwater.traces.reading.errors import TraceError
 from tests.traces.kafka.made import TIME, batches_of, change, check_shown, leader_change, segment
 
 

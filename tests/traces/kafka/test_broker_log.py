@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.errors import TraceError
-from highwater.traces.fields import INT32, INT64
 from highwater.traces.kafka import broker_events
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
@@ -34,6 +32,8 @@ from highwater.traces.kafka.broker_events import (
     Truncating,
 )
 from highwater.traces.kafka.broker_log import UtcOffset, is_broker_log, read_broker_log
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import INT32, INT64
 from tests.traces.broker_lines import ID, Made, members
 from tests.traces.clusters import SCENARIOS, broker_logs, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
@@ -248,7 +248,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     cut.write_bytes(gzip.compress("\n".join([HEADER] * 1000).encode())[:-20])
     with pytest.raises(TraceError):
         list(read_broker_log(cut))
-    monkeypatch.setattr("highwater.traces.lines.MAX_LINE", 100)
+    monkeypatch.setattr("highwater.traces.reading.lines.MAX_LINE", 100)
     with pytest.raises(TraceError, match="longer than"):
         events(tmp_path, as_line("INFO", PARTITION, "x" * 200))
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode
 from highwater.traces.metadata import follow
-from highwater.traces.metadata.beliefs import Beliefs
+from highwater.traces.metadata.beliefs.automaton import FlagsOf, Situations
+from highwater.traces.metadata.beliefs.belief_states import Beliefs
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.situations import FlagsOf, Situations
-from highwater.traces.observed import PartitionChange
-from highwater.traces.report import Report, Unexplained
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import Unexplained
+from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.report import Report
 from tests.traces.metadata.corruptions import TIME
 from tests.traces.metadata.mutations import (
     CHANGE,

@@ -12,7 +12,7 @@ from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 
 Record = dict[str, Any]
 START_MS = 1_700_000_000_000

@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.values import (
     KEYS,
@@ -22,9 +21,10 @@ from highwater.traces.kafka.values import (
     is_known,
 )
 from highwater.traces.metadata.follow import _HANDLERS
-from highwater.traces.metadata.together import CHANGE
+from highwater.traces.metadata.groups import CHANGE
+from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 
 FOLLOWED = {*_HANDLERS, CHANGE}
 """API keys of records that are never skipped in silence."""

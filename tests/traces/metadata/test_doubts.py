@@ -10,10 +10,11 @@ import pytest
 
 from highwater.traces.kafka.batches import encode_batch, read_batches
 from highwater.traces.kafka.values import LATEST, TYPES, api_key, decode, encode, encode_unknown
-from highwater.traces.metadata.doubts import OTHERS, Doubts
+from highwater.traces.metadata.reporting.doubts import OTHERS, Doubts
 from highwater.traces.replay import replay
-from highwater.traces.report import DOUBTS, LIMIT, Report
-from highwater.traces.summary import summary
+from highwater.traces.reports.findings import DOUBTS, LIMIT
+from highwater.traces.reports.report import Report
+from highwater.traces.reports.summary import summary
 from tests.traces.kafka.made import dump_of, snapshot
 from tests.traces.metadata.made_logs import (
     UNCLEAN,
@@ -349,7 +350,7 @@ def test_doubts_are_one_loud_line_and_a_field_of_the_json(tmp_path: Path) -> Non
 def test_every_kind_of_doubt_is_documented_and_in_the_schema() -> None:
     root = Path(__file__).parents[3]
     page = (root / "docs" / "replay.md").read_text()
-    schema = json.loads((root / "traces" / "report.schema.json").read_text())
+    schema = json.loads((root / "traces" / "reports" / "report.schema.json").read_text())
     assert schema["$defs"]["doubt"]["properties"]["kind"]["enum"] == list(DOUBTS)
     for kind in DOUBTS:
         assert f"| `{kind}` | " in page

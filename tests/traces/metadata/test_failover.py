@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.kafka.values import encode
-from highwater.traces.metadata import together
-from highwater.traces.shares import plan
+from highwater.traces.metadata import groups as together
+from highwater.traces.metadata.shares import plan
 from tests.traces.metadata.made_logs import (
     Controller,
     beginning,

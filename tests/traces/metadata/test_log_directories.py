@@ -11,8 +11,8 @@ import pytest
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.observed import PartitionChange
-from highwater.traces.report import Report
+from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.report import Report
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import (
     BROKERS,

@@ -11,7 +11,7 @@ import pytest
 
 from highwater.traces.kafka.metadata_log import DUMP, LOG, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 
 pytestmark = needs_clusters

@@ -9,7 +9,7 @@ import pytest
 
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from tests.slow import slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.metadata.accounts import TORN, is_torn, replayed, shared

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.metadata.actions import MAX_BROKERS, Choice
-from highwater.traces.metadata.beliefs import Near, Observed
-from highwater.traces.metadata.slots import (
+from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, Choice
+from highwater.traces.metadata.beliefs.belief_states import Near, Observed
+from highwater.traces.metadata.beliefs.slots import (
     FIELDS,
     CannotFollow,
     candidate,
@@ -19,7 +19,7 @@ from highwater.traces.metadata.slots import (
     named,
     with_brokers,
 )
-from highwater.traces.observed import PartitionState
+from highwater.traces.reports.observed import PartitionState
 
 SETS = ("isr", "elr", "last_known_elr", "adding", "removing")
 RECORDED = {

@@ -13,7 +13,7 @@ from highwater.traces.generation import write_log
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.mutations import Log, read
 

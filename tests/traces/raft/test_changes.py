@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.errors import TraceError
 from highwater.traces.raft import events as e
 from highwater.traces.raft.reader import RaftLog
 from highwater.traces.raft.replay import replay_raft
+from highwater.traces.reading.errors import TraceError
 from tests.slow import slow
 from tests.traces.raft.changes import NODES, RECORDED, Change, change, recorded, write
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.errors import TraceError
-from highwater.traces.fields import Place
 from highwater.traces.inputs import BROKER_LOG, RAFT_LOG, inputs, kind_of
 from highwater.traces.raft import events as e
 from highwater.traces.raft.reader import RaftLog
 from highwater.traces.raft.replay import replay_raft
 from highwater.traces.raft.text import MAX_DEPTH, parse
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reading.fields import Place
 
 HEAD = "[2026-11-21 10:00:00,005] TRACE [RaftManager id=3] "
 TAIL = " (org.apache.kafka.raft.KafkaRaftClient)"

@@ -8,7 +8,7 @@ import pytest
 
 from highwater.traces.inputs import RAFT_LOG, inputs
 from highwater.traces.raft.replay import replay_raft
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from tests.slow import slow
 from tests.traces.raft.changes import NODES, RECORDED
 

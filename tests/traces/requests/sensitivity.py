@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from highwater.traces.errors import TraceError
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.report import Report
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.report import Report
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.lines import READ, Counted, RequestLine, read_request_log
 from highwater.traces.requests.replay import Requests

@@ -9,7 +9,7 @@ import pytest
 
 from highwater.traces.generation.requests import RequestLogs
 from highwater.traces.replay import replay
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from tests.slow import slow
 from tests.traces.requests.model_runs import Step, Written, model, scripted, walked
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.replay import replay
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 
 pytestmark = needs_clusters_4_2

@@ -17,7 +17,7 @@ from highwater.checker.engines import by_name as engines
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from highwater.traces.runs import random_walk, replay_run
 from highwater.traces.runs.writing import meta_of, step_lines
 

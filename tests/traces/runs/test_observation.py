@@ -7,7 +7,7 @@ import random
 import pytest
 
 from highwater.model.language.interpreter import Interpreter
-from highwater.traces.fields import Place
+from highwater.traces.reading.fields import Place
 from highwater.traces.runs import random_walk
 from highwater.traces.runs.observation import Seen, read_value
 from tests.traces.runs.made import model_of

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
-from highwater.traces.errors import TraceError
-from highwater.traces.report import Report
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.report import Report
 from highwater.traces.runs import Compiled, hold, replay_run
 from highwater.traces.runs.format import read_run
 

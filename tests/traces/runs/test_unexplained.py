@@ -8,7 +8,7 @@ import pytest
 
 from highwater.model.language import Int, Protocol, State, Struct, action, require
 from highwater.model.language.model import Model
-from highwater.traces.report import Report
+from highwater.traces.reports.report import Report
 from highwater.traces.runs import Compiled, hold
 from highwater.traces.runs.format import read_run
 from highwater.traces.runs.nearest import KEPT

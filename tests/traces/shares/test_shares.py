@@ -14,19 +14,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.errors import TraceError
 from highwater.traces.generation import write_log
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.kafka.pieces import can_be_divided
 from highwater.traces.kafka.values import encode
-from highwater.traces.metadata.across import Across
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.report import Report
-from highwater.traces.shares.follow import Found, ShareFollower, from_json, to_json
-from highwater.traces.shares.plan import Range, ranges
-from highwater.traces.shares.replay import Ends, RunShares, Unreadable, replay_shares
-from highwater.traces.shares.route import Head, route
+from highwater.traces.metadata.shares.follow import Found, ShareFollower, from_json, to_json
+from highwater.traces.metadata.shares.plan import Range, ranges
+from highwater.traces.metadata.shares.replay import Ends, RunShares, Unreadable, replay_shares
+from highwater.traces.metadata.shares.route import Head, route
+from highwater.traces.metadata.sharing import Across
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.report import Report
 from tests.slow import all_but, slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2

@@ -19,11 +19,11 @@ from highwater.checker.engines.spark.session import Session
 from highwater.traces.inputs import METADATA_LOG, Input
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.kafka.pieces import can_be_divided
-from highwater.traces.report import Report
-from highwater.traces.shares.follow import Found, from_json
-from highwater.traces.shares.plan import MAX_RANGE, Range, ranges
-from highwater.traces.shares.replay import Ends, Unreadable, replay_shares
-from highwater.traces.shares.route import Head
+from highwater.traces.metadata.shares.follow import Found, from_json
+from highwater.traces.metadata.shares.plan import MAX_RANGE, Range, ranges
+from highwater.traces.metadata.shares.replay import Ends, Unreadable, replay_shares
+from highwater.traces.metadata.shares.route import Head
+from highwater.traces.reports.report import Report
 
 LARGE = 32 << 20
 """A log of at least so many bytes is divided, unless there are enough inputs for all cores without it."""

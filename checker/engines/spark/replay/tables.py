@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from highwater.traces.observed import PartitionChange, PartitionState
-from highwater.traces.report import Finding, Unexplained
+from highwater.traces.reports.findings import Finding, Unexplained
+from highwater.traces.reports.observed import PartitionChange, PartitionState
 
 _IDS = pa.list_(pa.int32())
 _STATE = pa.struct(

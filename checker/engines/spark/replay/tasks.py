@@ -19,15 +19,15 @@ import pyarrow as pa
 
 from highwater.checker.engines.spark.replay.tables import Tables
 from highwater.model.language.errors import LanguageError
-from highwater.traces.errors import TraceError
 from highwater.traces.inputs import Input
 from highwater.traces.kafka.metadata_log import MetadataLog
-from highwater.traces.metadata.across import Across, Run
 from highwater.traces.metadata.replay import rarely_collected
+from highwater.traces.metadata.shares.follow import ShareFollower, to_json
+from highwater.traces.metadata.shares.plan import Range
+from highwater.traces.metadata.shares.route import Head, route
+from highwater.traces.metadata.sharing import Across, Run
+from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay_input
-from highwater.traces.shares.follow import ShareFollower, to_json
-from highwater.traces.shares.plan import Range
-from highwater.traces.shares.route import Head, route
 
 REPLAYED = "number long, report string"
 ROUTED = "key long, share long, part long, head string, block binary"

@@ -1,0 +1,464 @@
+"""What one broker's log says of one partition: when it led, how far its HWM came, and what it saw go wrong.
+
+Events are taken in the order in which the broker wrote them. Two of its files (server.log and state-change.log) can
+be put in order by their times only, in ms: what happened in the same ms in both is in no known order, and nothing
+is said of it.
+
+A *tenure* is the time in which the broker led without following in between, over one or more leader epochs. Within
+a tenure the HWM never moves back (B4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from highwater.invariants import statements
+from highwater.invariants.statements import Statement
+from highwater.traces.kafka.broker_events import (
+    BecameFollower,
+    BecameLeader,
+    BrokerEvent,
+    FetcherRemoved,
+    HwmLowered,
+    HwmMoved,
+    InitialHwm,
+    IsrShrinking,
+    IsrSubmitted,
+    IsrUpdated,
+    LeoRecorded,
+    LogLoaded,
+    StillFollower,
+    StillLeader,
+    TopicConfigured,
+    Truncating,
+)
+from highwater.traces.rules import log_rules
+from highwater.traces.rules.decisions import effective_min_isr
+
+LIMIT_SEEN = 1000
+"""So many things that went wrong are kept of a broker and partition; the rest are counted."""
+LIMIT_STINTS = 10_000
+"""So many leader epochs, and so many changes to follower, are kept of a broker and partition: the last ones."""
+AS_LOGGED = 0
+"""Stands for a setting that the broker did not tell: what the metadata log says is taken."""
+RANGES = 64
+RECENT = 64
+
+MinIsr = Callable[[int], "tuple[int | None, int | None]"]
+"""By partition epoch: the min ISR that was in force, None where that is not certain; and the number of replicas."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """Something that went wrong, by what should have held. ``sure`` once the broker's log is known to go on."""
+
+    promise: Statement
+    event: BrokerEvent
+    summary: str
+    lost: int
+    """So many offsets are concerned."""
+    at_risk: str
+    sure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A broker begins to lead or to follow in a leader epoch: its LEO, and the leader that it follows.
+
+    ``truncated``: the log was cut since the position before.
+    """
+
+    epoch: int
+    offset: int
+    leads: bool
+    leader: int | None
+    truncated: bool
+
+
+@dataclass(slots=True)
+class Stint:
+    """A broker's leadership in one leader epoch, until the next epoch or a restart.
+
+    ``start`` is None where the log begins later. ``hwm`` is the highest that the HWM reached, and ``reached`` where
+    the log says so. ``visible`` is the first HWM, with its line, that consumers can learn: Kafka tells them the end
+    of the log only once the HWM has reached the start offset of the leader epoch.
+    """
+
+    broker: int
+    epoch: int
+    start: BecameLeader | None
+    hwm: int = 0
+    reached: BrokerEvent | None = None
+    visible: tuple[int, BrokerEvent] | None = None
+    leos: dict[int, int] = field(default_factory=dict)
+
+    def hwm_is(self, hwm: int, event: BrokerEvent) -> None:
+        """The HWM was seen here."""
+        if hwm > self.hwm:
+            self.hwm, self.reached = hwm, event
+        if (
+            self.visible is None
+            and self.start is not None
+            and log_rules.end_is_told(hwm=hwm, epoch_start=self.start.start_offset)
+        ):
+            self.visible = (hwm, event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    """The committed ISR as the leader has it; ``under`` is None where the leader does not say."""
+
+    isr: tuple[int, ...]
+    partition_epoch: int
+    under: bool | None
+    event: BrokerEvent
+
+
+class _Ranges:
+    """The moves of an HWM as ranges of offsets: they share none as long as it only moves forward.
+
+    So the order of the lines does not matter, which threads may swap. At most RANGES are kept, the highest.
+    """
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []
+
+    def add(self, low: int, high: int) -> tuple[int, int] | None:
+        """Add [low, high); the highest range that was there and shares an offset, if any."""
+        shared = [r for r in self._ranges if max(r[0], low) < min(r[1], high)]
+        joined = [r for r in self._ranges if r[0] <= high and low <= r[1]]
+        for r in joined:
+            self._ranges.remove(r)
+            low, high = min(low, r[0]), max(high, r[1])
+        self._ranges.append((low, high))
+        self._ranges.sort()
+        del self._ranges[:-RANGES]
+        return max(shared, default=None)
+
+    @property
+    def top(self) -> int:
+        """The highest offset that was reached."""
+        return self._ranges[-1][1] if self._ranges else -1
+
+
+class BrokerView:
+    """One broker, one partition. Feed it with ``take`` and end with ``finish``."""
+
+    def __init__(self, broker: int, min_isr: MinIsr) -> None:
+        self.broker = broker
+        self.stints: deque[Stint] = deque(maxlen=LIMIT_STINTS)
+        self.followed: deque[BecameFollower] = deque(maxlen=LIMIT_STINTS)
+        self.positions: deque[Position] = deque(maxlen=2 * LIMIT_STINTS)
+        self.tells_truncations = False
+        """Whether the file is there that would say so if the broker's log were cut."""
+        self.seen: list[Seen] = []
+        self.dropped = 0
+        self.has_state_changes = False
+        self.moves = self.judged_min_isr = self.judged_members = 0
+        """Moves of the HWM while leading; those held against min ISR; LEOs of members held against moves."""
+        self._min_isr = min_isr
+        self._unsure: list[Seen] = []
+        self._last_state: BrokerEvent | None = None
+        self._recent: deque[tuple[int, int, int]] = deque(maxlen=RECENT)
+        self._known_epoch = -1
+        self._settings: tuple[int | None, ...] = ()
+        self._truncated = False
+        self._end_tenure()
+
+    def _end_tenure(self) -> None:
+        self._stint: Stint | None = None
+        self._committed: _Committed | None = None
+        self._ranges = _Ranges()
+        self._start_hwm = -1
+        self._leos: dict[int, int] = {}
+        self._behind: dict[int, HwmMoved] = {}
+        self._joining: dict[int, tuple[int, int, IsrSubmitted]] = {}
+        self._said: dict[tuple[str, int], Seen] = {}
+        self._between: list[HwmMoved] | None = None
+
+    def take(self, event: BrokerEvent) -> None:
+        """The next event of this broker and partition."""
+        match event:
+            case HwmMoved():
+                self._moved(event)
+            case LeoRecorded():
+                self._recorded(event)
+            case IsrUpdated():
+                self._updated(event, event.isr, event.partition_epoch, event.under_min_isr)
+            case IsrShrinking():
+                self._shrinking(event)
+            case IsrSubmitted():
+                self._submitted(event)
+            case BecameLeader() | StillLeader() | BecameFollower() | StillFollower():
+                self._state_changed(event)
+            case FetcherRemoved():
+                self._fetcher_removed(event)
+            case HwmLowered():
+                self._lowered(event)
+            case InitialHwm() | LogLoaded():
+                self._settings = ()
+                self.tells_truncations = True
+                if not self._in_ms_of_state(event):
+                    self._end_tenure()
+            case TopicConfigured():
+                self._settings = (*(self._settings[-1:] or (AS_LOGGED,)), event.min_isr)
+            case Truncating():
+                self._truncated = True
+                self._end_tenure()
+            case _:
+                pass
+
+    def finish(self, latest_partition_epoch: int | None) -> None:
+        """The log is read. What it saw last is sure where the metadata log has no later change to be replayed."""
+        if latest_partition_epoch is not None and self._known_epoch >= latest_partition_epoch:
+            self._confirm()
+        self._unsure.clear()
+
+    # --- leading and following -------------------------------------------------------------------------
+
+    def _state_changed(self, event: BecameLeader | StillLeader | BecameFollower | StillFollower) -> None:
+        self.has_state_changes = True
+        self._last_state = event
+        self._known_epoch = event.partition_epoch
+        self._settings = self._settings[-1:]
+        self._confirm()
+        if self._stint is not None:
+            for move in self._between or ():
+                self._stint.hwm_is(move.after, move)
+        self._between = None
+        match event:
+            case BecameFollower():
+                self._end_tenure()
+                self.followed.append(event)
+                self._at(event.leader_epoch, event.leo, False, event.leader)
+            case StillFollower():
+                self._end_tenure()
+            case BecameLeader() | StillLeader():
+                self._leads(event)
+
+    def _leads(self, event: BecameLeader | StillLeader) -> None:
+        if self._stint is not None and event.hwm >= 0 and event.time_ms > self._last_move_ms:
+            self._goes_back(event, self._ranges.top, event.hwm)
+        if isinstance(event, BecameLeader):
+            if self._stint is None:
+                self._end_tenure()
+                self._start_hwm = event.hwm
+            self._stint = Stint(self.broker, event.leader_epoch, event, leos=self._leos)
+            self.stints.append(self._stint)
+            self._at(event.leader_epoch, event.start_offset, True, self.broker)
+            under = event.under_min_isr
+        else:
+            if self._stint is None:
+                self._end_tenure()
+                self._stint = Stint(self.broker, event.leader_epoch, None, leos=self._leos)
+                self.stints.append(self._stint)
+            under = None
+        self._stint.hwm_is(event.hwm, event)
+        self._updated(event, event.isr, event.partition_epoch, under)
+
+    def _updated(self, event: BrokerEvent, isr: tuple[int, ...], epoch: int, under: bool | None) -> None:
+        known = self._committed
+        if self._stint is not None and (known is None or epoch >= known.partition_epoch):
+            self._committed = _Committed(isr, epoch, under, event)
+            self._known_epoch = max(self._known_epoch, epoch)
+
+    def _fetcher_removed(self, event: FetcherRemoved) -> None:
+        """The broker replays a change: what it becomes stands in the other file, if that goes on so far."""
+        if self._stint is None or self._in_ms_of_state(event):
+            return
+        if self._between is None:
+            self._between = []
+        else:
+            self._end_tenure()
+
+    def _at(self, epoch: int, offset: int, leads: bool, leader: int | None) -> None:
+        self.positions.append(Position(epoch, offset, leads, leader, self._truncated))
+        self._truncated = False
+
+    def _in_ms_of_state(self, event: BrokerEvent) -> bool:
+        """Whether it happened in the same ms as the last change of state, which it then came before."""
+        return self._last_state is not None and self._last_state.time_ms == event.time_ms
+
+    def _confirm(self) -> None:
+        for seen in self._unsure:
+            seen.sure = True
+        self._unsure.clear()
+
+    # --- the HWM ---------------------------------------------------------------------------------------
+
+    _last_move_ms = -1
+
+    def _moved(self, event: HwmMoved) -> None:
+        if self._goes_back(event, event.before, event.after, sure=True) or self._stint is None:
+            return
+        if self._between is not None:
+            if not self._between or event.after > self._between[0].after:
+                self._between[:] = [event]
+            return
+        self.moves += 1
+        self._stint.hwm_is(event.after, event)
+        known = self._committed
+        ordered = known is not None and (
+            known.event.path == event.path or event.time_ms > known.event.time_ms
+        )
+        if ordered:
+            self._not_back(event)
+        self._last_move_ms = max(self._last_move_ms, event.time_ms)
+        if known is None or not ordered:
+            return
+        self._under_min_isr(event, known)
+        for member in known.isr:
+            if member != self.broker and not self._has(self._leos.get(member, -1), event.after):
+                earlier = self._behind.get(member)
+                if earlier is None or earlier.after < event.after:
+                    self._behind[member] = event
+
+    def _not_back(self, event: HwmMoved) -> None:
+        move = (event.time_ms, event.before, event.after)
+        if move in self._recent:
+            return
+        self._recent.append(move)
+        shared = self._ranges.add(event.before, event.after)
+        self._goes_back(event, self._start_hwm if shared is None else shared[1], event.before)
+
+    def _lowered(self, event: HwmLowered) -> None:
+        known = self._committed
+        if self._stint is None or self._between is not None or known is None:
+            return
+        if event.time_ms > known.event.time_ms:
+            self._goes_back(event, event.before, event.after)
+
+    def _goes_back(self, event: BrokerEvent, was: int, now: int, sure: bool = False) -> bool:
+        """Whether the HWM moves back, which it never should."""
+        if log_rules.hwm_never_moves_back(before=was, after=now):
+            return False
+        self._see(
+            statements.hwm_never_moves_back, 0, event,
+            f"the HWM of leader {self.broker} moved back from {was} to {now}", was - now,
+            f"{was - now} offsets, [{now}, {was}), that consumers could read already", sure,
+        )  # fmt: skip
+        return True
+
+    def _has(self, leo: int, hwm: int) -> bool:
+        """Whether a member of the ISR has all that is committed below an HWM."""
+        return log_rules.hwm_waits_for_isr(leo=leo, hwm=hwm)
+
+    def _min_isr_of(self, known: _Committed) -> int | None:
+        """The least min ISR that the leader can have gone by.
+
+        What the broker says of the topic's settings comes first. It says so before it goes by them: the former ones
+        may still hold, until the thread that replays metadata has gone on to another change.
+        """
+        logged, replicas = self._min_isr(known.partition_epoch)
+        told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
+        certain = [value for value in told if value is not None]
+        if replicas is None or len(certain) < len(told):
+            return None
+        return effective_min_isr(min(certain), replicas)
+
+    def _under_min_isr(self, event: HwmMoved, known: _Committed) -> None:
+        """The leader's own word decides where it differs from the metadata log: its settings may lag."""
+        min_isr = self._min_isr_of(known)
+        if min_isr is None:
+            return
+        self.judged_min_isr += 1
+        if known.under is False or log_rules.hwm_stands_under_min_isr(
+            isr_size=len(known.isr), min_isr=min_isr
+        ):
+            return
+        summary = (
+            f"the HWM of leader {self.broker} moved from {event.before} to {event.after} while its committed ISR was "
+            f"{list(known.isr)} (partition epoch {known.partition_epoch}) and min ISR {min_isr}"
+        )
+        moved = event.after - event.before
+        stands = statements.hwm_stands_under_min_isr
+        seen = self._said.get((stands.name, known.partition_epoch))
+        if seen is not None:
+            moved += seen.lost
+            seen.lost = moved
+        else:
+            seen = self._see(stands, known.partition_epoch, event, summary, moved, "")
+        if seen is not None:
+            seen.at_risk = (
+                f"{moved} offsets were committed on {len(known.isr)} of at least {min_isr} replicas"
+            )
+
+    # --- followers -------------------------------------------------------------------------------------
+
+    def _recorded(self, event: LeoRecorded) -> None:
+        """A LEO counts for what the leader did before the line, which a thread writes after it acted."""
+        if self._stint is None:
+            return
+        replica, known = event.replica, self._leos.get(event.replica, -1)
+        at_most = max(known, event.leo)
+        moved = self._behind.pop(replica, None)
+        self.judged_members += moved is not None
+        if moved is not None and not self._has(at_most, moved.after):
+            missing = moved.after - at_most
+            self._see(
+                statements.hwm_waits_for_isr, replica, moved,
+                f"the HWM of leader {self.broker} moved to {moved.after}, and the LEO of ISR member {replica} was "
+                f"{at_most} at most", missing, f"{missing} offsets, [{at_most}, {moved.after}), are committed "
+                f"and not on replica {replica}, which can be elected",
+            )  # fmt: skip
+        joining = self._joining.pop(replica, None)
+        if joining is not None:
+            self._joined(replica, at_most, *joining)
+        self._leos[replica] = event.leo
+
+    def _joined(self, replica: int, leo: int, hwm: int, epoch_start: int, event: IsrSubmitted) -> None:
+        if log_rules.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=epoch_start):
+            return
+        needed = max(hwm, epoch_start)
+        self._see(
+            statements.isr_joined_caught_up, replica, event,
+            f"leader {self.broker} proposed replica {replica} for the ISR at LEO {leo}; it had to reach {needed}",
+            needed - leo, f"{needed - leo} offsets, [{leo}, {needed}), are not on replica {replica}, which can be "
+            "elected once it is in the ISR",
+        )  # fmt: skip
+
+    def _submitted(self, event: IsrSubmitted) -> None:
+        stint = self._stint
+        if event.added is None or stint is None or self._between is not None or event.added in self._joining:
+            return
+        start = -1 if stint.start is None else stint.start.start_offset
+        if stint.epoch == event.leader_epoch:
+            self._joining[event.added] = (max(self._ranges.top, self._start_hwm), start, event)
+
+    def _shrinking(self, event: IsrShrinking) -> None:
+        for replica, leo in event.out_of_sync:
+            if leo >= 0 and not self._has(leo, event.hwm):
+                self._see(
+                    statements.hwm_waits_for_isr, replica, event,
+                    f"the LEO of ISR member {replica} was {leo}, and the HWM of leader {self.broker} was {event.hwm}",
+                    event.hwm - leo, f"{event.hwm - leo} offsets, [{leo}, {event.hwm}), are committed and not on "
+                    f"replica {replica}, which could be elected until it left the ISR", True,
+                )  # fmt: skip
+
+    def _see(
+        self,
+        promise: Statement,
+        what: int,
+        event: BrokerEvent,
+        summary: str,
+        lost: int,
+        at_risk: str,
+        sure: bool = False,
+    ) -> Seen | None:
+        """Keep it, once a tenure for the same thing."""
+        if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
+            return None
+        if len(self.seen) >= LIMIT_SEEN:
+            self.dropped += 1
+            return None
+        seen = Seen(promise, event, summary, lost, at_risk, sure)
+        self._said[promise.name, what] = seen
+        self.seen.append(seen)
+        if not sure:
+            self._unsure.append(seen)
+        return seen
+
+
+__all__ = ["LIMIT_SEEN", "LIMIT_STINTS", "BrokerView", "MinIsr", "Position", "Seen", "Stint"]

@@ -1,0 +1,566 @@
+"""What the brokers' logs show of HWM and LEO, held against what is promised of them.
+
+The metadata log says who was elected, from which set, and which ISR and min ISR a partition epoch has. The brokers'
+logs say where each leader epoch started and how far its HWM came. Clocks of different machines are compared nowhere:
+leader epochs and partition epochs put things in order, and times only the lines of one broker.
+
+What is looked for:
+
+* **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L, and the HWM had reached H > L
+  before: it lacks the offsets [L, H), and followers truncate to its log. The same for a leader that restarts within
+  its epoch with less.
+* **committed_records_survive** (KIP-966's promise): beside that, no replica has these offsets. It is told where every
+  replica's log says how far it came.
+* **consumers_read_consistently** (B4, B6): after such a loss consumers are shown an end of the log that is lower than
+  one that they were shown. A new leader's own HWM lags and is lower as a rule (B5): that is no finding, as Kafka
+  tells consumers the end only when the HWM has reached the start offset of the epoch, which is L. So consumers see
+  it move back, or records change, across leaders exactly when something was lost and the epoch got that far.
+* **hwm_never_moves_back** (B4): within one tenure of a leader.
+* **hwm_stands_under_min_isr** (966.1): it moved while the committed ISR, as the leader had it, was too small.
+* **hwm_waits_for_isr** (B4): it moved above the LEO of a member of the leader's ISR.
+* **isr_joined_caught_up** (B5): a replica was proposed for the ISR below the HWM or the start of the leader epoch.
+* **electable_completeness** (B4, 966.6): a member of ISR or ELR, or one elected from there, has a LEO below what was
+  committed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from highwater.invariants import statements
+from highwater.model.rulebook import RULEBOOK
+from highwater.traces.brokers.broker_view import LIMIT_SEEN, BrokerView, Seen, Stint
+from highwater.traces.brokers.lineage import Lineage, first_difference
+from highwater.traces.kafka.broker_events import (
+    BecameFollower,
+    BecameLeader,
+    BrokerEvent,
+    IsrUpdated,
+    StillFollower,
+    StillLeader,
+    TopicConfigured,
+)
+from highwater.traces.kafka.broker_log import UtcOffset
+from highwater.traces.reports.courses import Courses
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.text import apart
+from highwater.traces.rules import log_rules
+
+MAX_VIEWS = 100_000
+"""More pairs of a broker and a partition than this are not followed."""
+MAX_VERSIONS = 20_000
+"""So many changes of a partition are kept: the last ones."""
+
+_KIP = "KIP-966"
+"""Promises that nothing committed is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A partition at one partition epoch, with the offset of the change and its time. ``number`` counts changes."""
+
+    number: int
+    position: int
+    time: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    min_isr: int | None
+    election: _Election | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Election:
+    """A leader that a change of the partition elected.
+
+    ``source`` is where it came from, in words, and ``clean`` whether from ISR or ELR; None where that is not known.
+    """
+
+    source: str | None = None
+    clean: bool | None = None
+
+
+@dataclass(slots=True)
+class _Partition:
+    """What the metadata log says of a partition, by its epochs."""
+
+    versions: dict[int, _Version] = field(default_factory=dict)
+    elections: dict[int, _Version] = field(default_factory=dict)
+    latest: int = -1
+    created: int = 0
+    last_min_isr: int | None = None
+    settings: tuple[list[int], ...] = ()
+    """After which changes min.insync.replicas changed: of the topic, and of all."""
+
+    def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
+        """The least min ISR that can have been in force while this was the latest change; the number of replicas.
+
+        The setting can change without the partition, so the changes around this one are asked too. The min ISR is
+        None where they do not say.
+        """
+        version = self.versions.get(epoch)
+        if version is None:
+            return None, None
+        following = self.versions.get(epoch + 1)
+        around = [version, self.versions.get(epoch - 1, version), following]
+        found = [None if v is None else v.min_isr for v in around]
+        if epoch == self.latest:
+            found[2] = self.last_min_isr
+        known = [v for v in found if v is not None]
+        settled = all(_settled(numbers, version, following) for numbers in self.settings)
+        return min(known) if settled and len(known) == len(found) else None, len(version.replicas)
+
+
+def _settled(numbers: list[int], version: _Version, following: _Version | None) -> bool:
+    """Whether none of these changes of a setting came between two changes of a partition."""
+    at = bisect_left(numbers, version.number)
+    return at == len(numbers) or (following is not None and numbers[at] >= following.number)
+
+
+class Watermarks:
+    """Holds the brokers' logs against the metadata log.
+
+    ``sources`` are the events of the brokers' logs, an iterable for each file, in any order of files; they are read
+    by ``finish``, together, an event at a time. The logs of a broker have to be without gaps between their first
+    line and their last. ``utc_offset_ms`` is how much the times of the events are ahead of UTC; None: find it, for
+    each broker, from the changes that both logs have.
+
+    Kept are the changes of each partition, and of each broker and partition the leader epochs that it led; ``courses``
+    takes all events, where it is given.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Iterable[BrokerEvent]],
+        utc_offset_ms: int | None = None,
+        courses: Courses | None = None,
+    ) -> None:
+        self._courses = courses
+        self._paths: dict[str, str] = {}
+        self._sources = list(sources)
+        self._utc_offset_ms = utc_offset_ms
+        self._offsets: dict[int, UtcOffset] = {}
+        self._partitions: dict[str, _Partition] = {}
+        self._settings: dict[str | None, list[int]] = {}
+        self._changes = 0
+        self._views: dict[str, dict[int, BrokerView]] = {}
+        self._of_topic: dict[tuple[str, int], list[BrokerView]] = {}
+        self._brokers: set[int] = set()
+        self.notes: list[str] = []
+        """What was not looked at, and why; complete after ``finish``."""
+        self.figures: dict[str, int] = {}
+        """Totals by name, after ``finish``."""
+        self.complete: dict[tuple[str, int], dict[str, int]] = {}
+        """Elections whose leader had all that was committed, by partition and offset: its LEO, and the HWM."""
+
+    def change(self, change: PartitionChange) -> None:
+        """The next change of a partition, in the order of the metadata log."""
+        known = self._partitions.get(change.name)
+        if known is None:
+            settings = (self._settings_of(change.topic), self._settings_of(None))
+            known = self._partitions[change.name] = _Partition(settings=settings)
+        self._changes += 1
+        after = change.after
+        if change.before is None or after is None:
+            known.created += 1
+        if after is None:
+            return
+        version = _Version(
+            self._changes, change.position, change.time, after.leader, after.leader_epoch, after.isr, after.elr,
+            after.replicas, change.min_isr, _election(change.before, after),
+        )  # fmt: skip
+        known.versions[after.partition_epoch] = version
+        known.latest = max(known.latest, after.partition_epoch)
+        if version.election is not None:
+            known.elections[after.leader_epoch] = version
+        for kept in (known.versions, known.elections):
+            while len(kept) > MAX_VERSIONS:
+                del kept[next(iter(kept))]
+
+    def setting_changed(self, topic: str | None) -> None:
+        """The setting min.insync.replicas changed here in the metadata log: of a topic, or of all (None).
+
+        It concerns 966.1 alone. Without this, a setting that changes twice between two changes of a partition is
+        only known where the broker's log says so.
+        """
+        numbers = self._settings_of(topic)
+        if not numbers or numbers[-1] != self._changes:
+            numbers.append(self._changes)
+
+    def _settings_of(self, topic: str | None) -> list[int]:
+        return self._settings.setdefault(topic, [])
+
+    def finish(self, min_isr: Mapping[str, int] | None = None) -> list[Finding]:
+        """Read the brokers' logs, and say what is wrong, by partition.
+
+        ``min_isr`` is the effective min ISR (966.2) of partitions, by name, at the end of the metadata log. Where it
+        is not given, 966.1 is not judged after the last change of a partition, as the setting may have changed.
+        Raises TraceError where a log cannot be read.
+        """
+        for name, known in self._partitions.items():
+            known.last_min_isr = (min_isr or {}).get(name)
+        events = self._read()
+        self._paths = apart(self._paths)
+        findings: list[Finding] = []
+        for name in sorted(self._views):
+            findings += self._judge(name)
+        all_views = [view for of_partition in self._views.values() for view in of_partition.values()]
+        self.figures = {
+            "broker log events": events,
+            "leader epochs led": sum(len(view.stints) for view in all_views),
+            "HWM moves": sum(view.moves for view in all_views),
+            "HWM moves held against min ISR": sum(view.judged_min_isr for view in all_views),
+            "LEOs of ISR members held against HWM moves": sum(view.judged_members for view in all_views),
+        }
+        for broker in sorted(self._brokers):
+            views = [views[broker] for views in self._views.values() if broker in views]
+            if not any(view.has_state_changes for view in views):
+                self.notes.append(
+                    f"the logs of broker {broker} do not say when it leads (state-change.log): little is looked at"
+                )
+            if dropped := sum(view.dropped for view in views):
+                self.notes.append(f"{dropped} more lines of broker {broker} are not reported")
+        return findings
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def _read(self) -> int:
+        count, views, full = 0, 0, False
+        sources = (self._noted(source) for source in self._sources)
+        for event in heapq.merge(*map(_ordered, sources), key=lambda pair: pair[0]):
+            count += 1
+            if isinstance(event[1], TopicConfigured):
+                for of_topic in self._of_topic.get((event[1].topic, event[1].broker), ()):
+                    of_topic.take(event[1])
+                continue
+            view = self._views.get(event[1].name, {}).get(event[1].broker)
+            if view is None:
+                if views >= MAX_VIEWS:
+                    full = True
+                    continue
+                views += 1
+                view = self._view(event[1])
+            self._learn_offset(event[1])
+            view.take(event[1])
+            if self._courses is not None:
+                self._courses.take(event[1])
+        if full:
+            self.notes.append(
+                f"more than {MAX_VIEWS} pairs of broker and partition: the rest is not looked at"
+            )
+        return count
+
+    def _noted(self, source: Iterable[BrokerEvent]) -> Iterator[BrokerEvent]:
+        """A file's events; its path is noted with the first."""
+        path = None
+        for event in source:
+            if event.path is not path:
+                path = event.path
+                self._paths[str(path)] = str(path)
+            yield event
+
+    def _view(self, event: BrokerEvent) -> BrokerView:
+        known = self._partitions.get(event.name, _Partition())
+        view = BrokerView(event.broker, known.min_isr)
+        self._views.setdefault(event.name, {})[event.broker] = view
+        self._of_topic.setdefault((event.topic, event.broker), []).append(view)
+        self._brokers.add(event.broker)
+        return view
+
+    def _learn_offset(self, event: BrokerEvent) -> None:
+        if isinstance(event, (IsrUpdated, BecameLeader, StillLeader, BecameFollower, StillFollower)):
+            known = self._partitions.get(event.name)
+            version = None if known is None else known.versions.get(event.partition_epoch)
+            if version is not None:
+                self._offsets.setdefault(event.broker, UtcOffset()).add(event.time_ms, version.time)
+
+    def utc_offset_ms(self, broker: int) -> int | None:
+        """How much the times of a broker's events are ahead of UTC, in ms; None where that is not known."""
+        if self._utc_offset_ms is not None:
+            return self._utc_offset_ms
+        found = self._offsets.get(broker)
+        return None if found is None else found.offset_ms
+
+    # --- judging ---------------------------------------------------------------------------------------
+
+    def _judge(self, name: str) -> list[Finding]:
+        known = self._partitions.get(name, _Partition())
+        views = self._views[name]
+        if known.created > 1:
+            self.notes.append(
+                f"{name} was deleted or created anew: its lines cannot be told apart, and are not used"
+            )
+            return []
+        findings = self._over_epochs(name, known, views)
+        for broker in sorted(views):
+            views[broker].finish(known.latest if known.versions else None)
+            findings += [self._from_view(name, seen) for seen in views[broker].seen if seen.sure]
+        return findings
+
+    def _from_view(self, name: str, seen: Seen) -> Finding:
+        return Finding(
+            seen.promise.source, seen.promise.name, name, _place(seen.event), self._utc(seen.event), seen.summary,
+            seen.at_risk, RULEBOOK.origin(seen.promise.source),
+            facts={"broker": seen.event.broker, "records": seen.lost},
+        )  # fmt: skip
+
+    def _utc(self, event: BrokerEvent) -> int | None:
+        offset = self.utc_offset_ms(event.broker)
+        return None if offset is None else event.time_ms - offset
+
+    def _over_epochs(self, name: str, known: _Partition, views: dict[int, BrokerView]) -> list[Finding]:
+        """Leader epochs in their order: what was committed before each, and what its leader starts with."""
+        findings: list[Finding] = []
+        stints = [stint for broker in sorted(views) for stint in views[broker].stints]
+        stints.sort(key=lambda stint: stint.epoch)
+        lineage = Lineage(views)
+        committed: Stint | None = None
+        high = 0
+        steps: list[tuple[int, int, int]] = []
+        for number, stint in enumerate(stints):
+            if stint.start is not None:
+                start = stint.start.start_offset
+                former = None if committed is None else lineage.written(committed.epoch)
+                log = lineage.starts(stint.broker, stint.epoch, start)
+                kept = first_difference(former, log, min(high, start))
+                if committed is not None and not log_rules.is_held(end=kept, hwm=high):
+                    if len(findings) >= LIMIT_SEEN:
+                        self._note(f"{name}: more than {LIMIT_SEEN} findings")
+                        break
+                    findings += self._lost(
+                        name, known, views, stints[:number], stint, committed, (kept, high)
+                    )
+                    committed, high = stint, kept
+                elif committed is not None and log is not None and former is not None:
+                    self._is_complete(name, known, stint, start, high)
+            started = high
+            if stint.hwm > high:
+                high, committed = stint.hwm, stint
+            steps.append((stint.epoch, started, high))
+        levels = _Levels(steps, self._unseen(known))
+        for broker in sorted(views):
+            findings += self._incomplete(name, known, views[broker], levels)
+        return findings
+
+    def _is_complete(self, name: str, known: _Partition, stint: Stint, start: int, high: int) -> None:
+        """Note an election whose leader had all that was committed, where the logs of all leaders before are here."""
+        version = known.elections.get(stint.epoch)
+        unseen = self._unseen(known)
+        if version is not None and (not unseen or unseen[0] > stint.epoch):
+            self.complete[name, version.position] = {"leo": start, "hwm": high}
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _named(self, event: BrokerEvent) -> str:
+        """The line of an event, by what tells its file apart from the others."""
+        return f"{self._paths.get(str(event.path), event.path)}:{event.line}"
+
+    def _unseen(self, known: _Partition) -> list[int]:
+        """Leader epochs of leaders that have no logs here."""
+        return sorted(e for e, v in known.elections.items() if v.leader not in (None, *self._brokers))
+
+    def _lost(
+        self,
+        name: str,
+        known: _Partition,
+        views: dict[int, BrokerView],
+        earlier: list[Stint],
+        stint: Stint,
+        committed: Stint,
+        gone: tuple[int, int],
+    ) -> list[Finding]:
+        """The leader of this epoch starts without what was committed: the offsets of ``gone``."""
+        assert stint.start is not None
+        start, leader, epoch = stint.start.start_offset, stint.broker, stint.epoch
+        kept, high = gone
+        lost = high - kept
+        again = bool(earlier) and earlier[-1].epoch == epoch
+        version = None if again else known.elections.get(epoch)
+        election = _Election() if version is None or version.election is None else version.election
+        position: Mapping[str, Any] = _place(stint.start) if version is None else {"offset": version.position}
+        time = self._utc(stint.start) if version is None else version.time
+        source = election.source
+        how = "restarted in" if again else f"elected from {source} for" if source else "elected for"
+        where = "" if committed.reached is None else f" ({self._named(committed.reached)})"
+        differs = "" if kept >= min(start, high) else f"; its log differs from offset {kept} on"
+        others = [_held(views[b], b, epoch, earlier, kept, high) for b in sorted(views) if b != leader]
+        had = [held for held in others if held is not None]
+        risk = f"{lost} committed offsets, [{kept}, {high}), are lost; " + (
+            "; ".join(_had_in_words(held) for held in had) or "nobody else is known to have had them"
+        )
+        facts = {
+            "leader": leader, "leader_epoch": epoch, "elected_from": source, "restarted": again, "leo": start,
+            "first_lost": kept, "end_lost": high, "lost": lost, "hwm": high, "hwm_broker": committed.broker,
+            "hwm_epoch": committed.epoch, "had": had,
+        }  # fmt: skip
+        found = [
+            Finding(
+                statements.leader_completeness.source, statements.leader_completeness.name, name, position, time,
+                f"broker {leader}, {how} leader epoch {epoch}, starts at LEO {start}; in leader epoch "
+                f"{committed.epoch} the HWM of broker {committed.broker} had reached {high}{where}{differs}",
+                risk, _KIP, facts=facts,
+            )
+        ]  # fmt: skip
+        longest = None if version is None else _longest(views, version.replicas, leader, epoch)
+        if longest is not None and not log_rules.is_held(end=max(kept, longest), hwm=high):
+            rest = max(kept, longest)
+            found.append(
+                Finding(
+                    statements.committed_records_survive.source, statements.committed_records_survive.name, name,
+                    position, time,
+                    f"in leader epoch {epoch} no log of a replica went on to the HWM {high} that broker "
+                    f"{committed.broker} had reached in leader epoch {committed.epoch}",
+                    f"{high - rest} committed offsets, [{rest}, {high}), are in the log of no replica any more", _KIP,
+                    facts={"leader_epoch": epoch, "gone": high - rest, "first_gone": rest, "end_gone": high},
+                )
+            )  # fmt: skip
+        if election.clean:
+            found.append(
+                Finding(
+                    "966.6" if source == _ELR else "B4", statements.electable_completeness.name, name, position, time,
+                    f"broker {leader} was elected from {source} for leader epoch {epoch} with LEO {start}, without "
+                    f"all that was committed up to the HWM {high}", f"{lost} committed offsets, [{kept}, {high})",
+                    _KIP, facts=facts,
+                )
+            )  # fmt: skip
+        if stint.visible is not None:
+            shown, event = stint.visible
+            seen = (
+                f"consumers were shown the HWM {high} in leader epoch {committed.epoch}, and {shown} in leader "
+                f"epoch {epoch}{differs}"
+            )
+            found.append(
+                Finding(
+                    statements.consumers_read_consistently.source, statements.consumers_read_consistently.name, name,
+                    _place(event), self._utc(event), seen,
+                    f"{lost} offsets, [{kept}, {high}): who read them is out of range, or goes on with other records",
+                    _KIP, facts={"leader_epoch": epoch, "shown_before": high, "shown": shown},
+                )
+            )  # fmt: skip
+        return found
+
+    def _incomplete(
+        self, name: str, known: _Partition, view: BrokerView, levels: _Levels
+    ) -> Iterator[Finding]:
+        """Members of ISR or ELR that say themselves that their log ends below what was committed."""
+        for event in view.followed:
+            version = known.versions.get(event.partition_epoch)
+            if version is None:
+                continue
+            member = "ISR" if view.broker in version.isr else "ELR" if view.broker in version.elr else None
+            high = levels.at(event.leader_epoch)
+            if member is None or high is None or log_rules.is_held(end=event.leo, hwm=high):
+                continue
+            yield Finding(
+                "966.6" if member == "ELR" else "B5", statements.electable_completeness.name, name, _place(event),
+                self._utc(event),
+                f"broker {view.broker} was in the {member} (metadata offset {version.position}) with LEO "
+                f"{event.leo}, below the HWM {high}",
+                f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", _KIP,
+                facts={
+                    "broker": view.broker, "member_of": member, "offset": version.position, "leo": event.leo,
+                    "hwm": high,
+                },
+            )  # fmt: skip
+
+
+class _Levels:
+    """What was committed at each leader epoch: in ``steps`` by epoch, once its leader had started and in the end."""
+
+    def __init__(self, steps: list[tuple[int, int, int]], unseen: list[int]) -> None:
+        self._steps, self._unseen = steps, unseen
+        self._epochs = [epoch for epoch, _, _ in steps]
+
+    def at(self, epoch: int) -> int | None:
+        """What was committed before a leader epoch and not lost at its start; None where that is not certain.
+
+        It is not where a leader whose logs are not there may have started with less in between.
+        """
+        at = bisect_right(self._epochs, epoch)
+        if at == 0:
+            return None
+        last, _, ended = self._steps[at - 1]
+        following = bisect_right(self._unseen, last)
+        if following < len(self._unseen) and self._unseen[following] <= epoch:
+            return None
+        return self._steps[bisect_left(self._epochs, epoch)][1] if last == epoch else ended
+
+
+def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
+    """The events of a file with their place among those of others: by time, which never goes back in a file.
+
+    In the same ms, a broker leads before its HWM moves, and it moves before the broker follows.
+    """
+    latest = -(1 << 62)
+    for event in source:
+        latest = max(latest, event.time_ms)
+        rank = 1
+        if isinstance(event, (BecameLeader, StillLeader)):
+            rank = 0
+        elif isinstance(event, (BecameFollower, StillFollower)):
+            rank = 2
+        yield (latest, rank), event
+
+
+_ISR, _ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
+
+
+def _election(before: PartitionState | None, after: PartitionState) -> _Election | None:
+    if after.leader is None or (before is not None and before.leader_epoch == after.leader_epoch):
+        return None
+    if before is None:
+        return _Election()
+    in_isr, in_elr = after.leader in before.isr, after.leader in before.elr
+    source = _ISR if in_isr else _ELR if in_elr else _OUTSIDE
+    return _Election(source, log_rules.is_clean(in_isr, in_elr))
+
+
+def _at(view: BrokerView, epoch: int) -> int | None:
+    """Where a broker's log ended when it first led or followed in a leader epoch or a later one, if that is known."""
+    return next((p.offset for p in view.positions if p.epoch >= epoch), None)
+
+
+def _longest(
+    views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
+) -> int | None:
+    """The end of the longest log of the other replicas when a leader epoch began; None where one is not known."""
+    ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
+    known = [end for end in ends if end is not None]
+    return max(known, default=0) if len(known) == len(ends) else None
+
+
+def _held(
+    view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
+) -> dict[str, Any] | None:
+    """How many of the offsets [low, high) a broker had before a leader epoch, as far as the logs say; None for none."""
+    own = _at(view, epoch)
+    is_least = own is None
+    if own is None:
+        known = [s.hwm for s in earlier if s.broker == broker]
+        last = next((s for s in reversed(earlier) if s.broker != broker), None)
+        if last is not None and broker in last.leos:
+            known.append(last.leos[broker])
+        own = max(known, default=0)
+    had = max(0, min(own, high) - low)
+    return {"broker": broker, "records": had, "at_least": is_least, "leo": own} if had else None
+
+
+def _had_in_words(held: Mapping[str, Any]) -> str:
+    at_least = "at least " if held["at_least"] else ""
+    return f"broker {held['broker']} had {at_least}{held['records']} of them (LEO {held['leo']})"
+
+
+def _place(event: BrokerEvent) -> dict[str, Any]:
+    return {"file": str(event.path), "line": event.line}
+
+
+__all__ = ["MAX_VERSIONS", "MAX_VIEWS", "Watermarks"]

@@ -1,0 +1,1 @@
+"""The automaton of one partition: belief states, and what explains the observations between them."""

@@ -1,0 +1,1 @@
+"""What each type of record does to the image, and what the rules say of it."""

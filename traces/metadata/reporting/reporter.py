@@ -1,0 +1,203 @@
+"""Telling what was found of a partition: changes, findings, what is not explained, and how long conditions lasted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from highwater.traces.metadata.agreement import Disagreement
+from highwater.traces.metadata.beliefs.belief_states import Belief
+from highwater.traces.metadata.beliefs.slots import Brokers, with_brokers
+from highwater.traces.metadata.beliefs.transitions import Step
+from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.metadata.reporting.findings import facts, finding
+from highwater.traces.reports.findings import Candidate, Finding, Unexplained
+from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.report import Report
+from highwater.traces.reports.settings import SettingInForce
+
+OnChange = Callable[[PartitionChange], None]
+OnSettingInForce = Callable[[str, SettingInForce], None]
+Told = tuple[tuple[int, str, bool, bool], Unexplained | Finding]
+"""What was told, behind its place: offset, partition ("" for none), whether it is something else than a disagreement
+about rules, and whether it is of one share's partitions."""
+
+
+class Telling:
+    """Writes into a report. ``on_change`` is told the changes of the partitions whose state is kept.
+
+    ``on_setting_in_force`` is told what a setting is for them from a record of it on, by their names.
+    What is not explained, and findings, are kept until ``drain``. ``has_told`` says that there is something.
+    """
+
+    on_setting_in_force: OnSettingInForce | None = None
+
+    def __init__(self, report: Report, image: Image, on_change: OnChange | None) -> None:
+        self.report, self._image, self._on_change = report, image, on_change
+        self.has_told = False
+        self.skipped_of_partitions: dict[str, int] = {}
+        """Records that were not followed, of single partitions."""
+        self._told: list[Told] = []
+
+    def drain(self) -> list[Told]:
+        """What was told since the last time, in the order of offsets and partitions."""
+        found, self._told, self.has_told = self._told, [], False
+        found.sort(key=_place)
+        return found
+
+    def _tell(self, line: Unexplained | Finding, offset: int, own: bool, other: bool = True) -> None:
+        self._told.append(((offset, line.partition or "", other, own), line))
+        self.has_told = True
+
+    def skipped(self, what: str, number: int = 1) -> None:
+        """Count records that are not followed."""
+        if number:
+            self.report.skipped[what] = self.report.skipped.get(what, 0) + number
+
+    def skipped_of_partition(self, what: str) -> None:
+        """Count a record of a partition that is not followed."""
+        self.skipped_of_partitions[what] = self.skipped_of_partitions.get(what, 0) + 1
+
+    def unexplained(
+        self,
+        offset: int,
+        time: int | None,
+        partition: str | None,
+        candidates: Sequence[Candidate],
+        before: Sequence[Mapping[str, Any]] = (),
+        common: bool = False,
+    ) -> None:
+        """Tell of something that nothing explains; ``common`` where it is of no partition in particular."""
+        said = {"states": list(before)}
+        self._tell(
+            Unexplained({"offset": offset}, time, partition, said, tuple(candidates)), offset, not common
+        )
+
+    def disagreement(self, found: Disagreement) -> None:
+        """Tell that no set of rules explains all partitions."""
+        self._tell(disagreement(found), found.at.offset, True, False)
+
+    def wrong(
+        self,
+        offset: int,
+        time: int | None,
+        partition: str | None,
+        what: str,
+        differences: Mapping[str, tuple[Any, Any]] | None = None,
+        common: bool = False,
+        **parameters: Any,
+    ) -> None:
+        """Tell of a record that only one thing could explain, which differs from it."""
+        candidate = Candidate(what, parameters, (), (), differences or {})
+        self.unexplained(offset, time, partition, (candidate,), (), common)
+
+    def step(
+        self,
+        partition: Partition,
+        step: Step,
+        brokers: Brokers,
+        offsets: Sequence[int],
+        time: int,
+        before: tuple[Belief, Brokers],
+    ) -> None:
+        """Tell of a step, hop by hop, while the partition's epochs go on; ``brokers`` are those of the hops' slots.
+
+        ``before`` is the belief before the step, with the brokers of its slots.
+        """
+        for place, hop in enumerate(step.hops):
+            partition.partition_epoch += hop.changes
+            partition.leader_epoch += hop.bumps
+            if partition.resized is not None and len(hop.belief.observed.isr) >= partition.resized.before:
+                partition.resized = None
+            is_told = partition.state is not None and hop.changes > 0
+            if hop.candidates is None and not hop.findings and not is_told:
+                continue
+            offset = offsets[hop.item]
+            state = replace(
+                with_brokers(hop.belief.observed, tuple([brokers[slot] for slot in hop.order])),
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch,
+            )
+            if hop.candidates is not None:
+                name_or_none = partition.name or None
+                common = partition.topic is None
+                self.unexplained(offset, time, name_or_none, hop.candidates, hop.before, common)
+            if hop.findings and partition.topic is not None:
+                earlier = _earlier(step, place, brokers, before)
+                known = facts(self._image, partition, earlier, state, hop.cause)
+                for name, certain in hop.findings:
+                    found = finding(name, certain, partition.name, state, offset, time, known)
+                    self._tell(found, offset, True)
+            if is_told:
+                former, partition.state = partition.state, state
+                self.change(partition, offset, time, former, state, hop.cause)
+
+    def change(
+        self,
+        partition: Partition,
+        offset: int,
+        time: int,
+        before: PartitionState | None,
+        after: PartitionState | None,
+        cause: str | None,
+    ) -> None:
+        """Tell of one change."""
+        if self._on_change is None or partition.topic is None:
+            return
+        min_isr, unclean = None, None
+        if after is not None:
+            min_isr, unclean = self._image.effective(partition, len(after.replicas))
+        name, number = partition.topic.name, partition.number
+        self._on_change(PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean))
+
+    def setting(self, partition: Partition, setting: SettingInForce) -> None:
+        """Tell of a setting that changed for a partition."""
+        if self.on_setting_in_force is not None:
+            self.on_setting_in_force(partition.name, setting)
+
+    def conditions(self, partition: Partition, belief: Belief, time: int) -> None:
+        """Note since when a partition is under min ISR, or without a leader; or for how long it was."""
+        if partition.topic is None:
+            return
+        if belief.under_min_isr != (partition.under_min_isr_since is not None):
+            self._measured("under min ISR", partition.under_min_isr_since, time)
+            partition.under_min_isr_since = time if belief.under_min_isr else None
+        if belief.leaderless != (partition.leaderless_since is not None):
+            self._measured("without a leader", partition.leaderless_since, time)
+            partition.leaderless_since = time if belief.leaderless else None
+
+    def close(self, partition: Partition, time: int) -> None:
+        """The last that is seen of a partition."""
+        self._measured("under min ISR", partition.under_min_isr_since, time)
+        self._measured("without a leader", partition.leaderless_since, time)
+
+    def _measured(self, condition: str, since: int | None, time: int) -> None:
+        if since is None:
+            return
+        figures, length = self.report.figures, max(0, time - since)
+        figures[f"times {condition}"] = figures.get(f"times {condition}", 0) + 1
+        figures[f"ms {condition}"] = figures.get(f"ms {condition}", 0) + length
+        figures[f"longest ms {condition}"] = max(figures.get(f"longest ms {condition}", 0), length)
+
+
+def _earlier(step: Step, place: int, brokers: Brokers, before: tuple[Belief, Brokers]) -> PartitionState:
+    """The partition before a hop of a step, but for its epochs."""
+    if not place:
+        return with_brokers(before[0].observed, before[1])
+    hop = step.hops[place - 1]
+    return with_brokers(hop.belief.observed, tuple([brokers[slot] for slot in hop.order]))
+
+
+def disagreement(found: Disagreement) -> Unexplained:
+    """That no set of rules explains all partitions."""
+    at, profiles = found.at, {"profile": (found.others, found.this)}
+    candidate = Candidate("one set of rules for all partitions", {}, (), (), profiles)
+    return Unexplained({"offset": at.offset}, at.time, at.partition or None, {"states": []}, (candidate,))
+
+
+def _place(told: Told) -> tuple[int, str, bool, bool]:
+    return told[0]
+
+
+__all__ = ["OnChange", "OnSettingInForce", "Telling", "Told", "disagreement"]

@@ -1,0 +1,1 @@
+"""What comes out of a replay: the report, its incidents, and how both are shown."""

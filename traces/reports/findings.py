@@ -1,0 +1,206 @@
+"""What a replay reports, line by line: findings, what nothing explains, what is not known, what cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from highwater.traces.reading.errors import printable
+
+LIMIT = 100
+"""So many unexplained lines, and findings of a property, are reported in full; the rest are counted."""
+DOUBTS = (
+    "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
+    "missing beginning", "missing records", "open transaction", "unknown operation",
+)  # fmt: skip
+"""The kinds of doubts. docs/replay.md says what each means."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A step of the model that should have explained a line, and did not.
+
+    ``refused_by`` and ``passed`` are names of checks. ``differences`` are pairs, by the path of the field: the
+    model's value and the recorded one.
+    """
+
+    action: str
+    parameters: Mapping[str, Any]
+    refused_by: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
+    differences: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        """From JSON."""
+        differences = {path: (d["model"], d["recorded"]) for path, d in data["differences"].items()}
+        refused, passed = tuple(data["refused_by"]), tuple(data["passed"])
+        return cls(data["action"], data["parameters"], refused, passed, differences)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "action": self.action,
+            "parameters": dict(self.parameters),
+            "refused_by": list(self.refused_by),
+            "passed": list(self.passed),
+            "differences": {
+                path: {"model": model, "recorded": recorded}
+                for path, (model, recorded) in self.differences.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """A line that nothing explains: where it stands, what was before it, and what came near.
+
+    ``reliable`` is false behind a doubt (``Report.doubts``): what is not known may explain it.
+    """
+
+    position: Mapping[str, Any]
+    time: int | None
+    partition: str | None
+    before: Mapping[str, Any]
+    candidates: tuple[Candidate, ...]
+    reliable: bool = True
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Unexplained:
+        """From JSON."""
+        candidates = tuple(Candidate.from_json(c) for c in data["candidates"])
+        return cls(
+            data["position"], data["time"], data["partition"], data["before"], candidates, data["reliable"]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "position": dict(self.position),
+            "time": self.time,
+            "partition": self.partition,
+            "before": dict(self.before),
+            "candidates": [c.to_json() for c in self.candidates],
+            "reliable": self.reliable,
+        }
+
+    def lines(self) -> list[str]:
+        """As text for people."""
+        where = ", ".join(f"{name} {value}" for name, value in self.position.items())
+        found = [f"{where}: " + (f"{self.partition}: " if self.partition else "") + "not explained"]
+        for candidate in self.candidates:
+            parameters = ", ".join(f"{k}={printable(v, 80)}" for k, v in candidate.parameters.items())
+            found.append(f"  {candidate.action}({parameters})")
+            found += [f"    refused by: {name}" for name in candidate.refused_by]
+            found += [
+                f"    {printable(path)}: the model says {printable(model)}, recorded is {printable(recorded)}"
+                for path, (model, recorded) in candidate.differences.items()
+            ]
+        return found
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A promise of the proposals that what was observed does not keep, whatever the profile allows.
+
+    ``rule`` is the number of the rule and ``property`` the name of what should hold; ``kip`` where it is
+    promised. ``position`` says where in the input, by the name of the position (``offset``, or ``file`` and
+    ``line``); ``time`` is in ms since the epoch. ``at_risk`` says in words what could be lost or was.
+    ``certain`` is false where it holds in some of the model's states that fit, and not in others. ``reliable`` is
+    false behind a doubt (``Report.doubts``). ``facts`` are what the words say, and what was around it, as plain JSON
+    values by name (docs/replay.md).
+    """
+
+    rule: str
+    property: str
+    partition: str | None
+    position: Mapping[str, Any]
+    time: int | None
+    summary: str
+    at_risk: str = ""
+    kip: str = ""
+    certain: bool = True
+    reliable: bool = True
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Finding:
+        """From JSON."""
+        return cls(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "rule": self.rule,
+            "property": self.property,
+            "partition": self.partition,
+            "position": dict(self.position),
+            "time": self.time,
+            "summary": self.summary,
+            "at_risk": self.at_risk,
+            "kip": self.kip,
+            "certain": self.certain,
+            "reliable": self.reliable,
+            "facts": dict(self.facts),
+        }
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something in the input that is not known: what is said of its partitions behind it is not reliable.
+
+    ``kind`` is one of ``DOUBTS``, ``position`` that of the first place. ``partitions`` are those concerned by name,
+    None where it is all of them.
+    """
+
+    kind: str
+    summary: str
+    position: Mapping[str, int]
+    partitions: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Doubt:
+        """From JSON, which has the first partitions only."""
+        named = data["partitions"]
+        partitions = None if named is None else tuple(named)
+        return cls(data["kind"], data["summary"], data["position"], partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "kind": self.kind,
+            "summary": self.summary,
+            "position": dict(self.position),
+            "partitions": None if self.partitions is None else list(self.partitions[:LIMIT]),
+        }
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Where an input could not be read any further; what stands before it was replayed.
+
+    ``position`` has the file, and the byte or the line where that is known. ``offset`` is the first that was not
+    replayed; ``bytes_lost`` of the file (None: not known) and ``segments_lost`` behind it were not read.
+    """
+
+    message: str
+    position: Mapping[str, Any]
+    offset: int
+    bytes_lost: int | None = None
+    segments_lost: int = 0
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Damage:
+        """From JSON."""
+        return cls(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "message": self.message,
+            "position": dict(self.position),
+            "offset": self.offset,
+            "bytes_lost": self.bytes_lost,
+            "segments_lost": self.segments_lost,
+        }

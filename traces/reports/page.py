@@ -1,0 +1,171 @@
+"""A replay's result as a page: one HTML file that needs no network, for whoever operates the cluster.
+
+The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing of the
+data is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one, known
+by its hash, and loads nothing.
+
+Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises", "causes",
+"members", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names. ``report`` is
+``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and where there are
+any ``[…, settings, courses]``: a setting is ``[position, time, name, level, resource, before, value, min_isr,
+unclean]``, with null and the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset,
+…]]``, each time and offset but the first ones as the difference to those before. A change
+is ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1:
+nothing explains it), ``min_isr`` −1 where the log does not say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1
+where it is the state after the change before, else a state. A state is 0 for none, or ``[replicas, isr, elr,
+last known elr, leader, leader epoch, partition epoch]`` and, where they are not the usual ones, ``[recovery state,
+adding, removing]`` after it; lists of members are indices into ``members``.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from highwater.model.language.rulebook import numbers
+from highwater.model.rulebook import RULEBOOK
+from highwater.traces.reports.courses import HWM, LEO, Course
+from highwater.traces.reports.embedding import as_json, policy, signs, told_rules
+from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
+from highwater.traces.reports.settings import SettingInForce
+from highwater.traces.reports.summary import summary
+
+_TEMPLATE = Path(__file__).with_name("page.html")
+_SUMMARIES = 20
+"""So many inputs are summed up for browsers without scripts."""
+_USUAL = ("RECOVERED", (), ())
+
+State = list[Any] | int
+
+
+def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str] | None = None) -> None:
+    """Write one HTML file that shows all the reports. Raises OSError where the file cannot be written.
+
+    ``promises`` says in a sentence what a property promises, by its name; None: as the invariants say it.
+    """
+    said = known_promises() if promises is None else promises
+    before, after = _template(reports)
+    with file.open("w", encoding="utf-8", newline="\n") as page:
+        page.write(before)
+        for piece in data(reports, said):
+            page.write(piece)
+        page.write(after)
+
+
+def known_promises() -> dict[str, str]:
+    """What each property promises, by its name."""
+    from highwater.invariants.catalogue import catalogue
+
+    return {name: known.meaning for name, known in catalogue().items()}
+
+
+def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:
+    """The page's data as JSON, in pieces: ASCII only, and without any character that HTML could take up."""
+    yield f'{{"limit":{LIMIT_CHANGES},"rules":{as_json(_named_rules(reports))},"reports":['
+    for i, report in enumerate(reports):
+        compact = _Compact()
+        yield ",\n" if i else "\n"
+        yield f'{{"report":{as_json(_report(report))},"promises":{as_json(_needed(report, promises))},"timelines":['
+        for j, timeline in enumerate(report.timelines.values()):
+            yield ",\n" if j else "\n"
+            yield as_json(compact.timeline(timeline))
+        yield f'],"causes":{as_json(list(compact.causes))},"members":{as_json([list(m) for m in compact.members])}}}'
+    yield "]}"
+
+
+class _Compact:
+    """Changes as short lists; causes and lists of members are written once and referred to by index."""
+
+    def __init__(self) -> None:
+        self.causes: dict[str, int] = {}
+        self.members: dict[tuple[int, ...], int] = {}
+
+    def timeline(self, timeline: Timeline) -> list[Any]:
+        changes, last = [], None
+        for i, change in enumerate(timeline.changes):
+            changes.append(self.change(change, follows=i > 0 and change.before == last))
+            last = change.after
+        more = [[_setting(s) for s in timeline.settings], [_course(c) for c in timeline.courses]]
+        return [timeline.partition, timeline.total, changes, *(more if any(more) else ())]
+
+    def change(self, change: PartitionChange, follows: bool) -> list[Any]:
+        return [
+            change.position,
+            change.time,
+            -1 if change.cause is None else self.causes.setdefault(change.cause, len(self.causes)),
+            -1 if change.min_isr is None else change.min_isr,
+            -1 if change.unclean_election is None else int(change.unclean_election),
+            1 if follows else self.state(change.before),
+            self.state(change.after),
+        ]
+
+    def state(self, state: PartitionState | None) -> State:
+        if state is None:
+            return 0
+        short: list[Any] = [
+            self._members(state.replicas),
+            self._members(state.isr),
+            self._members(state.elr),
+            self._members(state.last_known_elr),
+            -1 if state.leader is None else state.leader,
+            state.leader_epoch,
+            state.partition_epoch,
+        ]
+        if (state.leader_recovery_state, state.adding, state.removing) != _USUAL:
+            short += [state.leader_recovery_state, self._members(state.adding), self._members(state.removing)]
+        return short
+
+    def _members(self, members: tuple[int, ...]) -> int:
+        return self.members.setdefault(members, len(self.members))
+
+
+def _report(report: Report) -> dict[str, Any]:
+    """A report's JSON but for the facts of findings: what they say is in the incidents, in words."""
+    said = report.to_json()
+    for found in said["findings"]:
+        del found["facts"]
+    return said
+
+
+def _setting(setting: SettingInForce) -> list[Any]:
+    change, unclean = setting.change, setting.unclean_election
+    return [
+        change.position, change.time, change.name, change.level, change.resource, change.before, change.value,
+        -1 if setting.min_isr is None else setting.min_isr, -1 if unclean is None else int(unclean),
+    ]  # fmt: skip
+
+
+def _course(course: Course) -> list[Any]:
+    points = [(0, 0), *course.points]
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(points)]
+    return [course.broker, (HWM, LEO).index(course.kind), [n for step in steps for n in step]]
+
+
+def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: promises[name] for name in sorted({f.property for f in report.findings}) if name in promises
+    }
+
+
+def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
+    """What the rulebook says of the numbers that findings name, of those findings that come from proposals."""
+    named = {n for report in reports for f in report.findings if f.kip for n in numbers(f.rule)}
+    return told_rules(RULEBOOK, named)
+
+
+def _template(reports: Sequence[Report]) -> tuple[str, str]:
+    """The page's text before the data and after it."""
+    text = _TEMPLATE.read_text(encoding="utf-8").replace("{{signs}}", signs(), 1)
+    told = "\n".join(line for report in reports[:_SUMMARIES] for line in [*summary(report), ""])
+    text = text.replace("{{policy}}", policy(text), 1).replace(
+        "{{summary}}", html.escape(told, quote=True), 1
+    )
+    before, _, after = text.rpartition("{{data}}")
+    return before, after
+
+
+__all__ = ["data", "known_promises", "write_page"]

@@ -1,0 +1,86 @@
+"""Texts for people: times and durations, paths in few words, and lines folded to a terminal's width."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+KEPT = 2
+"""So many parts at the end of a path are always said: a broker's directory and the file."""
+WIDEST = 120
+"""Columns that a reader's eye can follow, however wide the terminal is."""
+_LEAST = 20
+"""Columns that a text is given at least, whatever stands before it."""
+
+
+def utc(time: int | None) -> str:
+    """A time in ms since the epoch as UTC; as a number where the calendar has no such time."""
+    if time is None or time < 0:
+        return "no time"
+    try:
+        moment = _EPOCH + timedelta(milliseconds=time)
+    except OverflowError:
+        return f"time {time}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d} UTC"
+
+
+def duration(milliseconds: int) -> str:
+    """A duration as h:mm:ss; one below a second in ms."""
+    if 0 <= milliseconds < 1000:
+        return f"{milliseconds} ms"
+    seconds = milliseconds // 1000
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def apart(paths: Iterable[str]) -> dict[str, str]:
+    """Each path without the leading directories that all of them share.
+
+    Of each at least its last KEPT parts are left.
+    """
+    parts = {path: PurePath(path).parts for path in paths}
+    shared = 0
+    for at in zip(*parts.values(), strict=False):
+        if len(set(at)) > 1:
+            break
+        shared += 1
+    return {path: "/".join(p[max(0, min(shared, len(p) - KEPT)) :]).lstrip("/") for path, p in parts.items()}
+
+
+def fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:
+    """A text after a head, in lines of a width: those that follow are indented as said, or as the head.
+
+    Lines are broken between words only, nothing breaks inside a name. Without a width it is one line.
+    """
+    if width is None:
+        return [head + text]
+    return textwrap.wrap(
+        text,
+        max(width, len(head) + _LEAST),
+        initial_indent=head,
+        subsequent_indent=head if indent is None else indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+class Folded:
+    """Lines of text with their indents and styles. Lines that follow in a folded one stand two columns further in."""
+
+    def __init__(self, lines: Sequence[tuple[str, int, str]]) -> None:
+        self._lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The lines at the width that there is."""
+        from rich.text import Text
+
+        width = min(options.max_width, WIDEST)
+        for text, indent, style in self._lines:
+            for line in fold(text, " " * indent, width, " " * (indent + 2)) or [""]:
+                yield Text(line, style, no_wrap=True, overflow="ignore", end="\n")
