@@ -36,7 +36,7 @@ def _steps() -> Iterator[str]:
 
 
 def _violated() -> Iterator[str]:
-    columns = ("property", "protocol", "smallest sets of steps, and the depth", "in searches", "closed by")
+    columns = ("property", "protocol", "smallest sets of steps, and the depth", "in searches:", "closed by")
     yield from table(columns, [])
     found = bounds.results()
     keys = sorted({(r["protocol"], name) for r in found for name in r["violated"]}, key=lambda k: k[::-1])
