@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.batches import RecordBatch, encode_batch, read_batches
-from highwater.traces.kafka.metadata_log import Gap
+from highwater.traces.kafka.batches import encode_batch, read_batches
 from highwater.traces.kafka.values import LATEST, TYPES, api_key, decode, encode, encode_unknown
-from highwater.traces.metadata.replay import _gap_within
 from highwater.traces.metadata.reporting.doubts import OTHERS, Doubts
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import DOUBTS, LIMIT
@@ -279,25 +277,6 @@ def test_offsets_that_are_missing(tmp_path: Path) -> None:
     assert doubts(report) == [("missing records", START + 10, None)]
     assert f"offsets {START + 2} to {START + 9} are missing" in report.doubts[0].summary
     assert marks(report) == {"t-0": {True}, None: {True}, "u-0": {False}}
-
-
-@pytest.mark.parametrize(
-    ("offsets", "missing"),
-    [
-        ([10, 11, 12, 13], None),
-        ([10, 11, 13], (12, 13)),
-        ([11, 12, 13], (10, 11)),
-        ([10, 13], (11, 13)),
-        ([10, 11], (12, 14)),
-        ([], (10, 14)),
-    ],
-)
-def test_offsets_that_are_missing_within_a_batch(offsets: list[int], missing: tuple[int, int] | None) -> None:
-    """A batch of the offsets 10 to 13 says itself how far it goes; the first hole is told."""
-    none: list[bytes | None] = [None] * len(offsets)
-    batch = RecordBatch(70, 10, 13, 1, 0, False, offsets, none, [], [0] * len(offsets))
-    found = _gap_within(Path("x"), batch)
-    assert found == (None if missing is None else Gap(Path("x"), 70, *missing))
 
 
 def test_a_snapshot_with_a_record_that_is_not_known(tmp_path: Path) -> None:
