@@ -91,7 +91,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """966.1. The size of an ISR and min ISR, where the claim is too high only as the one is under the other."""
+    """The size of an ISR and min ISR, where a claim is too high only as the one is under the other (966.1)."""
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
         if not log_rules.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
