@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.asking.catalogue import Definition
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Promise, Scenario
+from highwater.checker.asking.scenarios import Promised, Scenario
 from highwater.checker.base.problems import InputError
 from highwater.model import registry
 from highwater.model.language.protocol import Protocol
@@ -96,8 +96,5 @@ def _bare(definition: Definition) -> Scenario:
         standard=False,
         symmetry=False,
         deadlock=False,
-        promise=Promise(),
+        promise=Promised(),
     )
-
-
-__all__ = ["Subject", "asked"]

@@ -51,6 +51,3 @@ def _frames(trace: TracebackType | None) -> list[FrameType]:
         found.append(trace.tb_frame)
         trace = trace.tb_next
     return found
-
-
-__all__ = ["PACKAGES", "missing_library"]

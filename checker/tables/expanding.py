@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Machine
-from highwater.checker.engines.native.code.program import Compiled
+from highwater.checker.engines.native.code.program import CompiledModel
 from highwater.checker.engines.native.linker import Linker, states_at_once
-from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
 from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
 from highwater.checker.engines.spark.program import content
@@ -28,7 +28,7 @@ class FingerprintRuntime(LinkRuntime):
 
     def _resolve(self) -> str:
         """``@resolve(context, end)``: write the steps of the candidates before ``end``."""
-        f = Function("internal void @resolve(ptr %context, ptr %end)")
+        f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         targets, instances = self._pointer(f, "out_targets"), self._pointer(f, "out_instances")
         first, done_field = self._pointer(f, "candidates"), self._field(f, "out_steps")
         done = f.load(done_field)
@@ -55,7 +55,7 @@ class Expanded:
     rows: Words
 
 
-class TableProgram(Compiled):
+class TableProgram(CompiledModel):
     """Machine code of a model, and its tables."""
 
     kernels, runtime = CutKernels, FingerprintRuntime

@@ -210,5 +210,3 @@ WATCHED = (
     reassignments_keep_what_they_found,
     what_is_remembered_is_true_of_a_partition,
 )
-
-__all__ = ["WATCHED"]

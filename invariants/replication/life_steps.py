@@ -239,5 +239,3 @@ WATCHED = (
     reassignments_begin_and_end,
     what_is_remembered_is_true,
 )
-
-__all__ = ["WATCHED"]

@@ -220,13 +220,3 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
     after = broker.replace(log=log, hwm=hwm, flushed=least(broker.flushed, log.length))
     s.next.brokers[f] = where(current, after, broker)
     s.next.fetch_responses[f] = None
-
-
-__all__ = [
-    "answer_fetch",
-    "read_late",
-    "receive_late_fetch",
-    "refuse_fetch",
-    "send_fetch",
-    "take_fetch_answer",
-]

@@ -290,5 +290,3 @@ PROFILES = {
         *_BASE, *_TAKEN_FOR_GRANTED,
     ),
 }  # fmt: skip
-
-__all__ = ["PROFILES", "RULES"]

@@ -19,7 +19,7 @@ from highwater.checker.base.status import Status, worst
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.native import search as native_search
-from highwater.checker.engines.native.disk.visited import Visited
+from highwater.checker.engines.native.disk.visited import VisitedRuns
 from highwater.checker.running import side_by_side
 from highwater.model.language.model import Model
 from tests.native.on_disk import on_disk
@@ -110,8 +110,8 @@ def test_no_report_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_an_engine_that_contradicts_itself(
     monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]
 ) -> None:
-    honest = Visited.mark
-    monkeypatch.setattr(Visited, "mark", lambda self, *given: honest(self, *given) + 1)
+    honest = VisitedRuns.mark
+    monkeypatch.setattr(VisitedRuns, "mark", lambda self, *given: honest(self, *given) + 1)
     monkeypatch.setattr(engines, "search", lambda name: lambda model, options, progress: on_disk(model))
     status, said, wrong = run("check", "truncation/kip-320", "--quiet")
     assert status == 70, (said, wrong)
@@ -125,9 +125,9 @@ def test_in_a_process_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: object, *given: object) -> None:
         raise InternalError("two and two", {"sum": 5})
 
-    monkeypatch.setattr(side_by_side.Asked, "explore", fails)
-    asked = side_by_side.Asked((SCENARIO,), None, "native", SearchOptions())  # type: ignore[arg-type]
-    monkeypatch.setattr(side_by_side.Asked, "request", lambda self, number: None)
+    monkeypatch.setattr(side_by_side.Batch, "explore", fails)
+    asked = side_by_side.Batch((SCENARIO,), None, "native", SearchOptions())  # type: ignore[arg-type]
+    monkeypatch.setattr(side_by_side.Batch, "request", lambda self, number: None)
     told = side_by_side._answer(asked, 0, 1, None)
     assert isinstance(told, InternalError)
     assert told.facts == {"sum": 5}

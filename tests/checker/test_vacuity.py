@@ -10,7 +10,7 @@ import highwater as package
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchResult
-from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import run as run_entry
 from highwater.checker.telling.vacuity import constant_properties, vacuous
 from highwater.model.language import Int, Model, Protocol, Struct, action, require, step_property
@@ -201,7 +201,7 @@ def test_a_search_that_stopped_says_nothing_of_what_it_did_not_take(highwater, b
 def test_the_gate_does_not_pass(box) -> None:
     def broken(*arguments: str) -> tuple[str, ...]:
         path = box(*arguments)
-        return run_entry(Entry.of_scenario(path.name, path.parent)).broken
+        return run_entry(GateEntry.of_scenario(path.name, path.parent)).broken
 
     assert broken(GHOST) == ("vanish can never be taken: false whatever the state: 'the number is large'",)
     assert broken(GHOST, 'impossible = ["vanish"]') == ()

@@ -13,7 +13,7 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchResult
 from highwater.checker.telling import report, verdict_table
 from highwater.checker.telling.counterexample import Counterexample, Step
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.telling.verdict_table import table, total
 
 STATES = 39_619
@@ -29,7 +29,7 @@ def outcome(name, violated=(), *, states=STATES, depth=22, seconds=0.5, override
         seconds=seconds,
     )
     examples = tuple(Counterexample(prop, "", "", steps) for prop in violated)
-    return Outcome(request, "native", result, examples)
+    return ScenarioOutcome(request, "native", result, examples)
 
 
 def kept(name):

@@ -17,8 +17,8 @@ from highwater.checker.base.durable.aside import aside
 from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory, remove_files
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.native.disk.checkpoint import Checkpoint as Native
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint as OnSpark
-from highwater.checker.engines.spark.levels.checkpoint import Level, Totals
+from highwater.checker.engines.spark.levels.checkpoint import CommittedLevel, Totals
+from highwater.checker.engines.spark.levels.checkpoint import SparkCheckpoint as OnSpark
 
 KINDS: list[type[CheckpointDirectory]] = [Native, OnSpark]
 
@@ -200,14 +200,14 @@ def test_only_what_it_made_is_removed_and_no_link_is_followed(tmp_path: Path) ->
 
 
 def test_a_committed_level_keeps_its_files_and_no_others(tmp_path: Path) -> None:
-    from highwater.checker.engines.spark.levels.checkpoint import Part
+    from highwater.checker.engines.spark.levels.checkpoint import LevelFile
 
     found, files = OnSpark(tmp_path), [f"part-all-{n:012x}.parquet" for n in range(2)]
     found.take(resume=False)
     found.folder(0).mkdir()
     for name in files:
         (found.folder(0) / name).write_text(name)
-    found.tidy([Level(0, (Part(None, files[0], 1),), Totals(1))])
+    found.tidy([CommittedLevel(0, (LevelFile(None, files[0], 1),), Totals(1))])
     found.close()
     assert [entry.name for entry in found.folder(0).iterdir()] == files[:1]
 

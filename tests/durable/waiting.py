@@ -22,6 +22,3 @@ def without_waiting(seconds: int = 60) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-
-
-__all__ = ["without_waiting"]

@@ -68,6 +68,3 @@ def beside(root: Path, file: str) -> list[str]:
         (name for name in AREAS if file.startswith(f"{name}/") or file.startswith(f"{name}.")), key=len
     )
     return [f"tests/{folder}" for folder in AREAS[part] if (root / "tests" / folder).exists()]
-
-
-__all__ = ["AREAS", "beside", "naming"]

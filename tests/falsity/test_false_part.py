@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.telling.falsity import Part, false_part
+from highwater.checker.telling.falsity import PropertyPart, false_part
 from highwater.model.language import (
     Array,
     Bool,
@@ -33,7 +33,7 @@ from highwater.model.language.values import Number, Truth
 from tests.models import arbitrary_states, scenario_model
 
 
-def leaves(part: Part | None, given: bool = False) -> list[tuple[str, bool, dict[str, str]]]:
+def leaves(part: PropertyPart | None, given: bool = False) -> list[tuple[str, bool, dict[str, str]]]:
     assert part is not None
     return [
         (leaf.text, leaf.holds, dict(leaf.values)) for leaf, is_given in part.leaves() if is_given is given

@@ -23,7 +23,7 @@ from highwater.checker.engines.native.disk import runs, visited
 from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.disk.detection import Delayed
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
-from highwater.checker.engines.native.disk.visited import MOST_RUNS, Visited, merged_run
+from highwater.checker.engines.native.disk.visited import MOST_RUNS, VisitedRuns, merged_run
 from highwater.checker.engines.native.files import DataFile, SavedFile, Scratch
 from highwater.model.language import Model
 from tests import models
@@ -269,7 +269,7 @@ def test_runs_stay_as_they_are_on_a_full_disk_but_not_on_one_that_fails(
             raise wrong[0]
         return DataFile.named(tmp_path / f"{kind}-{os.urandom(4).hex()}")
 
-    known = Visited(new_file, 1)
+    known = VisitedRuns(new_file, 1)
     for n in range(MOST_RUNS + 1):
         known.runs.append(written_run(new_file("visited"), [np.array([n + 1, n + 100], dtype=np.uint64)]))
     closed: list[DataFile] = []
@@ -360,8 +360,8 @@ def test_candidates_that_are_neither_new_nor_known_are_an_error_of_ours(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_batches(monkeypatch)
-    honest = Visited.mark
-    monkeypatch.setattr(Visited, "mark", lambda self, table, marks: honest(self, table, marks) + 1)
+    honest = VisitedRuns.mark
+    monkeypatch.setattr(VisitedRuns, "mark", lambda self, table, marks: honest(self, table, marks) + 1)
     with pytest.raises(InternalError, match="candidates were lost"):
         on_disk(model, tmp_path / "kept")
 

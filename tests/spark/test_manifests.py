@@ -15,14 +15,19 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.spark.levels import checkpoint as module
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Level, Run, Totals
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    SearchIdentity,
+    SparkCheckpoint,
+    Totals,
+)
 from tests.durable.waiting import without_waiting
 
-RUN = Run("name", "{}", "content", 2, 3)
+RUN = SearchIdentity("name", "{}", "content", 2, 3)
 LEVELS, EACH = 4, 10
 
 
-def level_of(checkpoint: Checkpoint, number: int) -> Level:
+def level_of(checkpoint: SparkCheckpoint, number: int) -> CommittedLevel:
     """A level of two files."""
     rows = np.random.default_rng(number).integers(1, 1 << 63, (EACH, 4), dtype=np.uint64)
     parts, base = [], 0
@@ -32,13 +37,13 @@ def level_of(checkpoint: Checkpoint, number: int) -> Level:
         writer.close()
         parts.append(writer.part(base))
         base += len(some)
-    return Level(number, tuple(parts), Totals(EACH * (number + 1)))
+    return CommittedLevel(number, tuple(parts), Totals(EACH * (number + 1)))
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Checkpoint:
+def kept(tmp_path: Path) -> SparkCheckpoint:
     """A checkpoint of a few levels."""
-    found = Checkpoint(tmp_path / "kept")
+    found = SparkCheckpoint(tmp_path / "kept")
     found.take(resume=False)
     found.begin(RUN)
     for number in range(LEVELS):
@@ -49,7 +54,7 @@ def kept(tmp_path: Path) -> Checkpoint:
     return found
 
 
-def rewrite(kept: Checkpoint, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+def rewrite(kept: SparkCheckpoint, name: str, change: Callable[[dict[str, Any]], object]) -> None:
     """Change what a manifest says; its digest is right again."""
     plain = kept.read_manifest(name)
     change(plain)
@@ -79,14 +84,14 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_level_whose_digest_is_right_is_not_believed(wrong: str, kept: Checkpoint) -> None:
+def test_a_level_whose_digest_is_right_is_not_believed(wrong: str, kept: SparkCheckpoint) -> None:
     rewrite(kept, "level-00002.json", WRONG[wrong])
     with pytest.raises(InputError, match=r"level-00002.json is damaged"):
         kept.levels()
 
 
 @pytest.mark.parametrize("number", range(LEVELS - 1))
-def test_levels_follow_each_other(number: int, kept: Checkpoint) -> None:
+def test_levels_follow_each_other(number: int, kept: SparkCheckpoint) -> None:
     """One in the middle that is gone, and one that is another's."""
     path = kept.directory / f"level-{number:05}.json"
     path.rename(kept.directory / "aside")
@@ -98,13 +103,13 @@ def test_levels_follow_each_other(number: int, kept: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("change", [{"shift": 0}, {"shift": 17}, {"shift": "3"}, {"words": "2"}, {"more": 1}])
-def test_what_is_explored_can_be(change: dict[str, Any], kept: Checkpoint) -> None:
+def test_what_is_explored_can_be(change: dict[str, Any], kept: SparkCheckpoint) -> None:
     rewrite(kept, "run.json", lambda plain: plain.update(change))
     with pytest.raises(InputError, match=r"run.json is damaged"):
         kept.run()
 
 
-def ways(kept: Checkpoint, level: Level) -> list[Callable[[], object]]:
+def ways(kept: SparkCheckpoint, level: CommittedLevel) -> list[Callable[[], object]]:
     """All that opens a file of a level."""
     return [
         lambda: kept.verify([level]),
@@ -135,7 +140,7 @@ def link(path: Path) -> None:
     ids=["a pipe", "a link", "larger", "gone"],
 )
 def test_what_is_no_file_of_a_level_is_told(
-    change: Callable[[Path], None], said: str, kept: Checkpoint
+    change: Callable[[Path], None], said: str, kept: SparkCheckpoint
 ) -> None:
     """Whenever one is opened, though all were looked at before: nobody waits for a pipe, or reads for hours."""
     level = kept.levels()[2]
@@ -145,7 +150,7 @@ def test_what_is_no_file_of_a_level_is_told(
             way()
 
 
-def test_a_file_with_more_rows_than_its_part(kept: Checkpoint) -> None:
+def test_a_file_with_more_rows_than_its_part(kept: SparkCheckpoint) -> None:
     rewrite(
         kept,
         "level-00003.json",
@@ -159,7 +164,7 @@ def test_a_file_with_more_rows_than_its_part(kept: Checkpoint) -> None:
         kept.fingerprints(3, level.parts[1])
 
 
-def test_an_index_beyond_a_level(kept: Checkpoint) -> None:
+def test_an_index_beyond_a_level(kept: SparkCheckpoint) -> None:
     level = kept.levels()[1]
     for index in (-1, EACH):
         with pytest.raises(InputError, match=r"level-00001.json is damaged"):
@@ -178,7 +183,7 @@ def test_a_level_counts_when_all_of_it_is_on_the_disk(
     def fsync(descriptor: int) -> None:
         synced.append(os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(f"{tmp_path}/"))
 
-    found = Checkpoint(tmp_path)
+    found = SparkCheckpoint(tmp_path)
     found.take(resume=False)
     monkeypatch.setattr(os, "fsync", fsync)
     level = level_of(found, 0)
@@ -203,7 +208,7 @@ def test_a_file_that_takes_little_at_a_time_is_written_whole(
 
     honest = module._Counted.__init__
     monkeypatch.setattr(module._Counted, "__init__", lambda self, file: honest(self, Slow(file)))
-    found = Checkpoint(tmp_path)
+    found = SparkCheckpoint(tmp_path)
     level = level_of(found, 0)
     found.verify([level])
     assert sum(len(found.fingerprints(0, part)) for part in level.parts) == EACH

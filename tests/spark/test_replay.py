@@ -167,11 +167,11 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("_spark")
 def test_interrupted(log: Path) -> None:
-    from highwater.checker.engines.spark.replay.run import Interrupted, SparkReplay
+    from highwater.checker.engines.spark.replay.run import ReplayInterrupted, SparkReplay
     from highwater.checker.engines.spark.session import session
 
     engine = SparkReplay(session(MASTER), None, {}, stopped=lambda: True, shares=2, large=0)
-    with pytest.raises(Interrupted):
+    with pytest.raises(ReplayInterrupted):
         list(engine.replay(inputs([log]).found))
 
 

@@ -120,6 +120,3 @@ class Delays:
             found |= {f"{name}, in {n} messages": count for n, count in sorted(measured.messages.items())}
             found[f"{name}, with a park timer"] = measured.with_timer
         return found
-
-
-__all__ = ["Delays", "Measured"]

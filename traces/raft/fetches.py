@@ -167,6 +167,3 @@ class Fetches(Explainer):
         for upto in ends:
             found.append((upto, source.epoch_at(upto - 1) if source is not None else response.epoch))
         return found
-
-
-__all__ = ["Fetches"]

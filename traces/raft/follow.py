@@ -182,6 +182,3 @@ class Follower(Elections):
     def _other(self, message: e.Message) -> None:
         api = message.api if isinstance(message, e.Other) else type(message).__name__
         self.outside[f"a message that the model has not: {api}"] += 1
-
-
-__all__ = ["Follower"]

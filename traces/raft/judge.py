@@ -137,6 +137,3 @@ class Judge:
 
 def _scalars(model: Model, state: dict[str, Any]) -> tuple[int, ...]:
     return tuple(node.value for node in model.protocol.state.lift(state).nodes)
-
-
-__all__ = ["EPOCHS", "OFFSETS", "PROFILE", "Judge", "Outcome"]

@@ -287,6 +287,3 @@ def _at_the_beginning(voters: int) -> dict[str, Any]:
 
 def _nothing(count: int) -> list[Any]:
     return [None] * count
-
-
-__all__ = ["OBSERVERS", "TooLarge", "Window"]

@@ -59,6 +59,3 @@ class RequestsBeside:
         report.notes += requests.notes
         report.figures["request log lines"] = requests.counted.lines
         report.seconds += time.perf_counter() - started
-
-
-__all__ = ["RequestsBeside"]

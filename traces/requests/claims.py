@@ -125,6 +125,3 @@ def _not_reached(led: Leadership, claim: Claim) -> list[str]:
             at = f"at {offset}" if broker in claim.leos else "which has not fetched"
             found.append(f"broker {broker} ({at})")
     return found or ["its ISR"]
-
-
-__all__ = ["claim", "heard", "recheck"]

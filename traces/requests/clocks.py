@@ -63,6 +63,3 @@ class Early:
             f"What is said of its log ({self._first[0]}) is not reliable"
         )
         return Doubt(KIND, summary, {"line": self._first[1]}, ())
-
-
-__all__ = ["KIND", "Early", "controllers_ahead"]

@@ -282,16 +282,3 @@ def _diverging(
     context.verdicts.not_explained(
         fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, parted)}, f=fetch.replica
     )  # fmt: skip
-
-
-__all__ = [
-    "FENCED_EPOCH",
-    "NOT_LEADER",
-    "UNKNOWN_EPOCH",
-    "Before",
-    "answered",
-    "continued",
-    "is_stale",
-    "refused",
-    "sender_is_known",
-]

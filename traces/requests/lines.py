@@ -204,9 +204,3 @@ def _time(path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int]
         days.clear()
         start = days[day] = (ordinal - date(1970, 1, 1).toordinal()) * _DAY_MS
     return start + int(hour) * 3_600_000 + int(minute) * 60_000 + int(second) * 1000 + int(ms)
-
-
-__all__ = [
-    "ALTER_PARTITION", "FETCH", "HEARTBEAT", "PRODUCE", "READ", "REGISTRATION", "Counted", "RequestLine",
-    "begins", "is_request_log", "read_request_log",
-]  # fmt: skip

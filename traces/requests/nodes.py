@@ -284,6 +284,3 @@ def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
             ends = epochs[number + 1][1] if number + 1 < len(epochs) else float("inf")
             return time + CLOCKS_MS, ends - CLOCKS_MS
     return float("inf"), 0.0
-
-
-__all__ = ["Node"]

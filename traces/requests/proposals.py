@@ -214,6 +214,3 @@ def in_flight(context: Context, names: dict[int, History], proposals: Iterable[P
                 "which ISR its HWM has to wait for",
                 certain=proposal.line.connection == before[0].line.connection,
             )  # fmt: skip
-
-
-__all__ = ["ERRORS", "decided", "in_flight"]

@@ -251,5 +251,3 @@ def _moved(line: RequestLine, by: float) -> RequestLine:
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
 """Read before the brokers' requests, and counted there."""
-
-__all__ = ["QUORUM", "Requests"]

@@ -38,6 +38,3 @@ def is_file_with(path: Path, size: int, value: int) -> bool:
         return of_descriptor(descriptor) == (size, value)
     finally:
         os.close(descriptor)
-
-
-__all__ = ["checksum", "is_file_with", "of_descriptor"]

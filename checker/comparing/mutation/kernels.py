@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.checker.engines.layout import Layout
-from highwater.checker.engines.native.text.ir import Function, Scope
+from highwater.checker.engines.native.text.ir import FunctionText, ValueScope
 from highwater.checker.engines.native.text.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, _Output
 from highwater.checker.engines.native.text.linking import FIELDS as OF_LINKS
 from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
@@ -72,13 +72,13 @@ class MutantKernels(CutKernels):
         return variables + super().text()
 
     def _successors(self) -> str:
-        f = Function(
+        f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
             "ptr %premises)"
         )
         words = self._load(f, "%state")
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
-        scope = Scope(f, self.layout, words)
+        scope = ValueScope(f, self.layout, words)
         f.store(0, "%enabled")
         asked, mutated = f.load("@asked"), f.load("@mutated")
         output = _Output("%out", base, words)
@@ -98,8 +98,8 @@ class MutantKernels(CutKernels):
 
     def _group(
         self,
-        f: Function,
-        scope: Scope,
+        f: FunctionText,
+        scope: ValueScope,
         asked: str,
         mutated: str,
         bit: int,
@@ -121,7 +121,7 @@ class MutantKernels(CutKernels):
         return f.join("ptr", arrivals)
 
 
-def _bit(f: Function, mask: str, bit: int) -> str:
+def _bit(f: FunctionText, mask: str, bit: int) -> str:
     return f.op(f"trunc i64 {f.op(f'lshr i64 {mask}, {bit}')} to i1")
 
 
@@ -136,7 +136,7 @@ class MutantRuntime(LinkRuntime):
         """The text of all functions."""
         return "\n".join([super().text(), self._differ()])
 
-    def _steps(self, f: Function, state: str, out: str, cuts: str, counts: str) -> tuple[str, str, str]:
+    def _steps(self, f: FunctionText, state: str, out: str, cuts: str, counts: str) -> tuple[str, str, str]:
         """The steps of a state: the end of the candidates, an error, whether one is enabled."""
         error, enabled = f.op("alloca i64, align 8"), f.op("alloca i64, align 8")
         f.store(0, error)
@@ -154,7 +154,7 @@ class MutantRuntime(LinkRuntime):
         A step is another one where it leads elsewhere, is cut elsewhere, leaves a type, or cannot be taken. Mutants
         that were told go behind those that were not.
         """
-        f = Function("void @differ(ptr %context)")
+        f = FunctionText("void @differ(ptr %context)")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
         mutants, masks, differs = (self._pointer(f, n) for n in ("mutants", "masks", "differs"))
         with f.each(start, end) as index:
@@ -174,7 +174,7 @@ class MutantRuntime(LinkRuntime):
             f.store(value, f"@{name}")
         return self._same_steps() + f.end()
 
-    def _tell(self, f: Function, index: str, at: str, arrays: tuple[str, str, str]) -> None:
+    def _tell(self, f: FunctionText, index: str, at: str, arrays: tuple[str, str, str]) -> None:
         """Note the state, and put the last mutant that is not told in the place of this one."""
         f.store(f.op(f"add i64 {index}, 1"), f.at(arrays[2], at))
         last = f.op(f"sub i64 {self._number(f, 'mutant_count')}, 1")
@@ -187,7 +187,7 @@ class MutantRuntime(LinkRuntime):
 
     def _same_steps(self) -> str:
         """``@same_steps(context, state, mutant, mask)``: whether a mutant takes the same steps from a state."""
-        f = Function("internal i1 @same_steps(ptr %context, ptr %state, i64 %number, i64 %mask)")
+        f = FunctionText("internal i1 @same_steps(ptr %context, ptr %state, i64 %number, i64 %mask)")
         one, other = self._pointer(f, "candidates"), self._pointer(f, "other_candidates")
         cuts, other_cuts = self._pointer(f, "cuts"), self._pointer(f, "other_cuts")
         counts = self._pointer(f, "other_counts")
@@ -221,6 +221,3 @@ class MutantRuntime(LinkRuntime):
         f.do("ret i1 true")
         f.start("no")
         return f.end("i1 false")
-
-
-__all__ = ["FIELDS", "MutantKernels", "MutantRuntime", "bits_of"]

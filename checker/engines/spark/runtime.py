@@ -10,7 +10,7 @@ so that home slots spread over the whole table.
 
 from __future__ import annotations
 
-from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, WORDS
 from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
 
@@ -56,7 +56,7 @@ class RowRuntime(Runtime):
             ]
         )
 
-    def _keep(self, f: Function, candidate: str, count: str) -> str:
+    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
         """Copy a whole row to place ``count`` of the output; the address of its state there."""
         out = f.at(self._pointer(f, "out_rows"), f.op(f"mul i64 {count}, {self.width}"))
         for word in range(self.width):
@@ -68,7 +68,7 @@ class RowRuntime(Runtime):
 
         Without its first bits a fingerprint ends in as many zeros, so 1 is no other fingerprint's key.
         """
-        f = Function("internal i64 @key(i64 %fp, i64 %shift) alwaysinline")
+        f = FunctionText("internal i64 @key(i64 %fp, i64 %shift) alwaysinline")
         key = f.op("shl i64 %fp, %shift")
         zero = f.op(f"icmp eq i64 {key}, 0")
         return f.end(f"i64 {f.op(f'select i1 {zero}, i64 1, i64 {key}')}")
@@ -81,7 +81,7 @@ class RowRuntime(Runtime):
         Of rows with the same fingerprint the one with the least predecessor counts, wherever it was made.
         Rows with one fingerprint are taken together, also past ``end``; start moves to the next one.
         """
-        f = Function("void @merge(ptr %context)")
+        f = FunctionText("void @merge(ptr %context)")
         rows, order = self._pointer(f, "rows"), self._pointer(f, "order")
         total, end, shift = self._number(f, "total"), self._number(f, "end"), self._number(f, "shift")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
@@ -109,12 +109,12 @@ class RowRuntime(Runtime):
         f.store(index, start_field)
         return f.end()
 
-    def _row(self, f: Function, rows: str, order: str, index: str) -> str:
+    def _row(self, f: FunctionText, rows: str, order: str, index: str) -> str:
         return f.at(rows, f.op(f"mul i64 {f.load(f.at(order, index))}, {self.width}"))
 
     def _remember(self) -> str:
         """``@remember(context)``: put the fingerprints from start to end into a table."""
-        f = Function("void @remember(ptr %context)")
+        f = FunctionText("void @remember(ptr %context)")
         rows, shift = self._pointer(f, "rows"), self._number(f, "shift")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         start, end = self._number(f, "start"), self._number(f, "end")

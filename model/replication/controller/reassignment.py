@@ -159,9 +159,3 @@ def cancel_reassignment(
         adding=nobody if is_whole else partition.adding,
         removing=nobody if is_whole else partition.removing,
     )
-
-
-__all__ = [
-    "cancel_reassignment", "cancellation_checks", "new_partition", "new_partition_checks", "reassign",
-    "reassignment_checks",
-]  # fmt: skip

@@ -290,5 +290,3 @@ PROFILES = {
         *BASE, "shrink_bumps_leader_epoch",
     ),
 }  # fmt: skip
-
-__all__ = ["BASE", "ELR_FEATURE", "KIP_841", "KIP_903", "PROFILES", "RULES"]

@@ -353,10 +353,3 @@ def without_order(record: MetadataRecord) -> MetadataRecord:
     """A record with its sets in ascending order."""
     data = {k: sorted(v) if k in SETS and v is not None else v for k, v in record.data.items()}
     return record._replace(data=data)
-
-
-__all__ = [
-    "CHANGE", "CLEAR", "CONFIG", "CREATION", "FEATURE", "FLAGS", "FOLLOWED", "REGISTRATION", "SETS", "Changed", "Data",
-    "Log", "Mutation", "Snapshot", "fields", "fields_of_snapshots", "of_records", "of_snapshots", "put", "read",
-    "with_batches", "with_value", "without_order",
-]  # fmt: skip

@@ -225,6 +225,3 @@ class Written:
         if before["leader_recovery_state"] != after["leader_recovery_state"]:
             found["leaderRecoveryState"] = int(after["leader_recovery_state"] == "RECOVERING")
         return found
-
-
-__all__ = ["Step", "Written", "model", "scripted", "walked"]

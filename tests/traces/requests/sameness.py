@@ -116,4 +116,3 @@ def _told(line: RequestLine, key: tuple[str, int]) -> list[int]:
 
 
 SAME = frozenset({REFUSED, APART, NOTHING, BETWEEN})
-__all__ = ["SAME", "computed"]

@@ -11,7 +11,7 @@ import functools
 from typing import Any
 
 from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import Kernels
 from highwater.checker.engines.native.text.runtime import SLACK, probing
 
@@ -68,7 +68,7 @@ def _tidy() -> str:
     all, so that nothing moves past it. A run in order is one that look-ups find everything in: its k-th least is
     never before its home.
     """
-    f = Function("void @tidy(ptr %table, i64 %start, i64 %end)")
+    f = FunctionText("void @tidy(ptr %table, i64 %start, i64 %end)")
     with f.each("%start", "%end") as index:
         value = f.load(f.at("%table", index))
         with f.when(f.op(f"icmp ne i64 {value}, 0")):
@@ -85,7 +85,7 @@ def _tidy() -> str:
 
 
 def _extract() -> str:
-    f = Function("i64 @extract(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %out)")
+    f = FunctionText("i64 @extract(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %out)")
     with f.loop("i64 %start", "i64 0") as loop:
         index, count = loop.values
         loop.while_(f.op(f"icmp ult i64 {index}, %end"))
@@ -102,7 +102,7 @@ def _extract() -> str:
 
 
 def _pack() -> str:
-    f = Function("i64 @pack(ptr %fps, i64 %count, ptr %out)")
+    f = FunctionText("i64 @pack(ptr %fps, i64 %count, ptr %out)")
     with f.loop("i64 1", "i64 1") as measure:
         index, bits = measure.values
         measure.while_(f.op(f"icmp ult i64 {index}, %count"))
@@ -123,18 +123,18 @@ def _pack() -> str:
     return f.end(f"i64 {width}")
 
 
-def _distance(f: Function, index: str) -> str:
+def _distance(f: FunctionText, index: str) -> str:
     before = f.load(f.at("%fps", f.op(f"sub i64 {index}, 1")))
     return f.op(f"sub i64 {f.load(f.at('%fps', index))}, {before}")
 
 
-def _byte(f: Function, pointer: str, place: str) -> str:
+def _byte(f: FunctionText, pointer: str, place: str) -> str:
     """The address of the byte that holds a bit."""
     return f.op(f"getelementptr inbounds i8, ptr {pointer}, i64 {f.op(f'lshr i64 {place}, 3')}")
 
 
 def _unpack() -> str:
-    f = Function("void @unpack(ptr %data, i64 %first, i64 %width, i64 %count, ptr %out)")
+    f = FunctionText("void @unpack(ptr %data, i64 %first, i64 %width, i64 %count, ptr %out)")
     mask = f.op(f"lshr i64 -1, {f.op('sub i64 64, %width')}")
     f.store("%first", "%out")
     with f.loop("i64 1", "i64 0", "i64 %first") as loop:
@@ -151,7 +151,7 @@ def _unpack() -> str:
 
 def _merge() -> str:
     """Both come in order; an empty slot, 0, is less than all. Who goes on is no branch: it cannot be foreseen."""
-    f = Function("i64 @merge(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %fps, i64 %count)")
+    f = FunctionText("i64 @merge(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %fps, i64 %count)")
     with f.loop("i64 %start", "i64 0", "i64 0") as loop:
         slot, index, hits = loop.values
         loop.while_(
@@ -171,7 +171,7 @@ def _merge() -> str:
 
 
 def _fill() -> str:
-    f = Function("i64 @fill(ptr %table, i64 %capacity, ptr %fps, i64 %count)")
+    f = FunctionText("i64 @fill(ptr %table, i64 %capacity, ptr %fps, i64 %count)")
     end = f.op(f"add i64 %capacity, {SLACK}")
     with f.each(0, "%count") as index:
         value = f.load(f.at("%fps", index))
@@ -192,7 +192,7 @@ def _fill() -> str:
 
 
 def _held() -> str:
-    f = Function("i64 @held(ptr %table, i64 %capacity, ptr %fps, i64 %count)")
+    f = FunctionText("i64 @held(ptr %table, i64 %capacity, ptr %fps, i64 %count)")
     end = f.op(f"add i64 %capacity, {SLACK}")
     with f.loop("i64 0", "i64 0") as loop:
         index, found = loop.values
@@ -213,6 +213,3 @@ def _held() -> str:
         more = f.join("i64", [("0", "none"), ("1", "hit")])
         loop.again(f.op(f"add i64 {index}, 1"), f.op(f"add i64 {found}, {more}"))
     return f.end(f"i64 {found}")
-
-
-__all__ = ["BLOCK", "Code", "code"]

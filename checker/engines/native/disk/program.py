@@ -10,7 +10,7 @@ import numpy as np
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Machine
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, WORDS
 from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
 from highwater.checker.engines.native.worker import Worker
@@ -41,7 +41,7 @@ class DiskRuntime(Runtime):
         """The text of all functions."""
         return "\n".join([super().text(), self._find(), self._sift()])
 
-    def _keep(self, f: Function, candidate: str, count: str) -> str:
+    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
         """Copy a candidate to the output, as a row where that is asked; the address of its state there."""
         rows = self._pointer(f, "rows")
         whole, plain, kept = f.fresh("row"), f.fresh("state"), f.fresh("kept")
@@ -61,7 +61,7 @@ class DiskRuntime(Runtime):
 
     def _sift(self) -> str:
         """``@sift(context)``: keep the rows from start to end whose slot is not marked: they are new."""
-        f = Function("void @sift(ptr %context)")
+        f = FunctionText("void @sift(ptr %context)")
         table, capacity, marks = (
             self._pointer(f, "table"),
             self._number(f, "capacity"),
@@ -127,6 +127,3 @@ class DiskProgram(Program):
     def worker(self, want_deadlock: bool = False) -> RowWorker:
         """Buffers for one thread."""
         return RowWorker(self.model, self.layout.words, want_deadlock=want_deadlock)
-
-
-__all__ = ["DiskProgram", "RowWorker"]

@@ -33,7 +33,7 @@ _OPERATIONS = {
 }
 
 
-class Function:
+class FunctionText:
     """A function's text. ``op`` adds an instruction and returns the name of its result."""
 
     def __init__(self, signature: str) -> None:
@@ -140,7 +140,7 @@ class Loop:
     Its text ends where the next turn begins (``again``), on each way through it that does not leave it.
     """
 
-    def __init__(self, function: Function, values: Sequence[str]) -> None:
+    def __init__(self, function: FunctionText, values: Sequence[str]) -> None:
         self._f = function
         self._types, starts = zip(*(value.split(" ", 1) for value in values), strict=True)
         self._head, self._done = function.fresh("loop"), function.fresh("done")
@@ -176,7 +176,7 @@ class Loop:
         self._f.start(self._done)
 
 
-class Scope:
+class ValueScope:
     """Values of graph nodes that are at hand in a block, and all blocks that come after it on every way.
 
     A child scope sees its parent's values; what it computes itself is not seen by its siblings. Text is written from
@@ -184,7 +184,7 @@ class Scope:
     """
 
     def __init__(
-        self, function: Function, layout: Layout, words: list[str], parent: Scope | None = None
+        self, function: FunctionText, layout: Layout, words: list[str], parent: ValueScope | None = None
     ) -> None:
         self._function, self._layout, self._words = function, layout, words
         # One table for all: names, the nodes of those that some scope will take out again, and what is known anyway.
@@ -193,10 +193,10 @@ class Scope:
         self._constants: dict[int, str] = {} if parent is None else parent._constants
         self._end = len(self._order)
 
-    def child(self) -> Scope:
+    def child(self) -> ValueScope:
         """A scope for a block that only some ways pass through."""
         self._return()
-        return Scope(self._function, self._layout, self._words, self)
+        return ValueScope(self._function, self._layout, self._words, self)
 
     def _return(self) -> None:
         """Forget what scopes computed that came after this one."""
@@ -319,6 +319,3 @@ def signed(mask: int) -> int:
     """A 64-bit constant as LLVM's text wants it."""
     mask &= (1 << 64) - 1
     return mask - (1 << 64) if mask >> 63 else mask
-
-
-__all__ = ["INTRINSICS", "Function", "Scope", "signed"]

@@ -7,7 +7,7 @@ waits for memory overlap.
 
 from __future__ import annotations
 
-from highwater.checker.engines.native.text.ir import Function, signed
+from highwater.checker.engines.native.text.ir import FunctionText, signed
 from highwater.checker.engines.native.text.kernels import (
     FINGERPRINT,
     PREDECESSOR,
@@ -44,7 +44,7 @@ FIELDS = {
 class CutKernels(Kernels):
     """Kernels that also note which instances are cut: as bits, in the words before the counters of bounds."""
 
-    def _cut(self, f: Function, number: int, bound: str) -> None:
+    def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         super()._cut(f, number, bound)
         word = f.at("%cuts", -1 - number // 64)
         f.store(f.op(f"or i64 {f.load(word)}, {signed(1 << number % 64)}"), word)
@@ -65,12 +65,12 @@ class LinkRuntime(Runtime):
         own = self._find(), self._number_states(), self._note_cuts(), self._resolve(), self._link()
         return "\n".join([super().text(), *own])
 
-    def _entry(self, f: Function, slot: str) -> str:
+    def _entry(self, f: FunctionText, slot: str) -> str:
         return f.op(f"getelementptr inbounds i32, ptr {self._pointer(f, 'numbers')}, i64 {slot}")
 
     def _number_states(self) -> str:
         """``@number(context)``: give the states from start to end their numbers."""
-        f = Function("void @number(ptr %context)")
+        f = FunctionText("void @number(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
         with f.each(start, end) as index:
@@ -99,7 +99,7 @@ class LinkRuntime(Runtime):
 
     def _note_cuts(self) -> str:
         """``@note_cuts(context, place)``: write down the instances cut since the last call, as those of a state."""
-        f = Function("internal void @note_cuts(ptr %context, i64 %place)")
+        f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
         cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
         total_field = self._field(f, "out_cut_total")
         before = f.load(total_field)
@@ -123,7 +123,7 @@ class LinkRuntime(Runtime):
 
     def _resolve(self) -> str:
         """``@resolve(context, end)``: look up where the candidates before ``end`` lead to, and write the steps."""
-        f = Function("internal void @resolve(ptr %context, ptr %end)")
+        f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, exact = self._pointer(f, "states"), self._number(f, "exact")
         first, done_field = self._pointer(f, "candidates"), self._field(f, "out_steps")
@@ -164,7 +164,7 @@ class LinkRuntime(Runtime):
 
     def _link(self) -> str:
         """``@link(context)``: the steps of the states from start to end."""
-        f = Function("void @link(ptr %context)")
+        f = FunctionText("void @link(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
         buffer, counts, cuts = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from highwater.checker.engines.native.text.ir import Function, signed
+from highwater.checker.engines.native.text.ir import FunctionText, signed
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS
 
 CONTEXT = {
@@ -58,7 +58,7 @@ SLACK = 1 << 16
 
 
 @contextmanager
-def probing(f: Function, table: str, home: str, end: str, full: str) -> Iterator[tuple[str, str]]:
+def probing(f: FunctionText, table: str, home: str, end: str, full: str) -> Iterator[tuple[str, str]]:
     """The slots from a home slot on, with their addresses, until the text within goes elsewhere; then to ``full``."""
     with f.loop(f"i64 {home}") as probe:
         (slot,) = probe.values
@@ -95,18 +95,18 @@ class Runtime:
             ]
         )
 
-    def _field(self, f: Function, name: str) -> str:
+    def _field(self, f: FunctionText, name: str) -> str:
         return f.at("%context", self.places[name])
 
-    def _pointer(self, f: Function, name: str) -> str:
+    def _pointer(self, f: FunctionText, name: str) -> str:
         return f.op(f"load ptr, ptr {self._field(f, name)}, align 8")
 
-    def _number(self, f: Function, name: str) -> str:
+    def _number(self, f: FunctionText, name: str) -> str:
         return f.load(self._field(f, name))
 
     def _insert(self) -> str:
         """``@insert(table, capacity, fingerprint)``: 1 new, 0 known, 2 no room."""
-        f = Function("internal i64 @insert(ptr %table, i64 %capacity, i64 %fp)")
+        f = FunctionText("internal i64 @insert(ptr %table, i64 %capacity, i64 %fp)")
         home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
         end = f.op(f"add i64 %capacity, {SLACK}")
         with probing(f, "%table", home, end, "full") as (_, slot):
@@ -130,7 +130,7 @@ class Runtime:
 
     def _find(self) -> str:
         """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1; no one may change the table."""
-        f = Function("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
+        f = FunctionText("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
         home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
         end = f.op(f"add i64 %capacity, {SLACK}")
         with probing(f, "%table", home, end, "none") as (index, slot):
@@ -144,7 +144,7 @@ class Runtime:
         f.start("none")
         return f.end("i64 -1")
 
-    def _keep(self, f: Function, candidate: str, count: str) -> str:
+    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
         """Copy a candidate to place ``count`` of the output; the address of its state there."""
         out = f.at(self._pointer(f, "out_states"), f.op(f"mul i64 {count}, {self.words}"))
         for word in range(self.words):
@@ -154,7 +154,7 @@ class Runtime:
 
     def _emit(self) -> str:
         """``@emit(context, candidate)``: keep a candidate, and judge its state where that is asked."""
-        f = Function("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
+        f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
         state = self._keep(f, "%candidate", count)
@@ -176,7 +176,7 @@ class Runtime:
 
     def _look_up(self) -> str:
         """``@look_up(context, end)``: look up all candidates before ``end`` and keep the new ones."""
-        f = Function("internal void @look_up(ptr %context, ptr %end)")
+        f = FunctionText("internal void @look_up(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         with f.each(self._pointer(f, "candidates"), "%end", self.width) as candidate:
             fingerprint = f.load(f.at(candidate, FINGERPRINT))
@@ -187,7 +187,7 @@ class Runtime:
                     f.store(1, self._field(f, "full"))
         return f.end()
 
-    def _fingerprints(self, f: Function, begin: str, end: str, table: str, capacity: str) -> None:
+    def _fingerprints(self, f: FunctionText, begin: str, end: str, table: str, capacity: str) -> None:
         """Fingerprint the candidates from begin to end and ask for their slots."""
         with f.each(begin, end, self.width) as item:
             fingerprint = f.op(f"call i64 @{self.canonical}(ptr {f.at(item, WORDS)})")
@@ -197,7 +197,7 @@ class Runtime:
 
     def _fingerprint_all(self) -> str:
         """``@fingerprint_all(states, count, out)``: the fingerprints of some packed states."""
-        f = Function("void @fingerprint_all(ptr %states, i64 %count, ptr %out)")
+        f = FunctionText("void @fingerprint_all(ptr %states, i64 %count, ptr %out)")
         with f.each(0, "%count") as index:
             state = f.at("%states", f.op(f"mul i64 {index}, {self.words}"))
             f.store(f.op(f"call i64 @{self.canonical}(ptr {state})"), f.at("%out", index))
@@ -212,7 +212,7 @@ class Runtime:
 
         What is kept is the candidate's predecessor. Candidates must not be fingerprinted yet.
         """
-        f = Function("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
+        f = FunctionText("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
         known_field, number_field = self._field(f, "known_steps"), self._field(f, "broken_count")
         with f.each("%begin", "%end", self.width) as candidate:
             broken = f.load(f.at(candidate, FINGERPRINT))
@@ -230,7 +230,7 @@ class Runtime:
 
     def _expand(self) -> str:
         """``@expand(context)``: expand states from start on, until the end or until the output is full."""
-        f = Function("void @expand(ptr %context)")
+        f = FunctionText("void @expand(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, base = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "base")
         buffer, room = self._pointer(f, "candidates"), self._number(f, "out_capacity")
@@ -282,7 +282,7 @@ class Runtime:
 
     def _admit(self) -> str:
         """``@admit(context)``: take the states from start to end as candidates of the first level."""
-        f = Function("void @admit(ptr %context)")
+        f = FunctionText("void @admit(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, start = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "start")
         buffer = self._pointer(f, "candidates")
@@ -302,7 +302,7 @@ class Runtime:
         Runs of taken slots are lifted into ``room`` from the last to the first and put back at their new
         places, which are never before the run's start: what was put back already is never in the way.
         """
-        f = Function("i64 @grow(ptr %table, i64 %old, i64 %capacity, ptr %room, i64 %size)")
+        f = FunctionText("i64 @grow(ptr %table, i64 %old, i64 %capacity, ptr %room, i64 %size)")
         last = f.op(f"add i64 %old, {SLACK - 1}")
         end = f.op(f"add i64 %capacity, {SLACK}")
         with f.loop(f"i64 {last}") as scan:
@@ -341,7 +341,7 @@ class Runtime:
 
         The state it ends in replaces states[start]; a violation is recorded with the bits of its properties.
         """
-        f = Function("void @walk(ptr %context)")
+        f = FunctionText("void @walk(ptr %context)")
         states, start = self._pointer(f, "states"), self._number(f, "start")
         state = f.at(states, f.op(f"mul i64 {start}, {self.words}"))
         buffer, depth = self._pointer(f, "candidates"), self._number(f, "walk_depth")

@@ -38,7 +38,7 @@ _ROUTED = pa.schema(
 
 
 @dataclass(frozen=True)
-class Asked:
+class TaskSettings:
     """What holds for all tasks: the driver's working directory, by which paths are relative, and the rules."""
 
     directory: str
@@ -47,7 +47,7 @@ class Asked:
 
 
 def replay_inputs(
-    asked: Asked, inputs: list[Input], batches: Iterator[pa.RecordBatch]
+    asked: TaskSettings, inputs: list[Input], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Replay inputs by their numbers; their reports, or what is wrong with them."""
     with contextlib.chdir(asked.directory):
@@ -63,7 +63,7 @@ def replay_inputs(
 
 
 def route_ranges(
-    asked: Asked,
+    asked: TaskSettings,
     log: MetadataLog,
     parts: list[Range],
     keys: tuple[int, ...],
@@ -89,7 +89,7 @@ def route_ranges(
 class ShareTask:
     """How shares are followed: of how many, with what is known of the others, and where tables go."""
 
-    asked: Asked
+    asked: TaskSettings
     log: MetadataLog
     parts: int
     shares: int
