@@ -32,20 +32,14 @@ class FingerprintRuntime(LinkRuntime):
         targets, instances = self._pointer(f, "out_targets"), self._pointer(f, "out_instances")
         first, done_field = self._pointer(f, "candidates"), self._field(f, "out_steps")
         done = f.load(done_field)
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%candidate = phi ptr [ {first}, %entry ], [ %following, %body ]")
-        f.do(f"%step = phi i64 [ {done}, %entry ], [ %step_next, %body ]")
-        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
-        f.start("body")
-        f.store(f.load(f.at("%candidate", FINGERPRINT)), f.at(targets, "%step"))
-        predecessor = f.load(f.at("%candidate", PREDECESSOR))
-        f.store(f.op(f"and i64 {predecessor}, {(1 << PREDECESSOR_BITS) - 1}"), f.at(instances, "%step"))
-        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
-        f.do("%step_next = add i64 %step, 1")
-        f.jump("loop")
-        f.start("finished")
-        f.store("%step", done_field)
+        with f.loop(f"ptr {first}", f"i64 {done}") as loop:
+            candidate, step = loop.values
+            loop.while_(f.op(f"icmp ult ptr {candidate}, %end"))
+            f.store(f.load(f.at(candidate, FINGERPRINT)), f.at(targets, step))
+            predecessor = f.load(f.at(candidate, PREDECESSOR))
+            f.store(f.op(f"and i64 {predecessor}, {(1 << PREDECESSOR_BITS) - 1}"), f.at(instances, step))
+            loop.again(f.at(candidate, self.width), f.op(f"add i64 {step}, 1"))
+        f.store(step, done_field)
         return f.end()
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
+from docs.analyses.kept import once, search
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.engines.liveness import search_with_liveness
-from highwater.checker.engines.native import search
-from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.model import Model
 
@@ -42,24 +39,21 @@ def names(place: str = PLACE) -> list[str]:
     return [name.removeprefix(place) for name in scenarios.titles() if name.startswith(place)]
 
 
-@cache
-def find(name: str, place: str = PLACE) -> Defect:
-    """Search for a defect; with one worker, so that it is the same run every time.
-
-    It ends with the first violation, and where several are promised with the last of them. Raises ValueError where what
-    is found is not what the scenario promises.
-    """
+def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions]:
+    """What is searched for a defect: with one worker, to the first violation, of several that are promised the last."""
     scenario = scenarios.find(place + name)
     model = Request.of(scenario, Overrides()).model()
-    promised = scenario.promise.violated
-    options = SearchOptions(workers=1, stop_at_first=len(promised) < 2)
-    result = search_with_liveness(model, search, explore, options)
+    return scenario, model, SearchOptions(workers=1, stop_at_first=len(scenario.promise.violated) < 2)
+
+
+@once
+def find(name: str, place: str = PLACE) -> Defect:
+    """Search for a defect, the same run every time; ValueError where what is found is not what is promised."""
+    scenario, model, options = asked(name, place)
+    result = search(model, options)
     violated = {v.property for v in result.violations}
-    if violated != promised:
+    if violated != scenario.promise.violated:
         raise ValueError(
             f"{scenario.name}: {', '.join(sorted(violated)) or 'nothing'} is violated, as not promised"
         )
     return Defect(name, scenario, model, result, follow_all(model, result.violations))
-
-
-__all__ = ["LARGE", "PLACE", "Defect", "find", "names"]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docs.analyses import kept
+from docs.analyses.kept import once
 from docs.analyses.liveness_needs import run_with
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.engines import by_name as engines
-from highwater.checker.engines.native import search
 from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
@@ -50,7 +49,7 @@ def full_name(name: str) -> str:
     return found
 
 
-@cache
+@once
 def scenario(name: str) -> Scenario:
     """A finding's scenario."""
     return scenarios.find(full_name(name))
@@ -59,19 +58,19 @@ def scenario(name: str) -> Scenario:
 def outcome(name: str, overrides: Overrides) -> Outcome:
     """The search of a scenario, by one worker; a liveness property is looked for in the whole graph."""
     model = Request.of(scenarios.find(name), overrides).model()
-    options = SearchOptions(workers=1)
     if not model.liveness:
-        result = search(model, options)
+        result = kept.search(model, SearchOptions(workers=1))
         return Outcome(
             model, tuple(follow_all(model, result.violations)), result.distinct_states, result.complete
         )
-    explored = engines.explore("native")(model, options, None)
-    runs = (run_with(model, explored, p.liveness, p.liveness.fair) for p in model.liveness)
+    graph = kept.Graph(model)
+    runs = (run_with(graph, p.liveness, p.liveness.fair) for p in model.liveness)
     examples = tuple(run for run in runs if run is not None)
-    return Outcome(model, examples, len(explored.states), explored.complete)
+    states, _, complete = graph.size
+    return Outcome(model, examples, states, complete)
 
 
-@cache
+@once
 def found(name: str) -> Outcome:
     """The search of a finding's scenario as it is."""
     return outcome(full_name(name), Overrides())
@@ -104,9 +103,3 @@ def fewer_steps(name: str) -> list[str]:
 def of_trunk(name: str, profile: str) -> Outcome:
     """A trunk finding's scenario under another profile."""
     return outcome(name, Overrides(profile=profile))
-
-
-__all__ = [
-    "CONTROLLER_TRUNK", "FINDINGS", "MESSAGES_TRUNK", "PLACE", "TEXTS", "Outcome", "fewer_steps", "found",
-    "full_name", "of_trunk", "outcome", "scenario", "switched",
-]  # fmt: skip

@@ -146,6 +146,3 @@ class Delays:
         """The moment goes on in another state: timers that cannot end there do not run, others are set."""
         timers = (self._timers & self.steps(state).keys()) - left
         return Moment(state, left, frozenset((i, running.get(i, _WAIT)) for i in timers))
-
-
-__all__ = ["Delays", "Kinds", "Time"]

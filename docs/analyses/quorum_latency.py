@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+from docs.analyses import quorum_delays
+from docs.analyses.kept import answer, source
 from docs.analyses.quorum_delays import Delays, Kinds, Time
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native.state_graph import explore
@@ -56,11 +60,32 @@ CASES = (
 """The rows of the table."""
 
 
-@cache
 def latency(case: Case) -> Latency:
     """Times from a quorum at rest, every fetch parked and every HWM known, in which the leader appends a record."""
     rules = Quorum.profiles[case.profile].rules - set(case.off)
     model = Model(Quorum({"settled": 1, "appends": 1, **dict(case.parameters)}, rules), ())
+    said = answer(
+        "delays", [model], source(quorum_delays, sys.modules[__name__]), lambda: _plain(_latency(model))
+    )
+    *spans, states = said
+    leader, *replicas, all_ = (_span(one) for one in spans)
+    return Latency(leader, tuple(replicas), all_, states)
+
+
+def _plain(found: Latency) -> list[Any]:
+    return [*map(_times, (found.leader, *found.replicas, found.all)), found.states]
+
+
+def _times(span: Span) -> list[list[int] | None]:
+    return [None if time is None else [time.waits, time.delays] for time in span]
+
+
+def _span(said: list[list[int] | None]) -> Span:
+    least, most = (None if time is None else Time(*time) for time in said)
+    return least, most
+
+
+def _latency(model: Model) -> Latency:
     graph = explore(model, SearchOptions(workers=1))
     delays = Delays(graph, KINDS)
     names = [instance.action.name for instance in model.instances]
@@ -118,6 +143,3 @@ def latency_table(cases: Iterable[Case] = CASES) -> list[str]:
 def _range(span: Span) -> str:
     least, most = told(span[0]), told(span[1])
     return least if least == most else f"{least} to {most}"
-
-
-__all__ = ["CASES", "KINDS", "Case", "Latency", "latency", "latency_table", "told"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from docs.analyses.kept import ANSWERS
 from highwater.checker.engines.solver.workers import answers, cores
 
 Part = TypeVar("Part")
@@ -15,10 +16,15 @@ def in_order(parts: Sequence[Part], tell: Callable[[Part], Told]) -> list[Told]:
     """What is told of each part, in their order; the parts that take longest should come first.
 
     Parts can be looked up in a dictionary, and what is told is plain data. Each begins with what this process has
-    found so far, and what it finds by itself is lost.
+    found so far; of what it finds by itself the answers are kept, and nothing else.
     """
-    found = dict(answers(parts, tell, cores()))
+
+    def with_answers(part: Part) -> tuple[Told, set[str], dict[str, tuple[str, Any]]]:
+        return tell(part), ANSWERS.used, ANSWERS.new
+
+    found = {}
+    for part, (told, used, new) in answers(parts, with_answers, cores()):
+        found[part] = told
+        ANSWERS.used |= used
+        ANSWERS.new |= new
     return [found[part] for part in parts]
-
-
-__all__ = ["in_order"]

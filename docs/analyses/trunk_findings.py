@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
+from docs.analyses.kept import once, search
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.asking.search import SearchOptions, SearchResult
-from highwater.checker.engines.native import search
 from highwater.checker.telling.counterexample import Counterexample, follow_all
 from highwater.model.language.model import Model
 
@@ -21,7 +20,7 @@ LARGE = frozenset({"re-elected-leader"})
 
 @dataclass(frozen=True)
 class Finding:
-    """A scenario, sets of rules each of which closes it, and what the first phase of KIP-966 shows without.
+    """A scenario, the kind of gap, what closes it, and what the first phase of KIP-966 shows without.
 
     ``closes`` are smallest sets: no smaller part of one closes the finding. ``off`` are the rules without which
     the profile kip_966_first_phase shows it too, within the same budgets; with all its rules it does not, unless
@@ -29,6 +28,7 @@ class Finding:
     """
 
     name: str
+    kind: str
     closes: tuple[tuple[str, ...], ...]
     off: tuple[str, ...] = ()
 
@@ -37,32 +37,44 @@ _MIN_ISR = "min_isr_change_empties_elr"
 _REASSIGNMENT = ("elr_within_replicas", "reassignment_needs_min_isr")
 
 FINDINGS = (
-    Finding("min-isr", ((_MIN_ISR,),), (_MIN_ISR,)),
-    Finding("min-isr-loss", ((_MIN_ISR,),), (_MIN_ISR,)),
-    Finding("min-isr-election", (("elr_follows_election",),), ("elr_follows_election",)),
-    Finding("reassignment", tuple((rule,) for rule in _REASSIGNMENT), _REASSIGNMENT),
-    Finding("reassignment-loss", tuple((rule,) for rule in _REASSIGNMENT), _REASSIGNMENT),
-    Finding("clean-restart", (("clean_registration",),), ("clean_registration",)),
+    Finding("min-isr", "code", ((_MIN_ISR,),), (_MIN_ISR,)),
+    Finding("min-isr-loss", "code", ((_MIN_ISR,),), (_MIN_ISR,)),
+    Finding("min-isr-election", "code", (("elr_follows_election",),), ("elr_follows_election",)),
+    Finding("reassignment", "code", tuple((rule,) for rule in _REASSIGNMENT), _REASSIGNMENT),
+    Finding("reassignment-loss", "code", tuple((rule,) for rule in _REASSIGNMENT), _REASSIGNMENT),
+    Finding("clean-restart", "code", (("clean_registration",),), ("clean_registration",)),
     Finding(
         "clean-restart-loss",
+        "code",
         (("clean_registration",), ("unclean_recovery", "last_known_elr")),
         ("clean_registration",),
     ),
     Finding(
         "fenced-leader",
+        "code",
         (("last_known_leader_unfenced",), ("unclean_recovery",)),
         ("last_known_leader_unfenced",),
     ),
     Finding(
-        "forgotten-proposal", (("proposal_outlives_known_metadata",),), ("proposal_outlives_known_metadata",)
+        "forgotten-proposal",
+        "implementation",
+        (("proposal_outlives_known_metadata",),),
+        ("proposal_outlives_known_metadata",),
     ),
-    Finding("re-elected-leader", (("re_election_forgets_fetches",),), ("re_election_forgets_fetches",)),
-    Finding("two-crashes", (("unclean_recovery", "last_known_elr", "fenced_before_registration"),)),
+    Finding(
+        "re-elected-leader",
+        "implementation",
+        (("re_election_forgets_fetches",),),
+        ("re_election_forgets_fetches",),
+    ),
+    Finding(
+        "two-crashes", "proposal", (("unclean_recovery", "last_known_elr", "fenced_before_registration"),)
+    ),
 )
 """In the order of the page."""
 
 
-@cache
+@once
 def scenario(name: str) -> Scenario:
     """A finding's scenario."""
     return scenarios.find(PLACE + name)
@@ -77,20 +89,20 @@ class Found:
     examples: tuple[Counterexample, ...]
 
 
-@cache
+@once
 def found(name: str) -> Found:
     """The search of a finding's scenario; with one worker, so that it is the same every time."""
     return _search(name, Overrides())
 
 
-@cache
+@once
 def closed(name: str, rules: tuple[str, ...]) -> SearchResult:
     """The search of a finding's scenario with more rules on; unclean recovery, where it is on, is explored."""
     recovery = {"recovery": 1} if "unclean_recovery" in rules else {}
     return _search(name, Overrides(recovery, dict.fromkeys(rules, True))).result
 
 
-@cache
+@once
 def proposed(name: str, profile: str, off: tuple[str, ...] = ()) -> SearchResult:
     """The same budgets under a profile of the proposal, with some of its rules off."""
     recovery = {"recovery": 1} if profile == "kip_966" else {}
@@ -101,6 +113,3 @@ def _search(name: str, overrides: Overrides) -> Found:
     model = Request.of(scenario(name), overrides).model()
     result = search(model, SearchOptions(workers=1))
     return Found(model, result, follow_all(model, result.violations))
-
-
-__all__ = ["FINDINGS", "LARGE", "PLACE", "Finding", "Found", "closed", "found", "proposed", "scenario"]

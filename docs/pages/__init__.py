@@ -1,79 +1,90 @@
 """Generated pages: ``python -m docs.pages`` writes them, ``--check`` says which are out of date.
 
-A page is a function that computes its text from the model and the engines. Tests hold the committed pages
-against what is generated.
+A page is Markdown with computed blocks in it (``docs.pages.blocks``), and here stands what computes them. What was
+searched for a page is kept (``docs.analyses.kept``) and searched again where something of it has changed; with
+``--afresh`` all of it is.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
-from docs.pages import notes, quorum_notes, zookeeper_notes
-from docs.pages.differences import differences_page
-from docs.pages.kafka_4_2 import kafka_4_2
-from docs.pages.kafka_trunk import kafka_trunk
-from docs.pages.linking import link_numbers
-from docs.pages.liveness import liveness_page
+from docs.analyses import kept
+from docs.pages import (
+    differences,
+    gallery,
+    kafka_4_2,
+    kafka_trunk,
+    liveness,
+    promise,
+    quorum,
+    replication_rules,
+    rules,
+    truncation_rules,
+    zookeeper,
+)  # fmt: skip
+from docs.pages.blocks import Block, filled
+from docs.pages.linking import PAGE, link_numbers
 from docs.pages.picture import picture
-from docs.pages.promise import promise_page
-from docs.pages.quorum import quorum_page
-from docs.pages.replication_rules import replication_rules
-from docs.pages.rules import rules_page
-from docs.pages.truncation_rules import truncation_rules
-from docs.pages.zookeeper import zookeeper_page
+from docs.pages.place import DOCS
 
-DOCS = Path(__file__).resolve().parents[1]
-
-
-def _linked(page: Callable[[], str]) -> Callable[[], str]:
-    """A page whose rule numbers are links to the page of all rules."""
-    return lambda: link_numbers(page())
-
-
-_PAGES: dict[str, Callable[[], str]] = {
-    "truncation-rules.md": truncation_rules,
-    "gallery.md": notes.GALLERY.page,
-    "replication-rules.md": replication_rules,
-    "kafka-trunk.md": kafka_trunk,
-    "kafka-4.2.md": kafka_4_2,
-    "differences.md": differences_page,
-    "liveness.md": liveness_page,
-    "promise.md": promise_page,
-    "quorum.md": quorum_page,
-    "quorum-gallery.md": quorum_notes.GALLERY.page,
-    "zookeeper.md": zookeeper_page,
-    "zookeeper-gallery.md": zookeeper_notes.GALLERY.page,
-    "rules.md": rules_page,
+BLOCKS: dict[str, Mapping[str, Block]] = {
+    "truncation-rules.md": truncation_rules.BLOCKS,
+    "gallery.md": gallery.REPLICATION.blocks,
+    "replication-rules.md": replication_rules.BLOCKS,
+    "kafka-trunk.md": kafka_trunk.BLOCKS,
+    "kafka-4.2.md": kafka_4_2.BLOCKS,
+    "differences.md": differences.BLOCKS,
+    "liveness.md": liveness.BLOCKS,
+    "promise.md": promise.BLOCKS,
+    "quorum.md": quorum.BLOCKS,
+    "quorum-gallery.md": gallery.QUORUM.blocks,
+    "zookeeper.md": zookeeper.BLOCKS,
+    "zookeeper-gallery.md": gallery.ZOOKEEPER.blocks,
+    "rules.md": rules.BLOCKS,
 }
+"""The pages with computed blocks. The rulebook is the last of them: it looks into the others."""
 
-PAGES = {**{name: _linked(page) for name, page in _PAGES.items()}, "images/counterexample.svg": picture}
-"""The generated pages: file name in docs/ and what writes it. The rulebook is the last page: it looks into them."""
+PICTURE = "images/counterexample.svg"
+PAGES = (*BLOCKS, PICTURE)
+
+
+def page(name: str) -> str:
+    """What a page, or the picture, says today: its blocks computed anew, and rule numbers made links."""
+    if name == PICTURE:
+        return picture()
+    text = filled((DOCS / name).read_text(encoding="utf-8"), BLOCKS[name])
+    return link_numbers(text, page="" if name == PAGE else PAGE)
 
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or with ``--check`` say which differ (exit status 1); names choose among them.
 
-    The status is 2 where there is no page of a name.
+    The status is 2 where there is no page of a name. What is found is kept, unless it is only to be checked.
     """
-    status = 0
-    names = [argument for argument in arguments if argument != "--check"]
-    if unknown := [name for name in names if name not in PAGES]:
+    options = {argument for argument in arguments if argument.startswith("--")}
+    names = [argument for argument in arguments if argument not in options]
+    if unknown := [name for name in names if name not in PAGES] + sorted(options - {"--check", "--afresh"}):
         print(f"there is no page {unknown[0]}: {', '.join(PAGES)}", file=sys.stderr)
         return 2
-    chosen = names or list(PAGES)
-    for name in chosen:
-        path, text = DOCS / name, PAGES[name]()
-        if "--check" in arguments:
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                print(f"docs/{name} is out of date: run make docs")
-                status = 1
-        else:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote docs/{name}")
-    return status
+    check = "--check" in options
+    with kept.in_mode(kept.Mode.AFRESH if "--afresh" in options else kept.Mode.KEPT_FIRST) as answers:
+        wrong = [wrong for name in names or PAGES for wrong in _written(name, check=check)]
+    if check:
+        wrong += [f"answered otherwise than before: {asked}" for asked in answers.changed]
+    else:
+        kept.FILE.write_text(answers.text(only_used=not names), encoding="utf-8")
+    for line in wrong:
+        print(line)
+    return int(bool(wrong))
 
 
-__all__ = ["DOCS", "PAGES", "link_numbers", "main"]
+def _written(name: str, *, check: bool) -> Iterator[str]:
+    """Write a page, or say that it is out of date."""
+    path, text = DOCS / name, page(name)
+    if not check:
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote docs/{name}")
+    elif path.read_text(encoding="utf-8") != text:
+        yield f"docs/{name} is out of date: run make docs"

@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from docs.analyses import bounds_4_2 as bounds
-from docs.analyses import findings_4_2 as findings
+from docs.pages.blocks import Block, row, table
+from highwater.checker.base.words import settings
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import Invariant
 
 
-def bounds_section() -> list[str]:
-    """What was searched, what is violated with which steps, and what holds in all of it."""
+def _searched() -> Iterator[str]:
+    columns = ("protocol", "brokers, replicas, min ISR", "broker, leader, partition epoch up to")
+    yield from table((*columns, "searches:", "states:"), [])
     found = bounds.results()
-    return [
-        "## Within which bounds there is none", "", findings.TEXTS["bounds_head"].strip(), "",
-        "| protocol | brokers, replicas, min ISR | broker, leader, partition epoch up to | searches | states |",
-        "| --- | --- | --- | ---: | ---: |",
-        *_searched(found), "",
-        "| kind of steps | parameters |", "| --- | --- |", *_steps(), "",
-        "What is violated, with the fewest kinds of steps that it takes; all other properties hold in every search.",
-        "",
-        "| property | protocol | smallest sets of steps, and the depth | in searches | closed by |",
-        "| --- | --- | --- | ---: | --- |",
-        *_violated(found), "",
-        *_holding(found),
-    ]  # fmt: skip
-
-
-def _searched(found: list[dict[str, Any]]) -> Iterator[str]:
     for key in dict.fromkeys((r["protocol"], *r["size"], *r["epochs"]) for r in found):
         those = [r for r in found if (r["protocol"], *r["size"], *r["epochs"]) == key]
         cut = sum(not r["complete"] for r in those)
         states = [r["states"] for r in those]
         unfinished = f", {cut} of them not to their end" if cut else ""
         size, epochs = ", ".join(map(str, key[1:4])), ", ".join(map(str, key[4:]))
-        yield (
-            f"| `{key[0]}` | {size} | {epochs} | {len(those)}{unfinished} | {min(states):,} to {max(states):,} |"
+        yield row(
+            (f"`{key[0]}`", size, epochs, f"{len(those)}{unfinished}", f"{min(states):,} to {max(states):,}")
         )
 
 
 def _steps() -> Iterator[str]:
-    for name, parameters in bounds.GRID["steps"].items():
-        yield f"| {_words(name)} | {', '.join(f'{p} {value}' for p, value in parameters.items())} |"
+    kinds = bounds.GRID["steps"].items()
+    return table(
+        ("kind of steps", "parameters"), ((_words(name), settings(chosen)) for name, chosen in kinds)
+    )
 
 
-def _violated(found: list[dict[str, Any]]) -> Iterator[str]:
+def _violated() -> Iterator[str]:
+    columns = ("property", "protocol", "smallest sets of steps, and the depth", "in searches:", "closed by")
+    yield from table(columns, [])
+    found = bounds.results()
     keys = sorted({(r["protocol"], name) for r in found for name in r["violated"]}, key=lambda k: k[::-1])
     for protocol, name in keys:
         those = [r for r in found if r["protocol"] == protocol and name in r["violated"]]
@@ -60,10 +50,11 @@ def _violated(found: list[dict[str, Any]]) -> Iterator[str]:
         closings = {tuple(c) for r in smallest for c in r["violated"][name]["closed_by"]}
         closed = "<br/>".join(sorted(" + ".join(f"`{part}`" for part in c) for c in closings))
         sets = "<br/>".join(f"{_set(steps)}: {depth}" for steps, depth in sorted(depths.items()))
-        yield f"| `{name}` | `{protocol}` | {sets} | {len(those)} | {closed or 'none of those tried'} |"
+        yield row((f"`{name}`", f"`{protocol}`", sets, len(those), closed or "none of those tried"))
 
 
-def _holding(found: list[dict[str, Any]]) -> Iterator[str]:
+def _holding() -> Iterator[str]:
+    found = bounds.results()
     for protocol in dict.fromkeys(r["protocol"] for r in found):
         known, on = stated(protocol), registry.protocol_of(protocol).profiles[bounds.PROFILE].rules
         stated_here: list[Invariant | Liveness] = [*known.invariants, *known.liveness]
@@ -81,4 +72,9 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-__all__ = ["bounds_section"]
+BLOCKS: dict[str, Block] = {
+    "searched": _searched,
+    "steps": _steps,
+    "violated": _violated,
+    "holding": _holding,
+}

@@ -1,4 +1,4 @@
-"""What the checker finds in Kafka 4.2.1: the page docs/kafka-4.2.md."""
+"""What the checker finds in Kafka 4.2.1: the blocks of docs/kafka-4.2.md."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from docs.analyses import findings_4_2 as findings
-from docs.pages.bounds_4_2_page import bounds_section
-from docs.pages.kafka_trunk import run_table
+from docs.pages import bounds_4_2_page as bounds
+from docs.pages.blocks import Block, row, table
+from docs.pages.runs import run_table
 from highwater.checker.asking.request import Overrides
 from highwater.checker.base.problems import InputError
 from highwater.checker.telling.charts.sequence_chart import SequenceChart
@@ -17,30 +18,20 @@ _NOT_SO = findings.TEXTS["not_so"]
 _PROFILES = ("kafka_trunk_2024_10", "kafka_4_2", "kip_966_first_phase")
 
 
-def kafka_4_2() -> str:
-    """The page: the findings, what became of the trunk's, then each with its reasons and its shortest run."""
-    texts = findings.TEXTS
-    lines = [
-        texts["head"].strip(), "", "## The findings", "",
-        "| scenario | kind | violated, at depth | states searched | closed by: states then |",
-        "| --- | --- | --- | ---: | --- |",
-        *(_row(name, finding) for name, finding in findings.FINDINGS.items()),
-        "", "## What became of the trunk's findings", "", texts["trunk_head"].strip(), "",
-        "| scenario | trunk of 2024-10 | 4.2.1 | proposal | so in 4.2.1 |",
-        "| --- | --- | --- | --- | --- |",
-        *_trunk_rows(),
-    ]  # fmt: skip
-    for name, finding in findings.FINDINGS.items():
-        lines += _finding(name, finding)
-    lines += ["", *bounds_section()]
-    return "\n".join([*lines, "", texts["tail"].strip()]) + "\n"
+def _findings() -> Iterator[str]:
+    columns = ("scenario", "kind", "violated, at depth", "states searched:", "closed by: states then")
+    return table(columns, (_row(name, finding) for name, finding in findings.FINDINGS.items()))
 
 
-def _row(name: str, finding: dict[str, Any]) -> str:
+def _trunk() -> Iterator[str]:
+    return table(("scenario", "trunk of 2024-10", "4.2.1", "proposal", "so in 4.2.1"), _trunk_rows())
+
+
+def _row(name: str, finding: dict[str, Any]) -> Iterator[str]:
     it = findings.found(name)
     violated = "<br/>".join(f"`{e.name}` {e.depth}" for e in it.examples)
     closing = "<br/>".join(_closing(name, switches) for switches in finding["closes"])
-    return f"| [{name}](#{name}) | {finding['kind']} | {violated} | {it.states:,} | {closing} |"
+    yield from (f"[{name}](#{name})", finding["kind"], violated, f"{it.states:,}", closing)
 
 
 def _closing(name: str, switches: dict[str, bool]) -> str:
@@ -53,16 +44,16 @@ def _closing(name: str, switches: dict[str, bool]) -> str:
     return f"{said}: {it.states:,}"
 
 
-def _trunk_rows() -> Iterator[str]:
+def _trunk_rows() -> Iterator[tuple[str, ...]]:
     names = [f"replication/controller/kafka-trunk-{name}" for name in findings.CONTROLLER_TRUNK]
     names += [f"replication/trunk-{name}" for name in findings.MESSAGES_TRUNK]
     for name in names:
         outcomes = [findings.of_trunk(name, profile) for profile in _PROFILES]
         verdict = "still there" if outcomes[1].examples else _NOT_SO.get(name, "closed")
-        yield f"| `{name}` | {' | '.join(map(_verdict, outcomes))} | {verdict} |"
+        yield (f"`{name}`", *map(_verdict, outcomes), verdict)
     for name, finding in findings.FINDINGS.items():
-        verdicts = f"{_verdict(findings.found(name))} | {_proposal(name)}"
-        yield f"| `{findings.full_name(name)}` | – | {verdicts} | {finding['trunk']} |"
+        verdicts = _verdict(findings.found(name)), _proposal(name)
+        yield (f"`{findings.full_name(name)}`", "–", *verdicts, finding["trunk"])
 
 
 def _proposal(name: str) -> str:
@@ -78,12 +69,10 @@ def _verdict(it: findings.Outcome) -> str:
     return "<br/>".join(f"`{e.name}` {e.depth}" for e in it.examples)
 
 
-def _finding(name: str, finding: dict[str, Any]) -> Iterator[str]:
-    chosen, it = findings.scenario(name), findings.found(name)
+def _finding(name: str) -> Iterator[str]:
+    """What a finding needs, what closes it, where it is in code and recordings, and its shortest runs."""
+    finding, chosen, it = findings.FINDINGS[name], findings.scenario(name), findings.found(name)
     protocol = chosen.protocol
-    yield f"\n## {name}\n"
-    yield f"**{chosen.title}.**\n"
-    yield f"{finding['text'].strip()}\n"
     yield f"- Within: {', '.join(f'{key} {value}' for key, value in chosen.parameters.items())}."
     if not finding.get("large"):
         needed = (
@@ -125,12 +114,11 @@ _SHOWN = {
 
 def _run(example: Counterexample) -> Iterator[str]:
     """A run as a table: each step, and the partition after it; ``complete``: who holds all that is committed."""
-    yield f"| step | what happens | {' | '.join(_SHOWN)} | complete |"
-    yield f"| ---: | --- | {' | '.join('---' for _ in _SHOWN)} | --- |"
+    yield from table(("step:", "what happens", *_SHOWN, "complete"), [])
     for number, step in enumerate(example.steps, 1):
         partition = step.state["partition"]
         cells = [_cell(partition[name]) for name in _SHOWN.values()]
-        yield f"| {number} | {step.sentence} | {' | '.join(cells)} | {_cell(step.state.get('complete'))} |"
+        yield row((number, step.sentence, *cells, _cell(step.state.get("complete"))))
 
 
 def _cell(value: Any) -> str:
@@ -149,4 +137,10 @@ def _needs(name: str, finding: dict[str, Any]) -> Iterator[str]:
         yield f"the rule `{rule}`"
 
 
-__all__ = ["kafka_4_2"]
+BLOCKS: dict[str, Block] = {
+    "findings": _findings,
+    "trunk": _trunk,
+    "title": lambda name: findings.scenario(name).title,
+    "finding": _finding,
+    **bounds.BLOCKS,
+}

@@ -35,6 +35,3 @@ def link_numbers(text: str, page: str = PAGE) -> str:
 
 def _linked(text: str, page: str) -> str:
     return RULEBOOK.pattern.sub(lambda found: f"[{found[0]}]({page}#{anchor(found[0])})", text)
-
-
-__all__ = ["PAGE", "anchor", "link_numbers"]

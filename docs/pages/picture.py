@@ -156,6 +156,3 @@ def _logs(run: dict[str, Any], end: int) -> Iterator[str]:
             at = x + 24 * offset - 1
             yield f'<path class="hwm" d="M{at} {end + 5}v34"/>'
             yield _text(at, end + 54, f"HWM {offset}", "said", "middle")
-
-
-__all__ = ["picture", "svg"]

@@ -1,32 +1,30 @@
-"""The rulebook as a page: docs/rules.md, what ``highwater show NUMBER`` tells without lines and tests."""
+"""The rulebook as a page, the blocks of docs/rules.md: what ``highwater show NUMBER`` tells without lines and tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from docs.pages.linking import anchor, link_numbers
+from docs.pages.blocks import Block
+from docs.pages.linking import anchor
 from highwater.checker.asking.rulebook import find
 from highwater.model.language.rulebook import Family
 from highwater.model.rulebook import RULEBOOK
 
-_HEAD = Path(__file__).with_name("rules-head.md")
-
 Entry = dict[str, Any]
 
 
-def rules_page() -> str:
-    """The page: families, and each rule with an anchor of its own."""
-    lines = [_HEAD.read_text(encoding="utf-8").rstrip(), ""]
-    lines += [f"- [{_called(f)}](#{anchor(_called(f))}): {f.title}" for f in RULEBOOK.families]
+def _families() -> Iterator[str]:
+    return (f"- [{_called(f)}](#{anchor(_called(f))}): {f.title}" for f in RULEBOOK.families)
+
+
+def _rules() -> Iterator[str]:
     for family in RULEBOOK.families:
-        lines += _family(family)
+        yield from _family(family)
         for rule in RULEBOOK.of(family):
             entry = find(rule.number)
             assert entry is not None
-            lines += _rule(entry)
-    return link_numbers("\n".join(lines) + "\n", page="")
+            yield from _rule(entry)
 
 
 def _called(family: Family) -> str:
@@ -85,4 +83,4 @@ def _file(entry: Entry) -> str:
     return str(entry["place"]).rpartition(":")[0]
 
 
-__all__ = ["rules_page"]
+BLOCKS: dict[str, Block] = {"families": _families, "rules": _rules}

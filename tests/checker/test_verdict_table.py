@@ -77,6 +77,12 @@ def test_numbers_give_way_to_the_verdict():
     assert lines(one, 60)[0].split() == ["scenario", "verdict"]
 
 
+def test_a_search_that_took_no_time_has_no_rate():
+    """As a clock may say that is not fine enough."""
+    told = [report.rows([outcome("truncation/kip-320", seconds=seconds)])[1] for seconds in (0.5, 0.0)]
+    assert [row[-2:] for row in told] == [("0.50", f"{2 * STATES:,}"), ("0.00", "")]
+
+
 def test_groups_are_headed_once_and_a_file_stands_for_itself():
     several = [kept(n) for n in ("truncation/kip-101", "truncation/kip-320", "zookeeper/before-kip-380")]
     shown = lines(several)

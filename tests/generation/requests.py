@@ -155,10 +155,11 @@ class RequestLogs:
         self.line(leader, 1, f"broker-{follower}-fetcher-0", request, response)
 
     def produce(
-        self, leader: int, offset: int, error: int = 0, acks: int = -1, took: float | None = None
-    ) -> None:
+        self, leader: int, offset: int, error: int = 0, acks: int = -1, took: float | None = None,
+        transaction: str | None = None,
+    ) -> None:  # fmt: skip
         """A write of a batch, and its answer."""
-        request = {"transactionalId": None, "acks": acks, "timeoutMs": 2000, "topicData": [
+        request = {"transactionalId": transaction, "acks": acks, "timeoutMs": 2000, "topicData": [
             {"topicId": TOPIC_ID, "partitionData": [{"index": 0, "recordsSizeInBytes": 70}]}]}  # fmt: skip
         answer = {"index": 0, "errorCode": error, "baseOffset": offset, "logStartOffset": 0}
         response = {"responses": [{"topicId": TOPIC_ID, "partitionResponses": [answer]}], "throttleTimeMs": 0}
@@ -166,12 +167,13 @@ class RequestLogs:
 
     def alter(
         self, leader: int, broker_epoch: int, leader_epoch: int, partition_epoch: int, members: Members,
-        answer: tuple[int, int, Sequence[int], int] | int, took: float | None = None,
+        answer: tuple[int, int, Sequence[int], int] | int, took: float | None = None, recovering: bool = False,
     ) -> None:  # fmt: skip
         """An AlterPartition, and its answer: leader, leader epoch, ISR and partition epoch; or an error."""
         proposed = {
             "partitionIndex": 0, "leaderEpoch": leader_epoch, "partitionEpoch": partition_epoch,
-            "leaderRecoveryState": 0, "newIsrWithEpochs": [{"brokerId": b, "brokerEpoch": e} for b, e in members],
+            "leaderRecoveryState": int(recovering),
+            "newIsrWithEpochs": [{"brokerId": b, "brokerEpoch": e} for b, e in members],
         }  # fmt: skip
         error = answer if isinstance(answer, int) else 0
         after = (0, 0, (), 0) if isinstance(answer, int) else answer

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
+from docs.analyses import kept
 from docs.analyses.livelocks import LIVELOCKS, Livelock
-from docs.analyses.liveness_needs import SCENARIOS, run_with, section
-from docs.analyses.liveness_standard import line, row
-from docs.pages import DOCS
+from docs.analyses.liveness_needs import SCENARIOS, run_with
+from docs.analyses.liveness_standard import row
+from docs.pages import blocks
 from docs.pages.linking import link_numbers
+from docs.pages.liveness import BLOCKS, needs_section, standard_row
+from docs.pages.place import DOCS
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions
-from highwater.checker.engines import by_name as engines
 from highwater.invariants.replication import LIVENESS
 from highwater.invariants.replication.controller import LIVENESS as CONTROLLER_LIVENESS
 from highwater.model.language import Model
@@ -34,12 +35,22 @@ def committed() -> str:
 
 @pytest.mark.parametrize("name", SOME)
 def test_what_the_page_says_of_a_scenario_is_up_to_date(name: str) -> None:
-    assert link_numbers("\n".join(section(name))) in committed()
+    with kept.in_mode(kept.Mode.AFRESH):
+        told = "\n".join(needs_section(name))
+    assert link_numbers(told) in committed()
 
 
 @pytest.mark.parametrize("name", SOME_STANDARD)
 def test_what_the_page_says_of_a_standard_scenario_is_up_to_date(name: str) -> None:
-    assert link_numbers(line(name, *row(name))) in committed().splitlines()
+    with kept.in_mode(kept.Mode.AFRESH):
+        told = blocks.row(standard_row(name, *row(name)))
+    assert link_numbers(told) in committed().splitlines()
+
+
+def test_every_letter_in_a_table_is_explained_below_it() -> None:
+    tables = committed().split("## Standard scenarios")[1].split("\n## ")[0].split("\n### ")[1:]
+    for table in tables:
+        assert sorted(set(re.findall(r"\*\*(\w)\*\*", table))) == re.findall(r"^\* (\w): ", table, re.M)
 
 
 def test_every_assumption_is_needed_in_some_scenario() -> None:
@@ -70,16 +81,18 @@ def test_every_scenario_of_liveness_is_on_the_page() -> None:
     ]
 
 
-@pytest.mark.parametrize("livelock", LIVELOCKS, ids=lambda found: found.title)
+@pytest.mark.parametrize("livelock", LIVELOCKS.values(), ids=lambda found: found.property)
 def test_a_planted_livelock_is_found_with_a_loop_that_is_real(livelock: Livelock) -> None:
     """The interpreter has taken the run, and has seen that the loop closes, is fair and misses the goal."""
-    run = livelock.run()
+    with kept.in_mode(kept.Mode.AFRESH):
+        run = livelock.run()
+        told = "\n".join(BLOCKS["livelock"](livelock.property))
     assert run.loop is not None
     loop = run.steps[run.loop.start :]
     assert len(loop) > 2
     assert loop[0].state == loop[-1].state
     assert all(step.changes for step in loop[1:])
-    assert link_numbers("\n".join(livelock.section())) in committed()
+    assert told in committed()
 
 
 def in_its_epoch(m: Any, sent: Any, error: Any, partition: Any) -> Any:
@@ -95,8 +108,8 @@ def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found(monkeypatch:
     request = Request.of(scenarios.find("replication/live-replacement"), Overrides())
     planted = Replication(request.parameters, (name for name, on in request.rules.items() if on))
     model = Model(planted, (), request.liveness)
-    explored = engines.explore("native")(model, SearchOptions(workers=1), None)
-    found = {p.name: run_with(model, explored, p.liveness, p.liveness.fair) for p in model.liveness}
+    graph = kept.Graph(model)
+    found = {p.name: run_with(graph, p.liveness, p.liveness.fair) for p in model.liveness}
     assert found.pop("reassignments_complete") is None
     assert all(found.values())
     run = found["writes_are_answered"]

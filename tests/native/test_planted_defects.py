@@ -126,7 +126,7 @@ def test_a_growth_that_loses_fingerprints(monkeypatch: pytest.MonkeyPatch) -> No
 
     def lossy(self: runtime.Runtime) -> str:
         text = honest(self)
-        broken = text.replace("%i = phi i64 [ 0, %put ]", "%i = phi i64 [ 1, %put ]")
+        broken = text.replace("phi i64 [ 0, %done", "phi i64 [ 1, %done")
         assert broken != text
         return broken
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from docs.analyses import defects
-from docs.pages.notes import GALLERY
+from docs.pages.gallery import REPLICATION as GALLERY
 from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.asking.rulebook import code
 from highwater.checker.asking.rulebook import find as found

@@ -227,7 +227,11 @@ def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], 
     (found,) = reports(file)
     for name in ("beliefs", "steps explained"):
         del found["figures"][name]
-    assert found == embedded(large)
+    expected = embedded(large)
+    assert isinstance(expected, dict)
+    for report in (found, expected):
+        del report["versions"]  # which libraries a process has loaded differs
+    assert found == expected
 
 
 @slow("starts a command with a session of Spark of its own")

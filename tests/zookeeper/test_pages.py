@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from docs.pages import DOCS
+from docs.analyses import kept
+from docs.pages.gallery import ZOOKEEPER
 from docs.pages.linking import link_numbers
+from docs.pages.place import DOCS
 from docs.pages.zookeeper import failing_under
-from docs.pages.zookeeper_notes import GALLERY
 from highwater.invariants.zookeeper import INVARIANTS, LIVENESS
 from highwater.model.zookeeper.rules import PROFILES, RULES
 
@@ -44,8 +45,9 @@ def test_without_the_proposal_all_fails_that_it_promises(table: dict[str, dict[s
 
 
 def test_a_row_of_the_table_is_up_to_date(table: dict[str, dict[str, str]]) -> None:
-    """Of one of its searches; the slow tests write the whole page anew."""
-    found = failing_under(frozenset(RULES) - {"bounced_broker_fails_first"}, 3)
+    """One of its searches, afresh; so are all in a slow test."""
+    with kept.in_mode(kept.Mode.AFRESH):
+        found = failing_under(frozenset(RULES) - {"bounced_broker_fails_first"}, 3)
     told = table["`bounced_broker_fails_first` off"]
     assert found
     for name, depth in found.items():
@@ -54,5 +56,7 @@ def test_a_row_of_the_table_is_up_to_date(table: dict[str, dict[str, str]]) -> N
 
 def test_the_gallery_has_every_defect_and_its_run_is_up_to_date() -> None:
     text = (DOCS / "zookeeper-gallery.md").read_text(encoding="utf-8")
-    assert re.findall(r"^### (.+)$", text, re.M) == GALLERY.names
-    assert link_numbers(GALLERY.section("defect-stop-replica")).strip() in text
+    assert re.findall(r"^### (.+)$", text, re.M) == ZOOKEEPER.names
+    with kept.in_mode(kept.Mode.AFRESH):
+        told = "\n".join(ZOOKEEPER.run("defect-stop-replica"))
+    assert link_numbers(told) in text

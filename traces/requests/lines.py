@@ -97,7 +97,7 @@ def begins(path: Path) -> bytes:
 
 
 def read_request_log(
-    path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: int = 0
+    path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: float = 0
 ) -> Iterator[RequestLine]:
     """The requests of these kinds in the order of the file; the others are counted.
 
@@ -132,7 +132,7 @@ def read_request_log(
 
 
 def _parsed(
-    path: Path, number: int, line: bytes, at: int, end: int, days: dict[bytes, int], utc_offset_ms: int
+    path: Path, number: int, line: bytes, at: int, end: int, days: dict[bytes, int], utc_offset_ms: float
 ) -> RequestLine:
     head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
     if head is None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from highwater.model.language import graph
 from highwater.model.language.graph import INT, Node
 from highwater.model.language.liveness import TracedLiveness
 from highwater.model.language.model import Instance, Model, Property
@@ -32,10 +31,15 @@ class Fingerprints:
 
     def node(self, root: Node) -> str:
         """The fingerprint of an expression."""
-        if root.id not in self._key:
-            for node in graph.reachable([root]):
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if unknown := [a for a in node.args if a.id not in self._key]:
+                stack += unknown
+            else:
                 if node.id not in self._key:
                     self._key[node.id] = self._of(node)
+                stack.pop()
         return self._key[root.id]
 
     def instance(self, instance: Instance) -> str:

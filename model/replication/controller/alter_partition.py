@@ -145,7 +145,7 @@ def alter_partition(
         t.acceptable(partition, registrations),
         controller_election(unclean_election),
         isr=proposed_isr(t, request),
-        leader_recovery_state=request.leader_recovery_state,
+        leader_recovery_state=request.leader_recovery_state if t.on("proposals_end_recovery") else None,
         reorders=reorders,
     )
 

@@ -225,12 +225,14 @@ def merge(t: Terms, partition: StructValue, record: StructValue) -> StructValue:
         written: OptionValue = getattr(record, name)
         fields[name] = where(written.is_some, written.value, getattr(partition, name))
     appended = ~is_empty_record(t, record)
+    counted = appended if t.on("every_change_bumps_partition_epoch") else record.isr.is_some
+    ended = record.leader.is_some & t.on("elections_bump_leader_epoch")
     if t.on("offline_directory_check"):
         fields["offline"] = partition.offline & members_of(fields["replicas"], t.brokers)
     return partition.replace(
         **fields,
-        leader_epoch=where(record.leader.is_some, partition.leader_epoch + 1, partition.leader_epoch),
-        partition_epoch=where(appended, partition.partition_epoch + 1, partition.partition_epoch),
+        leader_epoch=where(ended, partition.leader_epoch + 1, partition.leader_epoch),
+        partition_epoch=where(counted, partition.partition_epoch + 1, partition.partition_epoch),
     )
 
 

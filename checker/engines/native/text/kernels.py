@@ -149,7 +149,7 @@ class Kernels:
             inside = f.block
             f.jump(skip)
             f.start(skip)
-            out = f.op(f"phi ptr [ {before}, %{here} ], [ {after}, %{inside} ]")
+            out = f.join("ptr", [(before, here), (after, inside)])
         return out
 
     def _take(self, f: Function, scope: Scope, number: int, instance: Instance, output: _Output) -> str:
@@ -169,7 +169,7 @@ class Kernels:
         arrivals.append((after, f.block))
         f.jump(done)
         f.start(done)
-        return f.op("phi ptr " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
+        return f.join("ptr", arrivals)
 
     def _checks(
         self,
@@ -217,7 +217,7 @@ class Kernels:
             found = f.op(f"or i64 {before}, {bad}")
             f.jump(skip)
             f.start(skip)
-            mask = f.op(f"phi i64 [ {before}, %{here} ], [ {found}, %{ask} ]")
+            mask = f.join("i64", [(before, here), (found, ask)])
         return mask
 
     def _touched(self, f: Function, prop: TracedStepProperty, output: _Output) -> str:

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from highwater.checker.base.durable.aside import sync
-from highwater.checker.base.durable.checksum import checksum, of_file
+from highwater.checker.base.durable.checksum import checksum, is_file_with
 from highwater.checker.base.durable.directory import CheckpointDirectory, remove_files
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
@@ -221,12 +221,12 @@ class Checkpoint(CheckpointDirectory):
     def _verify(self, number: int, part: Part) -> None:
         """InputError where the file of a part is not what its manifest says."""
         try:
-            found = of_file(self.folder(number) / part.file)
+            same = is_file_with(self.folder(number) / part.file, part.bytes, part.checksum)
         except FileNotFoundError:
             raise self.wrong(f"{self._name(number, part)} is not there") from None
         except OSError as wrong:
             raise self.wrong(f"{self._name(number, part)}: {wrong.strerror or wrong}") from None
-        if found != (part.bytes, part.checksum):
+        if not same:
             raise self.damaged(self._name(number, part))
 
     def _name(self, number: int, part: Part) -> str:

@@ -1,0 +1,130 @@
+"""What is kept of a search is an answer to that question only: whatever of it changes, it is asked again."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+import pytest
+
+from docs.analyses import defects, kept, quorum_delays
+from docs.analyses.kept import Answers, Mode, NotKeptError
+from docs.pages import gallery
+from docs.pages.linking import link_numbers
+from docs.pages.place import DOCS
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.request import Overrides, Request
+from highwater.checker.asking.search import SearchOptions
+from highwater.checker.telling.counterexample import BrokenRunError
+from highwater.model.replication import control
+
+NAME, PLACE = "defect-stop-replica", gallery.ZOOKEEPER.place
+
+
+@pytest.fixture(autouse=True)
+def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Those that are committed, and nothing is searched."""
+    found = Answers(dict(kept.ANSWERS.kept), Mode.ONLY_KEPT)
+    monkeypatch.setattr(kept, "ANSWERS", found)
+    return found
+
+
+def asked(**parameters: int) -> Any:
+    scenario, model, options = defects.asked(NAME, PLACE)
+    if parameters:
+        model = Request.of(scenario, Overrides(parameters)).model()
+    return kept.search(model, options)
+
+
+def told() -> str:
+    return link_numbers("\n".join(gallery.ZOOKEEPER.run(NAME)))
+
+
+def committed() -> str:
+    return (DOCS / gallery.ZOOKEEPER.page).read_text(encoding="utf-8")
+
+
+def test_what_was_asked_before_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "searched", None)
+    assert {v.property for v in asked().violations} == scenarios.find(PLACE + NAME).promise.violated
+    assert told() in committed()
+
+
+def test_another_parameter_or_option_is_another_question() -> None:
+    _, model, options = defects.asked(NAME, PLACE)
+    with pytest.raises(
+        NotKeptError, match="not answered yet, or not of what stands there now: search: zookeeper"
+    ):
+        asked(bounces=2)
+    with pytest.raises(NotKeptError):
+        kept.search(model, SearchOptions(stop_at_first=options.stop_at_first, limit_states=10))
+    workers = SearchOptions(workers=2, stop_at_first=options.stop_at_first)
+    assert kept.search(model, workers).distinct_states > 10
+
+
+def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to an AlterPartition names another leader epoch, in no scenario and no option."""
+    find = defects.find.__wrapped__
+    assert find("stale-partition-epoch").examples
+    right = control.answer_to
+
+    def planted(m: Any, sent: Any, error: Any, partition: Any) -> Any:
+        return right(m, sent, error, partition.replace(leader_epoch=sent.leader_epoch))
+
+    monkeypatch.setattr(control, "answer_to", planted)
+    with pytest.raises(NotKeptError):
+        find("stale-partition-epoch")
+
+
+def test_what_is_told_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gallery, "settings", lambda parameters: "planted")
+    assert told() not in committed()
+
+
+def test_a_run_that_is_none_is_refused(answers: Answers) -> None:
+    asked()
+    (key,) = answers.used
+    text, said = answers.kept[key]
+    name, initial, path = said["violations"][0]
+    answers.kept[key] = text, {**said, "violations": [[name, initial, path[::-1]]]}
+    with pytest.raises(BrokenRunError):
+        defects.find.__wrapped__(NAME, PLACE)
+
+
+def test_an_answer_that_is_another_one_afresh_is_told(answers: Answers) -> None:
+    asked()
+    (key,) = answers.used
+    text, said = answers.kept[key]
+    answers.mode = Mode.AFRESH
+    assert asked().distinct_states == said["distinct_states"]
+    assert answers.changed == []
+    answers.kept[key] = text, {**said, "distinct_states": said["distinct_states"] + 1}
+    assert answers.changed == [text]
+
+
+def test_only_what_is_used_is_kept_when_all_pages_are_written(answers: Answers) -> None:
+    asked()
+    (row,) = json.loads(answers.text(only_used=True))
+    assert row[0] in answers.used
+    assert len(json.loads(answers.text(only_used=False))) == len(answers.kept) > 1
+    assert answers.text(only_used=False) == kept.FILE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ('"""How long something takes,', '"""Planted', True),
+        ("from collections.abc import", "from typing import Any\nfrom collections.abc import", True),
+        ("        # ``order`` has each", "        # planted: ``order`` has each", True),
+        ("_DELAY, _WAIT = Time(0, 0), Time(0, 1)", "_DELAY, _WAIT = Time(0, 0), Time(0, 2)", False),
+        ("if late is None:", "if late is not None:", False),
+    ],
+)
+def test_what_computes_an_answer_is_part_of_the_question(
+    monkeypatch: pytest.MonkeyPatch, before: str, after: str, same: bool
+) -> None:
+    text, digest = inspect.getsource(quorum_delays), kept.source(quorum_delays)
+    assert text.count(before) == 1
+    monkeypatch.setattr(inspect, "getsource", lambda module: text.replace(before, after))
+    assert (kept.source(quorum_delays) == digest) == same
