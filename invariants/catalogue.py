@@ -63,7 +63,7 @@ def _inductive(name: str) -> Any:
 
 
 @dataclass
-class Property:
+class CatalogueEntry:
     """A property by its name: what it says, and the numbers of its rules for each who checks it."""
 
     name: str
@@ -72,11 +72,11 @@ class Property:
 
 
 @cache
-def catalogue() -> dict[str, Property]:
+def catalogue() -> dict[str, CatalogueEntry]:
     """Every property, by name. ValueError where two with one name say different things."""
-    found: dict[str, Property] = {}
+    found: dict[str, CatalogueEntry] = {}
     for checker, one in _all():
-        known = found.setdefault(one.name, Property(one.name, one.meaning))
+        known = found.setdefault(one.name, CatalogueEntry(one.name, one.meaning))
         if known.meaning != one.meaning:
             raise ValueError(f"{one.name} says {known.meaning!r}, and of {checker} {one.meaning!r}")
         known.checked_by[checker] = one.source
@@ -103,6 +103,3 @@ def _all() -> Iterator[tuple[str, Any]]:
         yield METADATA_LOG, one
     yield from ((BROKER_LOGS, told) for told in observed.OF_BROKERS)
     yield from ((REQUEST_LOGS, told) for told in observed.OF_REQUESTS)
-
-
-__all__ = ["BROKER_LOGS", "METADATA_LOG", "REQUEST_LOGS", "Property", "Stated", "catalogue", "stated"]

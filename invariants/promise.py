@@ -31,5 +31,3 @@ def the_log_is_in_order(m: Promise, s: State) -> Truth:
 
 
 INVARIANTS = (what_is_acknowledged_stays, consumers_read_the_log, the_log_is_in_order)
-
-__all__ = ["INVARIANTS"]

@@ -260,5 +260,3 @@ STATEMENTS = (
     acknowledged_has_copies,
 )
 """All of them."""
-
-__all__ = ["STATEMENTS", "Statement", "statement"]

@@ -223,5 +223,3 @@ LIVENESS = (
     sessions_come_back,
 )
 """What must happen in the end."""
-
-__all__ = ["INVARIANTS", "LIVENESS", "WATCHED"]

@@ -224,5 +224,3 @@ WATCHED = (
     registrations_have_epochs_of_their_own,
     a_process_remembers_nothing_of_the_former_one,
 )
-
-__all__ = ["WATCHED"]

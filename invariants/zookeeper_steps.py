@@ -211,5 +211,3 @@ WATCHED = (
     who_has_lost_the_node_decides_nothing,
     who_counts_as_shutting_down_asked_that_controller,
 )
-
-__all__ = ["WATCHED", "in_office"]

@@ -23,6 +23,3 @@ def unknown(kind: str, name: str, known: Iterable[str], see: str | None = None) 
         return f"unknown {kind} {shown}; {see}"
     listed = ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:12])}, …"
     return f"unknown {kind} {shown}; known: {listed}"
-
-
-__all__ = ["unknown"]

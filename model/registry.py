@@ -26,6 +26,3 @@ def protocol_of(name: str) -> type[Protocol]:
         raise ChoiceError(unknown("protocol", name, NAMES))
     found: type[Protocol] = importlib.import_module(f"highwater.model.{name}").PROTOCOL
     return found
-
-
-__all__ = ["NAMES", "protocol_of"]

@@ -9,5 +9,3 @@ from highwater.model.language.rulebook import Rulebook
 
 RULEBOOK = Rulebook(Path(__file__).with_name("rulebook.toml"), tested=True)
 """Number to rule; read when it is first asked."""
-
-__all__ = ["RULEBOOK"]

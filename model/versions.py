@@ -30,6 +30,3 @@ def versions(form: str) -> dict[str, str]:
     if (z3 := sys.modules.get("z3")) is not None:
         found["z3"] = z3.get_version_string()
     return found
-
-
-__all__ = ["SCHEMAS", "versions"]

@@ -49,6 +49,3 @@ def refuse_without(environment: Mapping[str, str] = os.environ, shared: Path = S
 
 def _holds_something(place: Path) -> bool:
     return place.is_dir() and any(place.iterdir())
-
-
-__all__ = ["FOLDERS", "REQUIRED", "SHARED", "folder", "needs", "refuse_without"]

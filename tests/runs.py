@@ -39,6 +39,3 @@ class Run:
             if instance.action.name == action and dict(instance.parameters) == {**unsaid, **parameters}:
                 return number
         return None
-
-
-__all__ = ["Run"]

@@ -36,6 +36,3 @@ def without_reason(items: Iterable[pytest.Item]) -> list[str]:
         for mark in item.iter_markers("slow")
         if not (isinstance(mark.kwargs.get("reason"), str) and len(mark.kwargs["reason"].split()) > 2)
     ]
-
-
-__all__ = ["all_but", "slow", "without_reason"]

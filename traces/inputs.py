@@ -9,8 +9,14 @@ from pathlib import Path
 
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.data_dump import is_data_dump
-from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, recognise
-from highwater.traces.kafka.same import same_logs
+from highwater.traces.kafka.recognise import (
+    SEGMENT,
+    SEGMENT_DUMP,
+    SNAPSHOT,
+    SNAPSHOT_DUMP,
+    recognise,
+    same_logs,
+)
 from highwater.traces.raft.reader import is_raft_log
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
@@ -218,9 +224,3 @@ def _shared(a: Path, b: Path) -> int:
             break
         count += 1
     return count
-
-
-__all__ = [
-    "BROKER_LOG", "DATA_DUMP", "METADATA_DUMP", "METADATA_LOG", "OPERATIONS", "RAFT_LOG", "REQUEST_LOG", "RUN",
-    "Input", "Inputs", "inputs", "kind_of",
-]  # fmt: skip

@@ -1,19 +1,199 @@
-"""Replay: whether the protocol explains what a system did."""
+"""Replay: whether the protocol explains what a system did. A metadata log goes with the logs of its brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from highwater.traces.cluster import replay_cluster
+from highwater.model.rulebook import RULEBOOK
+from highwater.traces.brokers.data_logs import DataLogs
+from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
-from highwater.traces.operations.recording import replay_recording
+from highwater.traces.kafka.broker_log import read_broker_log
+from highwater.traces.kafka.data_dump import read_data_dump
+from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.operations.replay import replay_recording
 from highwater.traces.raft.replay import replay_raft
 from highwater.traces.reading.errors import TraceError
-from highwater.traces.reports.report import Report
+from highwater.traces.reports.courses import Course, Courses
+from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
+from highwater.traces.reports.settings import SettingInForce
+from highwater.traces.requests.beside import RequestsBeside
 from highwater.traces.runs.history import History
 from highwater.traces.runs.replay import replay_run
+
+SMALL = 16 << 20
+"""Of a log of so many bytes the timelines of all partitions are kept at once; a larger one is read twice."""
+MAX_TIMELINES = 500
+"""So many timelines are kept of a log that is not small: those of partitions about which there is something to say."""
+
+Progress = Callable[[Report], None]
+_CoursesOf = Callable[[str], list[Course]]
+
+
+def replay_cluster(
+    path: Path,
+    broker_logs: Sequence[Path] = (),
+    profile: str | None = None,
+    rules: Mapping[str, bool] | None = None,
+    progress: Progress | None = None,
+    timelines: bool = False,
+    data_dumps: Sequence[Path] = (),
+    request_logs: Sequence[Path] = (),
+) -> Report:
+    """Replay a metadata log, and hold the brokers' logs, dumps of their data, and request logs against it.
+
+    Raises TraceError where a file cannot be read, LanguageError where the profile or a rule does not exist.
+    """
+    log = open_metadata_log(path)
+    report = Report(str(path), log.kind, profile or "")
+    small = log.bytes_total <= SMALL
+    courses: _CoursesOf = _no_courses
+    kept = _Timelines(report) if timelines and small else None
+    requests = RequestsBeside(request_logs) if request_logs else None
+    if not broker_logs and not data_dumps and requests is None:
+        tracks = None if kept is None else _Timelines.all
+        change = None if kept is None else kept.change
+        setting = None if kept is None else kept.setting
+        replay_metadata(
+            log, report, profile, rules, tracks, change, progress=progress, on_setting_in_force=setting
+        )
+    else:
+        courses = _with_brokers(
+            log, broker_logs, data_dumps, report, profile, rules, kept, timelines, progress, requests
+        )
+    if requests is not None and not report.interrupted:
+        requests.judge(open_metadata_log(path), report)
+    if timelines and not small and not report.interrupted:
+        _read_again(path, report, profile, rules, progress)
+    for name, timeline in report.timelines.items():
+        timeline.courses = courses(name)
+    return report
+
+
+def _no_courses(name: str) -> list[Course]:
+    return []
+
+
+def _with_brokers(
+    log: MetadataLog,
+    broker_logs: Sequence[Path],
+    data_dumps: Sequence[Path],
+    report: Report,
+    profile: str | None,
+    rules: Mapping[str, bool] | None,
+    kept: _Timelines | None,
+    timelines: bool,
+    progress: Progress | None,
+    requests: RequestsBeside | None,
+) -> _CoursesOf:
+    """The same beside the brokers' logs and dumps; returned is what they say of a partition's HWM and LEO."""
+    courses = Courses() if timelines else None
+    watermarks = Watermarks([read_broker_log(file) for file in broker_logs], courses=courses)
+    notes: list[str] = []
+    data = DataLogs(log for file in data_dumps for log in read_data_dump(file, notes))
+
+    def change(change: PartitionChange) -> None:
+        watermarks.change(change)
+        data.change(change)
+        for other in (kept, requests):
+            if other is not None:
+                other.change(change)
+
+    def setting(name: str, setting: SettingInForce) -> None:
+        for other in (kept, requests):
+            if other is not None:
+                other.setting(name, setting)
+
+    everything, changed = _Timelines.all, watermarks.setting_changed
+    min_isr = replay_metadata(log, report, profile, rules, everything, change, changed, progress, setting)
+    found = watermarks.finish(min_isr)
+    _mark_complete(report, watermarks.complete)
+    # What the brokers' logs say of an election, the dumps say as well.
+    known = {_named(finding) for finding in found}
+    for finding in (*found, *(f for f in data.finish() if _named(f) not in known)):
+        is_reliable = not report.is_doubted(finding.partition)
+        report.find(replace(finding, kip=finding.kip or RULEBOOK.origin(finding.rule), reliable=is_reliable))
+    report.notes += [*watermarks.notes, *notes, *data.notes]
+    if broker_logs:
+        report.figures |= watermarks.figures
+        report.figures["broker logs"] = len(broker_logs)
+    if data_dumps:
+        report.figures["dumps of data segments"] = len(data_dumps)
+        report.figures["elections held against logs"] = data.judged
+    return _no_courses if courses is None else lambda name: courses.of(name, watermarks.utc_offset_ms)
+
+
+def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
+    """Note with the election of a leader that the brokers' logs show it to have had all that was committed."""
+    for place, found in enumerate(report.findings):
+        held = complete.get((found.partition or "", found.position.get("offset", -1)))
+        if held is not None and found.facts:
+            report.findings[place] = replace(found, facts={**found.facts, "complete": dict(held)})
+
+
+def _named(finding: Finding) -> tuple[str, str | None, str]:
+    return finding.property, finding.partition, str(finding.position)
+
+
+def _read_again(
+    path: Path,
+    report: Report,
+    profile: str | None,
+    rules: Mapping[str, bool] | None,
+    progress: Progress | None,
+) -> None:
+    """Follow the log once more, for the timelines of the partitions that turned out to be of interest."""
+    interesting: dict[str, None] = {}
+    names = [*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)]
+    for name in names:
+        if name is not None and len(interesting) < MAX_TIMELINES:
+            interesting[name] = None
+    if not interesting:
+        return
+    kept = _Timelines(report)
+    again = Report(report.input, report.kind, report.profile)
+    replay_metadata(
+        open_metadata_log(path),
+        again,
+        profile,
+        rules,
+        interesting.__contains__,
+        kept.change,
+        progress=progress,
+        on_setting_in_force=kept.setting,
+    )
+
+
+class _Timelines:
+    """Collects the changes of partitions, up to a limit for each."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    @staticmethod
+    def all(name: str) -> bool:
+        """Every partition is of interest."""
+        return True
+
+    def setting(self, name: str, setting: SettingInForce) -> None:
+        """Keep what a setting is from here on for a partition."""
+        timeline = self._report.timelines.get(name)
+        if timeline is not None and len(timeline.settings) < LIMIT_CHANGES:
+            timeline.settings.append(setting)
+
+    def change(self, change: PartitionChange) -> None:
+        """Keep a change."""
+        timeline = self._report.timelines.setdefault(change.name, Timeline(change.name))
+        timeline.total += 1
+        if len(timeline.changes) < LIMIT_CHANGES:
+            timeline.changes.append(change)
+
 
 ProgressCallback = Callable[[Report], None]
 
@@ -72,6 +252,3 @@ def replay_input(
     )
     report.notes[:0] = found.notes
     return report
-
-
-__all__ = ["replay", "replay_input"]

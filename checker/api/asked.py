@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from highwater.checker.api.results import Result
 from highwater.checker.asking import catalogue
 from highwater.checker.asking import scenarios as scenario_files
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.search import SearchOptions
-from highwater.checker.asking.subject import Subject, asked
+from highwater.checker.asking.subject import Settings, Subject, asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
@@ -27,47 +26,23 @@ if TYPE_CHECKING:
 
 
 def scenario(
-    subject: Subject,
-    *,
-    parameters: Mapping[str, int] | None = None,
-    rules: Mapping[str, bool] | None = None,
-    profile: str | None = None,
-    properties: Iterable[str] = (),
-    deadlock: bool | None = None,
-    symmetry: bool | None = None,
-    outside: bool = False,
-    directory: str | PathLike[str] | None = None,
+    subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[Settings]
 ) -> Request:
     """What is to be checked: a scenario or a protocol, with what is set over it.
 
     ``subject`` is a name from ``scenarios()`` or ``protocols()``, the path of a ``.toml`` scenario or of a ``.py`` file
-    with a protocol (relative to ``directory``, where that is given), or a Protocol's class. The arguments mean what
-    the options of the command line do; ``check`` and ``simulate`` take the result, and its ``model()`` is the traced
-    protocol. Raises InputError where there is no such thing, or a name or a value does not fit it.
+    with a protocol (relative to ``directory``, where that is given), or a Protocol's class. The settings mean what
+    the options of the command line do: ``parameters`` and ``rules`` by their names, a ``profile``, the ``properties``
+    to ask (all, where none is named), ``deadlock``, ``symmetry``, ``outside``. ``check`` and ``simulate`` take the
+    result, and its ``model()`` is the traced protocol. Raises InputError where there is no such thing, or a name or a
+    value does not fit it.
     """
-    return asked(
-        subject,
-        parameters=parameters,
-        rules=rules,
-        profile=profile,
-        properties=properties,
-        deadlock=deadlock,
-        symmetry=symmetry,
-        outside=outside,
-        directory=directory,
-    )
+    return asked(subject, directory=directory, **settings)
 
 
 def check(
     subject: Subject,
     *,
-    parameters: Mapping[str, int] | None = None,
-    rules: Mapping[str, bool] | None = None,
-    profile: str | None = None,
-    properties: Iterable[str] = (),
-    deadlock: bool | None = None,
-    symmetry: bool | None = None,
-    outside: bool = False,
     engine: str = engines.DEFAULT,
     spark_master: str | None = None,
     workers: int | None = None,
@@ -76,6 +51,7 @@ def check(
     memory_bytes: int | None = None,
     first: bool = False,
     progress: bool = False,
+    **settings: Unpack[Settings],
 ) -> Result:
     """Explore every reachable state of a scenario or a protocol, as ``highwater check`` does.
 
@@ -86,17 +62,7 @@ def check(
     """
     chosen = Engine(engine, spark_master)
     search = chosen.search(1)
-    request = scenario(
-        subject,
-        parameters=parameters,
-        rules=rules,
-        profile=profile,
-        properties=properties,
-        deadlock=deadlock,
-        symmetry=symmetry,
-        outside=outside,
-    )
-    request = chosen.fitted(request, symmetry)
+    request = chosen.fitted(scenario(subject, **settings), settings.get("symmetry"))
     if engine == "spark" and request.liveness:
         names = ", ".join(p.name for p in request.liveness)
         raise InputError(
@@ -119,11 +85,6 @@ def check(
 def simulate(
     subject: Subject,
     *,
-    parameters: Mapping[str, int] | None = None,
-    rules: Mapping[str, bool] | None = None,
-    profile: str | None = None,
-    properties: Iterable[str] = (),
-    deadlock: bool | None = None,
     engine: str = engines.DEFAULT,
     walks: int = 10_000,
     depth: int = 100,
@@ -131,6 +92,7 @@ def simulate(
     workers: int | None = None,
     limit_seconds: float | None = None,
     progress: bool = False,
+    **settings: Unpack[Settings],
 ) -> Result:
     """Walk at random through what is too large to explore, as ``highwater simulate`` does; nothing is proved by it.
 
@@ -138,26 +100,13 @@ def simulate(
     ``check``.
     """
     simulation = engines.simulate(engine)
-    request = scenario(
-        subject,
-        parameters=parameters,
-        rules=rules,
-        profile=profile,
-        properties=properties,
-        deadlock=deadlock,
-    ).for_walks()
+    request = scenario(subject, **settings).for_walks()
     options = SimulationOptions(walks, depth, seed, workers or 0, limit_seconds, request.deadlock)
     model, outcome = exploration.walk(request, engine, simulation, options, quiet=not progress)
     return Result(outcome, model)
 
 
-def explore(
-    subject: Subject,
-    *,
-    parameters: Mapping[str, int] | None = None,
-    rules: Mapping[str, bool] | None = None,
-    profile: str | None = None,
-) -> Session:
+def explore(subject: Subject, **settings: Unpack[Settings]) -> Session:
     """The state space of a scenario or a protocol by hand: ``highwater explore`` without its page.
 
     The arguments are those of ``scenario``. A session takes steps and answers questions about states; a ``Path`` says
@@ -165,7 +114,7 @@ def explore(
     """
     from highwater.checker.explore.session import Session
 
-    request = scenario(subject, parameters=parameters, rules=rules, profile=profile)
+    request = scenario(subject, **settings)
     return Session(request.without_symmetry().model())
 
 

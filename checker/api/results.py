@@ -14,7 +14,7 @@ import click
 from highwater.checker.asking.request import Request
 from highwater.checker.telling import counterexample, report
 from highwater.checker.telling.counterexample import Counterexample, Step
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.telling.trace_output import TraceOutput
 from highwater.model.language.model import Model
 
@@ -23,7 +23,7 @@ from highwater.model.language.model import Model
 class Violation:
     """A property that does not hold, and a run that shows it; printed, the run is told step by step."""
 
-    outcome: Outcome
+    outcome: ScenarioOutcome
     model: Model
     example: Counterexample
 
@@ -78,7 +78,7 @@ class Result:
     ``to_json()`` has all of it, in the form of docs/results.md. ``outcome`` is what the checker's own modules pass on.
     """
 
-    outcome: Outcome
+    outcome: ScenarioOutcome
     model: Model | None
     """The traced protocol; None where Ctrl-C came before it was traced."""
 
@@ -183,6 +183,3 @@ class Result:
         return "".join(
             [f"<table>{table}</table>", f"<ul>{told}</ul>", *(v._repr_html_() for v in self.violations)]
         )
-
-
-__all__ = ["Result", "Violation"]

@@ -63,6 +63,3 @@ def allowing(folders: Iterable[str | Path]) -> Iterator[None]:
 def _is_inside(real: str, folder: Path) -> bool:
     place = os.path.realpath(folder)
     return os.path.commonpath([real, place]) == place
-
-
-__all__ = ["OPTION", "VARIABLE", "allowed", "allowing", "refuse_foreign"]

@@ -84,6 +84,3 @@ class _Neighbours(MetaPathFinder):
         file = str(self.directory / f"{fullname}.py")
         refuse_foreign(Path(file), self.directory, f"import {fullname}")
         return importlib.util.spec_from_file_location(fullname, file, loader=AsItIs(fullname, file))
-
-
-__all__ = ["AsItIs", "beside", "imported_by"]

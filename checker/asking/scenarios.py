@@ -65,7 +65,7 @@ _CALLED = {
 
 
 @dataclass(frozen=True)
-class Promise:
+class Promised:
     """What a scenario says will be found: the properties violated (none: all hold), and exact counts.
 
     ``impossible`` are actions that are never taken, ``constant`` properties that are the same in every state.
@@ -95,7 +95,7 @@ class Scenario:
     standard: bool
     symmetry: bool
     deadlock: bool
-    promise: Promise
+    promise: Promised
 
     @property
     def protocol(self) -> type[Protocol]:
@@ -186,7 +186,7 @@ def read(path: Path, name: str) -> Scenario:
         standard=table.get("standard", False),
         symmetry=table.get("symmetry", False),
         deadlock=table.get("deadlock", False),
-        promise=Promise(
+        promise=Promised(
             frozenset(expect.get("violated", ())),
             expect.get("distinct_states"),
             expect.get("depth"),

@@ -62,7 +62,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Violation:
+class ViolatingRun:
     """A run to a state that violates a property: an initial state, then instance numbers of the model.
 
     ``depth`` counts states, so it is one more than the number of steps. A run that violates a liveness property has
@@ -107,7 +107,7 @@ class SearchResult:
     cut: dict[str, int] = field(default_factory=dict)
     actions: dict[str, int] = field(default_factory=dict)
     premises: dict[str, int] = field(default_factory=dict)
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[ViolatingRun] = field(default_factory=list)
     seconds: float = 0.0
     preparation_seconds: float = 0.0
     collision_probability: float = 0.0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.asking.catalogue import Definition
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.scenarios import Promise, Scenario
+from highwater.checker.asking.scenarios import Promised, Scenario
 from highwater.checker.base.problems import InputError
 from highwater.model import registry
 from highwater.model.language.protocol import Protocol
@@ -17,26 +18,37 @@ from highwater.model.language.protocol import Protocol
 Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
 
 
+class Settings(TypedDict, total=False):
+    """What can be set over a scenario or a protocol; each means what the option of the command line does."""
+
+    parameters: Mapping[str, int] | None
+    rules: Mapping[str, bool] | None
+    profile: str | None
+    properties: Iterable[str]
+    deadlock: bool | None
+    symmetry: bool | None
+    outside: bool
+
+
 def asked(
-    subject: Subject,
-    *,
-    parameters: Mapping[str, int] | None = None,
-    rules: Mapping[str, bool] | None = None,
-    profile: str | None = None,
-    properties: Iterable[str] = (),
-    deadlock: bool | None = None,
-    symmetry: bool | None = None,
-    outside: bool = False,
-    directory: str | PathLike[str] | None = None,
+    subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[Settings]
 ) -> Request:
     """What is to be checked: a scenario or a protocol, and over it what is set here.
 
     A text is the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to ``directory``, where
     that is given), else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError
-    where there is no such thing, or a name or a value does not fit it.
+    where there is no such thing, or a name or a value does not fit it, TypeError for a setting that there is not.
     """
+    if unknown := settings.keys() - Settings.__annotations__.keys():
+        raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
     overrides = Overrides(
-        dict(parameters or {}), dict(rules or {}), profile, tuple(properties), symmetry, deadlock, outside
+        parameters=dict(settings.get("parameters") or {}),
+        rules=dict(settings.get("rules") or {}),
+        profile=settings.get("profile"),
+        properties=tuple(settings.get("properties", ())),
+        symmetry=settings.get("symmetry"),
+        deadlock=settings.get("deadlock"),
+        outside=settings.get("outside", False),
     )
     if isinstance(subject, Request):
         if overrides != Overrides():
@@ -84,8 +96,5 @@ def _bare(definition: Definition) -> Scenario:
         standard=False,
         symmetry=False,
         deadlock=False,
-        promise=Promise(),
+        promise=Promised(),
     )
-
-
-__all__ = ["Subject", "asked"]

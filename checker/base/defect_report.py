@@ -39,6 +39,3 @@ def write(wrong: BaseException) -> str | None:
     except Exception:  # whatever was wrong may be wrong here, too: the line that tells of it is worth more
         return None
     return str(path)
-
-
-__all__ = ["report_of", "write"]

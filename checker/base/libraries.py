@@ -8,7 +8,6 @@ PACKAGES = {
     "cramjam": "cramjam",
     "crc32c": "crc32c",
     "hypothesis": "hypothesis",
-    "kio": "kio",
     "llvmlite": "llvmlite",
     "networkx": "networkx",
     "numpy": "numpy",
@@ -52,6 +51,3 @@ def _frames(trace: TracebackType | None) -> list[FrameType]:
         found.append(trace.tb_frame)
         trace = trace.tb_next
     return found
-
-
-__all__ = ["PACKAGES", "missing_library"]

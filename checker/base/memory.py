@@ -114,6 +114,3 @@ def _part(file: Path, name: str) -> int:
             if key == name:
                 return int(value)
     return 0
-
-
-__all__ = ["available_memory", "peak_memory"]

@@ -107,6 +107,3 @@ def _refuse_extremes(path: Path, found: Any) -> None:
             left += [(inner, depth + 1) for inner in inside]
         elif isinstance(value, int) and not -_INT64 <= value < _INT64:
             raise InputError(f"{path}: a number that is not one of 64 bits")
-
-
-__all__ = ["MOST_BYTES", "MOST_DEPTH", "read_json", "read_text", "read_toml", "toml"]

@@ -30,7 +30,7 @@ from highwater.checker.running.progress import Reporter
 from highwater.checker.telling import report
 from highwater.checker.telling.page.output import PageOutput, html_option
 from highwater.checker.telling.page.shown import counterexamples
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.telling.trace_output import TraceOutput, trace_option
 
 
@@ -81,14 +81,14 @@ def check(
         requests = list(
             _for_spark(requests, named=bool(names), say=(lambda _: None) if quiet else output.say)
         )
-    outcomes: list[Outcome] = []
+    outcomes: list[ScenarioOutcome] = []
     asked = replace(options, stop_at_first=first)
     try:
         processes = _processes(requests, engine, options)
         if processes > 1:
             from highwater.checker.running import side_by_side
 
-            every = side_by_side.Asked(
+            every = side_by_side.Batch(
                 names or tuple(scenario.name for scenario in chosen),
                 overrides,
                 engine.name,

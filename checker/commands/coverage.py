@@ -89,6 +89,3 @@ def coverage(
         write_text("--html", html, page(found, [Path(), Path(highwater.__file__).parents[1]]))
     output.write(report.as_json(found))
     return Status.INTERRUPTED if found.interrupted else Status.AS_PROMISED
-
-
-__all__ = ["coverage"]

@@ -42,7 +42,7 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
     from highwater.checker.explore.page import explorer_page
     from highwater.checker.explore.server import serve
     from highwater.checker.explore.traced import path_of, read_trace
-    from highwater.checker.explore.views import Views
+    from highwater.checker.explore.views import Answers
 
     if (name is None) == (trace is None):
         raise InputError("name a SCENARIO, or a run with --trace")
@@ -53,7 +53,7 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
         raise InputError("--trace: a run says itself how it is set up")
     else:
         request, lines = read_trace(trace)
-    views = Views(request)
+    views = Answers(request)
     at = path_of(views.session, lines)
     server, address = serve(views, explorer_page(views), port)
     address += f"#{at}" if at.steps else ""
@@ -67,6 +67,3 @@ def explore(name: str | None, trace: Path | None, overrides: Overrides, port: in
     finally:
         server.server_close()
     return Status.AS_PROMISED
-
-
-__all__ = ["explore"]

@@ -21,7 +21,7 @@ from highwater.checker.commands.options import (
 from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.comparing.gate import report, shown
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
-from highwater.checker.comparing.gate.comparison import State
+from highwater.checker.comparing.gate.comparison import EntryState
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
 from highwater.checker.telling.page.output import PageOutput, html_option
 
@@ -151,7 +151,7 @@ def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -
     if not before.select.scenarios and not before.select.proofs:
         raise InputError(f"{path}: nothing is selected; name scenarios, or `{baselines.STANDARD}`")
     new, found = updated(before, options)
-    bad = [v for v in found.verdicts if v.state in (State.FAILED, State.NOT_RUN) or v.ran.broken]
+    bad = [v for v in found.verdicts if v.state in (EntryState.FAILED, EntryState.NOT_RUN) or v.ran.broken]
     if bad or found.interrupted:
         return found, [f"{path} was not written" + "".join(f"\n  {v.entry.name}: {v.note}" for v in bad)]
     said = list(_written(before, new))
@@ -161,7 +161,7 @@ def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -
         raise InputError(f"--baseline {path}: {wrong.filename}: {wrong.strerror}") from None
     write_text("--baseline", path, new.text())
     for verdict in found.verdicts:
-        verdict.state = State.UPDATED if not verdict.passes else verdict.state
+        verdict.state = EntryState.UPDATED if not verdict.passes else verdict.state
     entries = f"{len(new.facts)} {'entry' if len(new.facts) == 1 else 'entries'}"
     return found, [*([] if quiet else said), f"{path} was written: {entries}"]
 
@@ -171,6 +171,3 @@ def _written(before: Baseline, new: Baseline) -> Iterator[str]:
         yield f"{name}: added"
     for _, name in sorted(set(before.facts) - set(new.facts)):
         yield f"{name}: taken out"
-
-
-__all__ = ["gate"]

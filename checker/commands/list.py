@@ -80,6 +80,3 @@ def _row(entry: Entry) -> tuple[str, ...]:
     text = entry.get("title") or entry.get("sentence") or entry.get("meaning") or ""
     where = entry.get("source", "") if "protocol" in entry else ", ".join(entry.get("proposals", ()))
     return name, where, text
-
-
-__all__ = ["list_"]

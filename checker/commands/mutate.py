@@ -162,6 +162,3 @@ class _Live:
         """Take the live line away."""
         if self._terminal:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-__all__ = ["mutate", "status_of"]

@@ -231,24 +231,3 @@ def _as_one(
         return decorated
 
     return decorate
-
-
-__all__ = [
-    "Positive",
-    "allow_code_option",
-    "cache_option",
-    "engine_option",
-    "first_option",
-    "json_option",
-    "limit_seconds_option",
-    "limit_states_option",
-    "memory_option",
-    "model_options",
-    "quiet_option",
-    "rule_option",
-    "search_engine_options",
-    "search_options",
-    "spark_master_option",
-    "verbose_option",
-    "workers_option",
-]

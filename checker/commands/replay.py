@@ -123,7 +123,7 @@ def _on_spark(
 ) -> Iterator[Report]:
     """The reports of the Spark engine. The first Ctrl-C ends its jobs. Raises KeyboardInterrupt then."""
     asked = engines.spark_options(master, None, False, 1)
-    from highwater.checker.engines.spark.replay.run import Interrupted, SparkReplay
+    from highwater.checker.engines.spark.replay.run import ReplayInterrupted, SparkReplay
     from highwater.checker.engines.spark.session import session
 
     if out is not None and out.exists() and any(out.iterdir()):
@@ -134,7 +134,7 @@ def _on_spark(
         engine = SparkReplay(session(asked.master), profile, switched, show, interrupted.is_set)
         try:
             yield from engine.replay(found, None if out is None else str(out.absolute()))
-        except Interrupted:
+        except ReplayInterrupted:
             raise KeyboardInterrupt from None
         except EngineError as wrong:
             raise InputError(str(wrong)) from None
@@ -233,6 +233,3 @@ def _progress() -> Callable[[Report], None] | None:
 def _clear() -> None:
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", nl=False, err=True)
-
-
-__all__ = ["replay"]

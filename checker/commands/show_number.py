@@ -135,6 +135,3 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 def _width() -> int:
     return min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
-
-
-__all__ = ["family_lines", "number_lines"]

@@ -27,7 +27,7 @@ from highwater.checker.commands.options import (
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.running.progress import Reporter, size
-from highwater.checker.tables.directory import TableDirectory, Written
+from highwater.checker.tables.directory import TableDirectory, WrittenTables
 from highwater.checker.telling.report import STOPPED
 from highwater.model.language.model import Model
 from highwater.model.versions import versions
@@ -35,7 +35,7 @@ from highwater.model.versions import versions
 if TYPE_CHECKING:
     from highwater.checker.engines.spark.options import SparkOptions
 
-Write = Callable[[Model, SearchOptions, TableDirectory, Reporter], Written]
+Write = Callable[[Model, SearchOptions, TableDirectory, Reporter], WrittenTables]
 
 
 @click.command(short_help="The states and transitions of a scenario as tables.")
@@ -75,7 +75,7 @@ def states(
     options = replace(options, symmetry=request.symmetry, deadlock=request.deadlock, all_states=True)
     started = time.perf_counter()
 
-    def about(written: Written) -> dict[str, Any]:
+    def about(written: WrittenTables) -> dict[str, Any]:
         return _about(request, engine.name, written, time.perf_counter() - started)
 
     try:
@@ -86,7 +86,7 @@ def states(
             tables.finish(result)
     except KeyboardInterrupt:
         click.echo(f"highwater: interrupted; {tables.left()}", err=True)
-        output.write(about(Written(stopped_by="interrupted")))
+        output.write(about(WrittenTables(stopped_by="interrupted")))
         return Status.INTERRUPTED
     if not quiet:
         _say(request, written, time.perf_counter() - started, out, output)
@@ -106,7 +106,9 @@ def _writer(engine: Engine, workers: int) -> Write:
     explore = engines.explore(engine.name)
     threads = 1 if engine.name == "interpreter" else workers or len(os.sched_getaffinity(0))
 
-    def write(model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter) -> Written:
+    def write(
+        model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter
+    ) -> WrittenTables:
         from highwater.checker.tables.writing import write as write_graph
 
         explored = explore(model, options, progress)
@@ -119,7 +121,9 @@ def _writer(engine: Engine, workers: int) -> Write:
 
 
 def _on_spark(spark: SparkOptions) -> Write:
-    def write(model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter) -> Written:
+    def write(
+        model: Model, options: SearchOptions, tables: TableDirectory, progress: Reporter
+    ) -> WrittenTables:
         from highwater.checker.tables.spark import write as write_on_spark
 
         return write_on_spark(model, options, spark, tables.begin(), progress)
@@ -127,7 +131,7 @@ def _on_spark(spark: SparkOptions) -> Write:
     return write
 
 
-def _about(request: Request, engine: str, written: Written, seconds: float) -> dict[str, Any]:
+def _about(request: Request, engine: str, written: WrittenTables, seconds: float) -> dict[str, Any]:
     return {
         "scenario": request.scenario.name,
         "protocol": request.scenario.definition.name,
@@ -148,7 +152,7 @@ def _about(request: Request, engine: str, written: Written, seconds: float) -> d
     }
 
 
-def _say(request: Request, written: Written, seconds: float, out: str, output: JsonOutput) -> None:
+def _say(request: Request, written: WrittenTables, seconds: float, out: str, output: JsonOutput) -> None:
     output.say(
         f"{request.scenario.name}: {written.states:,} states, {written.transitions:,} transitions, "
         f"depth {written.depth}; {size(written.bytes)} in {out}, {seconds:.1f} s"

@@ -15,7 +15,7 @@ from highwater.checker.asking.search import (
     ProgressCallback,
     SearchOptions,
     SearchResult,
-    Violation,
+    ViolatingRun,
     missing_verdicts,
 )
 from highwater.checker.base.interruption import interruption
@@ -120,9 +120,9 @@ def _violation(
     state: Scalars,
     parents: dict[Scalars, tuple[Scalars, int] | None],
     last: tuple[int, ...],
-) -> Violation:
+) -> ViolatingRun:
     path = list(last)
     while (parent := parents[state]) is not None:
         state, number = parent
         path.append(number)
-    return Violation(name, state, tuple(reversed(path)))
+    return ViolatingRun(name, state, tuple(reversed(path)))

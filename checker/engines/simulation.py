@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, SearchResult, Violation
+from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, SearchResult, ViolatingRun
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars
 
@@ -140,5 +140,5 @@ class _Walk:
             self.result.premises[prop.name] += said
 
     def _note(self, names: list[str], initial: Scalars, path: list[int]) -> bool:
-        self.result.violations += [Violation(name, initial, tuple(path)) for name in names]
+        self.result.violations += [ViolatingRun(name, initial, tuple(path)) for name in names]
         return bool(names)

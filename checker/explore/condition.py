@@ -237,6 +237,3 @@ def _refuse(tree: ast.expr, what: str) -> InputError:
 
 def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-__all__ = ["ATTRIBUTES", "LONGEST", "METHODS", "condition", "value"]

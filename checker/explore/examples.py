@@ -25,6 +25,3 @@ def _simple(type: Type, path: str) -> Iterator[tuple[str, Type]]:
         yield from _simple(type.element, f"{path}[0]")
     else:
         yield path, type
-
-
-__all__ = ["examples"]

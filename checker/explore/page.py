@@ -6,12 +6,12 @@ from typing import Any
 
 from highwater.checker.explore.examples import examples
 from highwater.checker.explore.server import page_file
-from highwater.checker.explore.views import Views
+from highwater.checker.explore.views import Answers
 from highwater.checker.telling.page.content import about
 from highwater.checker.telling.page.writing import page
 
 
-def explorer_page(views: Views) -> str:
+def explorer_page(views: Answers) -> str:
     """The text of the page; what it shows it asks for."""
     request = views.request
     data: dict[str, Any] = {
@@ -23,6 +23,3 @@ def explorer_page(views: Views) -> str:
         "switches": [[name, on] for name, on in request.rules.items()],
     }
     return page(data, style=page_file("explore.css"), script=page_file("explore.js"), asks=True)
-
-
-__all__ = ["explorer_page"]

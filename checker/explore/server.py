@@ -18,7 +18,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.explore.views import Views
+from highwater.checker.explore.views import Answers
 
 HOST = "127.0.0.1"
 _MOST = 64 << 10
@@ -26,9 +26,9 @@ _MOST = 64 << 10
 
 
 class Application:
-    """WSGI: ``/TOKEN/`` is the page, and ``/TOKEN/NAME?…`` the answers of ``Views`` as JSON."""
+    """WSGI: ``/TOKEN/`` is the page, and ``/TOKEN/NAME?…`` the answers of ``Answers`` as JSON."""
 
-    def __init__(self, views: Views, page: str, token: str) -> None:
+    def __init__(self, views: Answers, page: str, token: str) -> None:
         self.views, self.page, self.token = views, page, token
 
     def __call__(self, environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -68,7 +68,7 @@ class _Quiet(WSGIRequestHandler):
         """Requests are not told."""
 
 
-def serve(views: Views, page: str, port: int = 0) -> tuple[BaseWSGIServer, str]:
+def serve(views: Answers, page: str, port: int = 0) -> tuple[BaseWSGIServer, str]:
     """A server that listens, and its address; port 0 is any that is free. InputError where it cannot have the port."""
     token = secrets.token_urlsafe(24)
     try:
@@ -81,6 +81,3 @@ def serve(views: Views, page: str, port: int = 0) -> tuple[BaseWSGIServer, str]:
 def page_file(name: str) -> str:
     """The text of a file beside this one."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-__all__ = ["HOST", "Application", "page_file", "serve"]

@@ -55,7 +55,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Found:
+class NearestState:
     """What a search for a state came to: the path to it, or None; and how far the search went."""
 
     path: Path | None
@@ -163,7 +163,7 @@ class Session:
         (sort,) = (node.sort for node in nodes)
         return str(found[0]) if sort != graph.BOOL else "true" if found[0] else "false"
 
-    def nearest(self, path: Path, text: str, options: SearchOptions | None = None) -> Found:
+    def nearest(self, path: Path, text: str, options: SearchOptions | None = None) -> NearestState:
         """A shortest way on from the end of a path to a state in which a condition holds.
 
         It is searched for by the compiled engine. InputError where the text is no condition.
@@ -175,8 +175,8 @@ class Session:
         vars(from_here).update(initial=[state], start=None, properties=[seen], liveness=[])
         result = search("native")(from_here, options or SearchOptions(stop_at_first=True), None)
         if not result.violations:
-            return Found(None, result)
-        return Found(path.then(*result.violations[0].path), result)
+            return NearestState(None, result)
+        return NearestState(path.then(*result.violations[0].path), result)
 
 
 def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str, Mapping[str, Any]]) -> str:
@@ -210,6 +210,3 @@ def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str,
 
 def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
     return "".join(f", {name}={dict(value)!r}" for name, value in changed.items() if value)
-
-
-__all__ = ["LONGEST", "Found", "Path", "Session", "pytest_of"]

@@ -65,6 +65,3 @@ def _initial(session: Session, lines: list[Line]) -> int:
         if session.model.decode(state) == first.state:
             return number
     raise InputError(str(first.place.wrong("this is no initial state of the model")))
-
-
-__all__ = ["path_of", "read_trace"]

@@ -21,7 +21,7 @@ WATCHED = 20
 Arguments = Mapping[str, str]
 
 
-class Views:
+class Answers:
     """The answers for one scenario, each a function of what the page asks."""
 
     def __init__(self, request: Request) -> None:
@@ -144,6 +144,3 @@ def _number(arguments: Arguments, name: str, default: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise InputError(f"{name}: {text[:40]!r} is no number")
     return int(text)
-
-
-__all__ = ["SEARCH_SECONDS", "WATCHED", "Views"]

@@ -10,7 +10,7 @@ from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.simulation import Simulate, SimulationOptions, SimulationResult
 from highwater.checker.running.progress import Reporter
 from highwater.checker.telling import counterexample
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.telling.vacuity import constant_properties, vacuous
 from highwater.model.language import graph
 from highwater.model.language.model import Model, Property
@@ -24,7 +24,7 @@ def explore(
     search: engines.Search,
     options: SearchOptions,
     progress: ProgressCallback | None = None,
-) -> tuple[Model | None, Outcome]:
+) -> tuple[Model | None, ScenarioOutcome]:
     """Trace, search, and follow the runs to violations. The model is None where tracing was interrupted."""
     model: Model | None = None
     result = SearchResult(stopped_by="interrupted")
@@ -61,7 +61,7 @@ def _search_outside(
 
 def walk(
     request: Request, engine: str, simulate: Simulate, options: SimulationOptions, *, quiet: bool
-) -> tuple[Model | None, Outcome]:
+) -> tuple[Model | None, ScenarioOutcome]:
     """Trace, walk at random, and follow the runs to violations; otherwise as ``explore``."""
     model: Model | None = None
     result = SimulationResult(stopped_by="interrupted", seed=options.seed)
@@ -76,11 +76,11 @@ def walk(
 
 def outcome_of(
     request: Request, engine: str, model: Model | None, result: SearchResult, *, stop_at_first: bool
-) -> Outcome:
+) -> ScenarioOutcome:
     """A result with the runs to its violations, and with what does nothing; no model: it was not traced."""
     if model is None:
-        return Outcome(request, engine, result, (), stop_at_first)
-    return Outcome(
+        return ScenarioOutcome(request, engine, result, (), stop_at_first)
+    return ScenarioOutcome(
         request,
         engine,
         result,
@@ -90,6 +90,3 @@ def outcome_of(
         tuple(constant_properties(model)),
         vacuous(model, request, result),
     )
-
-
-__all__ = ["explore", "outcome_of", "walk"]

@@ -109,7 +109,7 @@ class Reporter:
         self._take_away()
 
 
-class Together:
+class TogetherProgress:
     """Says how far several searches are that run side by side, on one line: those done, and each under way."""
 
     def __init__(self, total: int, *, quiet: bool = False) -> None:

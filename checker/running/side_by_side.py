@@ -33,9 +33,9 @@ from highwater.checker.base.libraries import missing_library
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.running import one as exploration
-from highwater.checker.running.progress import Together
+from highwater.checker.running.progress import TogetherProgress
 from highwater.checker.telling import report
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 
@@ -45,7 +45,7 @@ _SAY_EVERY = 0.2
 
 
 @dataclass(frozen=True)
-class Asked:
+class Batch:
     """What is asked of all of some scenarios, each by its name."""
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class Asked:
         """The request of one scenario."""
         return engines.Engine(self.engine).request(scenarios.find(self.names[number]), self.overrides)
 
-    def explore(self, request: Request, memory: int | None, progress: ProgressCallback | None) -> Explored:
+    def explore(self, request: Request, memory: int | None, progress: ProgressCallback | None) -> ScenarioRun:
         """One scenario explored, with so much memory."""
         options = replace(
             self.options,
@@ -70,18 +70,18 @@ class Asked:
         )
         search = engines.search(self.engine)
         model, outcome = exploration.explore(request, self.engine, search, options, progress=progress)
-        return Explored.of(model, outcome, verbose=self.verbose)
+        return ScenarioRun.of(model, outcome, verbose=self.verbose)
 
 
 @dataclass(frozen=True)
-class Explored:
+class ScenarioRun:
     """What came of a scenario, and the lines that tell its runs."""
 
-    outcome: Outcome
+    outcome: ScenarioOutcome
     lines: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: Model | None, outcome: Outcome, *, verbose: bool) -> Explored:
+    def of(cls, model: Model | None, outcome: ScenarioOutcome, *, verbose: bool) -> ScenarioRun:
         """With the lines, where they are to be said: a promise is not kept, or everything is told."""
         lines: list[str] = []
         if model is not None and (verbose or outcome.broken):
@@ -89,7 +89,7 @@ class Explored:
         return cls(outcome, tuple(lines))
 
 
-def explore_all(asked: Asked, requests: Sequence[Request], processes: int) -> Iterator[Explored]:
+def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> Iterator[ScenarioRun]:
     """Explore scenarios, so many at a time, and give what came of each in their order.
 
     The first Ctrl-C ends all that are under way with what they found; those that were not begun are left out. What one
@@ -105,21 +105,21 @@ def explore_all(asked: Asked, requests: Sequence[Request], processes: int) -> It
 class _Together:
     """The work: what is left of it, what was found, and who does it."""
 
-    def __init__(self, asked: Asked, requests: Sequence[Request], processes: int) -> None:
+    def __init__(self, asked: Batch, requests: Sequence[Request], processes: int) -> None:
         self.asked, self.requests = asked, requests
         self.memory = _memory(asked.options) // processes
         # Long ones first, so that none is left to one process at the end; a promise says how long one is.
         sizes = [r.scenario.promise.distinct_states or 0 for r in requests]
         self.left = deque(sorted(range(len(requests)), key=lambda n: -sizes[n]))
-        self.found: dict[int, Explored | Exception] = {}
+        self.found: dict[int, ScenarioRun | Exception] = {}
         self.again: deque[int] = deque()
         self.news = threading.Condition()
         self.stopped = False
-        self.progress = Together(len(requests), quiet=asked.quiet)
+        self.progress = TogetherProgress(len(requests), quiet=asked.quiet)
         self.helpers = [_Helper(self) for _ in range(processes - 1)]
         self.timer = threading.Timer(HELP_AFTER, self._call_helpers)
 
-    def run(self) -> Iterator[Explored]:
+    def run(self) -> Iterator[ScenarioRun]:
         """All, in their order."""
         self.timer.daemon = True
         self.timer.start()
@@ -153,11 +153,11 @@ class _Together:
             return self.left.popleft()
 
     def settle(
-        self, number: int, what: Explored | Exception, *, here: bool = False, alone: bool = False
+        self, number: int, what: ScenarioRun | Exception, *, here: bool = False, alone: bool = False
     ) -> None:
         """What came of a scenario."""
         wanting = isinstance(what, EngineError) or (
-            isinstance(what, Explored) and what.outcome.result.stopped_by == "memory"
+            isinstance(what, ScenarioRun) and what.outcome.result.stopped_by == "memory"
         )
         with self.news:
             if wanting and not alone and not self.stopped:
@@ -166,7 +166,7 @@ class _Together:
                 self.found[number] = what
                 self.progress.done()
             self.news.notify_all()
-        if here and isinstance(what, Explored) and what.outcome.result.stopped_by == "interrupted":
+        if here and isinstance(what, ScenarioRun) and what.outcome.result.stopped_by == "interrupted":
             self.stop()
 
     def stop(self) -> None:
@@ -185,13 +185,13 @@ class _Together:
             helper.close()
         self.progress.end()
 
-    def _give(self, number: int) -> Explored:
+    def _give(self, number: int) -> ScenarioRun:
         what = self.found[number]
         if isinstance(what, Exception):
             raise what
         return what
 
-    def _explore(self, number: int, memory: int | None) -> Explored | Exception:
+    def _explore(self, number: int, memory: int | None) -> ScenarioRun | Exception:
         request = self.requests[number]
         try:
             with self.progress.of(request.scenario.name) as progress:
@@ -274,7 +274,7 @@ class _Helper:
                 self.busy = False
                 together.news.notify_all()
 
-    def _outcome(self, number: int, said: Any) -> Explored | Exception:
+    def _outcome(self, number: int, said: Any) -> ScenarioRun | Exception:
         """What it found, as the answer to this process's request."""
         if isinstance(said, Exception):
             return said
@@ -282,12 +282,12 @@ class _Helper:
             return self._nothing(number)
         return replace(said, outcome=replace(said.outcome, request=self._together.requests[number]))
 
-    def _nothing(self, number: int) -> Explored | Exception:
+    def _nothing(self, number: int) -> ScenarioRun | Exception:
         """What there is to say where it has found nothing: it was interrupted before, or has ended."""
         request = self._together.requests[number]
         if self._together.stopped:
             nothing = SearchResult(stopped_by="interrupted")
-            return Explored(Outcome(request, self._together.asked.engine, nothing, ()))
+            return ScenarioRun(ScenarioOutcome(request, self._together.asked.engine, nothing, ()))
         return EngineError(
             f"{request.scenario.name}: the process that explored it was ended, perhaps for its memory"
         )
@@ -327,7 +327,7 @@ class _Interruption:
             self._under_way = False
 
 
-def _serve(connection: Connection, life: Connection, asked: Asked, memory: int) -> None:
+def _serve(connection: Connection, life: Connection, asked: Batch, memory: int) -> None:
     """A helper: numbers of scenarios come, progress and results go."""
     threading.Thread(target=_end_with, args=(life,), daemon=True).start()
     gc.set_threshold(100_000, 50, 100)  # as the command line has it
@@ -355,8 +355,8 @@ class _Saying:
 
 
 def _answer(
-    asked: Asked, number: int, memory: int, progress: ProgressCallback | None
-) -> Explored | Exception:
+    asked: Batch, number: int, memory: int, progress: ProgressCallback | None
+) -> ScenarioRun | Exception:
     """What came of a scenario; an exception where something is wrong with it, or with us."""
     try:
         request = asked.request(number)
@@ -381,6 +381,3 @@ def _end_with(life: Connection) -> None:
     with suppress(EOFError, OSError):
         life.recv()
     os._exit(1)
-
-
-__all__ = ["HELP_AFTER", "Asked", "Explored", "explore_all"]

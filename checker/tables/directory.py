@@ -24,7 +24,7 @@ _NEW = re.compile(r"\.new-[0-9a-f]{16}")
 
 
 @dataclass
-class Written:
+class WrittenTables:
     """What two tables hold: rows, levels of states, bytes on disk, and how many states violate each property.
 
     ``stopped_by`` is None where every reachable state and every step between them is there, else what ended
@@ -130,6 +130,3 @@ class TableDirectory:
 
     def _wrong(self, wrong: OSError) -> InputError:
         return InputError(f"--out {self.name}: {wrong.strerror or wrong}")
-
-
-__all__ = ["STATES", "TRANSITIONS", "TableDirectory", "Written"]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Machine
-from highwater.checker.engines.native.code.program import Compiled
+from highwater.checker.engines.native.code.program import CompiledModel
 from highwater.checker.engines.native.linker import Linker, states_at_once
-from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS
 from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
 from highwater.checker.engines.spark.program import content
@@ -28,24 +28,18 @@ class FingerprintRuntime(LinkRuntime):
 
     def _resolve(self) -> str:
         """``@resolve(context, end)``: write the steps of the candidates before ``end``."""
-        f = Function("internal void @resolve(ptr %context, ptr %end)")
+        f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         targets, instances = self._pointer(f, "out_targets"), self._pointer(f, "out_instances")
         first, done_field = self._pointer(f, "candidates"), self._field(f, "out_steps")
         done = f.load(done_field)
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%candidate = phi ptr [ {first}, %entry ], [ %following, %body ]")
-        f.do(f"%step = phi i64 [ {done}, %entry ], [ %step_next, %body ]")
-        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
-        f.start("body")
-        f.store(f.load(f.at("%candidate", FINGERPRINT)), f.at(targets, "%step"))
-        predecessor = f.load(f.at("%candidate", PREDECESSOR))
-        f.store(f.op(f"and i64 {predecessor}, {(1 << PREDECESSOR_BITS) - 1}"), f.at(instances, "%step"))
-        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
-        f.do("%step_next = add i64 %step, 1")
-        f.jump("loop")
-        f.start("finished")
-        f.store("%step", done_field)
+        with f.loop(f"ptr {first}", f"i64 {done}") as loop:
+            candidate, step = loop.values
+            loop.while_(f.op(f"icmp ult ptr {candidate}, %end"))
+            f.store(f.load(f.at(candidate, FINGERPRINT)), f.at(targets, step))
+            predecessor = f.load(f.at(candidate, PREDECESSOR))
+            f.store(f.op(f"and i64 {predecessor}, {(1 << PREDECESSOR_BITS) - 1}"), f.at(instances, step))
+            loop.again(f.at(candidate, self.width), f.op(f"add i64 {step}, 1"))
+        f.store(step, done_field)
         return f.end()
 
 
@@ -61,7 +55,7 @@ class Expanded:
     rows: Words
 
 
-class TableProgram(Compiled):
+class TableProgram(CompiledModel):
     """Machine code of a model, and its tables."""
 
     kernels, runtime = CutKernels, FingerprintRuntime

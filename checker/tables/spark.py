@@ -16,13 +16,13 @@ from highwater.checker.asking.search import Progress, ProgressCallback, SearchOp
 from highwater.checker.base.interruption import interruption
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.spark.jobs import collect
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint
+from highwater.checker.engines.spark.levels.checkpoint import SparkCheckpoint
 from highwater.checker.engines.spark.levels.worker import raise_refusals
 from highwater.checker.engines.spark.options import SparkOptions
 from highwater.checker.engines.spark.search import search
-from highwater.checker.engines.spark.session import Session, session
+from highwater.checker.engines.spark.session import SparkConnection, session
 from highwater.checker.tables import spark_worker
-from highwater.checker.tables.directory import Written
+from highwater.checker.tables.directory import WrittenTables
 from highwater.checker.tables.spark_worker import TableTask
 from highwater.model.language.model import Model
 
@@ -35,7 +35,7 @@ def write(
     spark: SparkOptions,
     directory: Path,
     progress: ProgressCallback | None,
-) -> Written:
+) -> WrittenTables:
     """Explore on Spark, and write both tables below a directory that driver and executors share.
 
     Ctrl-C during the search leaves the tables of what was found; while they are written it raises KeyboardInterrupt,
@@ -44,7 +44,7 @@ def write(
     with _levels(spark, directory) as kept, ExitStack() as owned:
         result = search(model, options, progress, kept)
         assert kept.checkpoint is not None
-        checkpoint = owned.enter_context(Checkpoint(kept.checkpoint))
+        checkpoint = owned.enter_context(SparkCheckpoint(kept.checkpoint))
         checkpoint.take(resume=True)
         levels = [level for level in checkpoint.levels() if level.size]
         starts = tuple(accumulate((level.size for level in levels), initial=0))
@@ -54,7 +54,7 @@ def write(
         task = TableTask(
             str(checkpoint.directory.resolve()), str(directory.resolve()), run, starts, expanded, keys
         )
-        written = Written(depth=len(levels), stopped_by=result.stopped_by)
+        written = WrittenTables(depth=len(levels), stopped_by=result.stopped_by)
         try:
             reports = _job(running, task, progress, starts[-1])
         finally:
@@ -74,7 +74,7 @@ def _levels(spark: SparkOptions, directory: Path) -> Iterator[SparkOptions]:
 
 
 def _job(
-    running: Session, task: TableTask, progress: ProgressCallback | None, states: int
+    running: SparkConnection, task: TableTask, progress: ProgressCallback | None, states: int
 ) -> list[dict[str, Any]]:
     """Run the job; its reports."""
     home, _ = running.home(task.run.shift)
@@ -99,7 +99,9 @@ def _job(
     return [json.loads(row.report) for row in rows]
 
 
-def _add_up(written: Written, reports: list[dict[str, Any]], states: int, names: list[str]) -> Written:
+def _add_up(
+    written: WrittenTables, reports: list[dict[str, Any]], states: int, names: list[str]
+) -> WrittenTables:
     """What the reports say together; EngineError where a task failed, InternalError where something is missing."""
     raise_refusals(reports)
     written.violations = dict.fromkeys(names, 0)

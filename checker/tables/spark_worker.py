@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from highwater.checker.asking.search import EngineError
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.layout import Words
-from highwater.checker.engines.spark.levels.checkpoint import GROUP, Checkpoint, Run
+from highwater.checker.engines.spark.levels.checkpoint import GROUP, SearchIdentity, SparkCheckpoint
 from highwater.checker.engines.spark.levels.worker import REFUSALS, refusal, share
 from highwater.checker.engines.spark.request import ModelRequest
 from highwater.checker.tables.blocks import REPORTS, blocks_of, divided
@@ -39,14 +39,14 @@ class TableTask:
 
     checkpoint: str
     directory: str
-    run: Run
+    run: SearchIdentity
     starts: tuple[int, ...]
     """The number of the first state of each level, and at the end the number of states."""
     expanded: int
     keys: tuple[int, ...]
 
 
-def _program(run: Run) -> TableProgram:
+def _program(run: SearchIdentity) -> TableProgram:
     found = _programs.get(run.content)
     if found is None:
         request = ModelRequest.read(run.request)
@@ -120,7 +120,7 @@ class _Group:
 
 def _groups(task: TableTask, bucket: int, program: TableProgram) -> Iterator[_Group]:
     """A bucket's states, level by level, in groups of a bounded size."""
-    checkpoint = Checkpoint(task.checkpoint)
+    checkpoint = SparkCheckpoint(task.checkpoint)
     for number, start in enumerate(task.starts[:-1]):
         level = checkpoint.level(number)
         if level is None:
@@ -139,7 +139,7 @@ class _Index:
 
     def __init__(self, task: TableTask, bucket: int) -> None:
         columns: list[list[NDArray[Any]]] = [[], [], [], []]
-        checkpoint, shift = Checkpoint(task.checkpoint), np.uint64(64 - task.run.shift)
+        checkpoint, shift = SparkCheckpoint(task.checkpoint), np.uint64(64 - task.run.shift)
         for number, start in enumerate(task.starts[:-1]):
             level = checkpoint.level(number)
             assert level is not None

@@ -43,6 +43,3 @@ class StepVerdicts:
             own = order[start:end]
             broken[own[~holds[sources[own]]]] |= bit
         return broken
-
-
-__all__ = ["StepVerdicts"]

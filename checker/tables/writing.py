@@ -14,7 +14,7 @@ from highwater.checker.asking.search import Progress, ProgressCallback
 from highwater.checker.base.interruption import interruption
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.tables.content import StateTable, TransitionTable
-from highwater.checker.tables.directory import STATES, TRANSITIONS, Written
+from highwater.checker.tables.directory import STATES, TRANSITIONS, WrittenTables
 from highwater.checker.tables.files import ROWS, TableFile
 from highwater.checker.tables.verdicts import StepVerdicts
 
@@ -22,7 +22,9 @@ _STATES_IN_FILE = 1 << 19
 _REFRESH = 0.2
 
 
-def write(explored: Explored, directory: Path, workers: int, progress: ProgressCallback | None) -> Written:
+def write(
+    explored: Explored, directory: Path, workers: int, progress: ProgressCallback | None
+) -> WrittenTables:
     """Write both tables of a graph below a directory. Raises KeyboardInterrupt after Ctrl-C, OSError where that fails.
 
     Either leaves files that are no whole tables.
@@ -36,13 +38,13 @@ class _Writing:
         self._states = StateTable(explored.model, explored.layout)
         self._transitions = TransitionTable(explored.model)
         self._verdicts = StepVerdicts(explored.model, explored.layout)
-        self._written, self._lock = Written(), threading.Lock()
+        self._written, self._lock = WrittenTables(), threading.Lock()
         self._written.depth, self._written.stopped_by = len(explored.level_starts) - 1, explored.stopped_by
         self._written.violations = dict.fromkeys(explored.model.safety, 0)
         self._stop = self._interrupted = False
         self._started = time.perf_counter()
 
-    def write(self, workers: int) -> Written:
+    def write(self, workers: int) -> WrittenTables:
         starts = range(0, len(self._explored.states), _STATES_IN_FILE)
         with interruption(self._interrupt), ThreadPoolExecutor(workers, "tables") as pool:
             jobs = [pool.submit(self._range, number, start) for number, start in enumerate(starts)]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from highwater.checker.base.memory import peak_memory
 from highwater.checker.base.status import Status
 from highwater.checker.engines.solver.bounded import BoundedResult
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 
 ENGINE = "z3"
 
@@ -23,7 +23,7 @@ STOPPED = {
 
 
 @dataclass(frozen=True)
-class BoundedOutcome(Outcome):
+class BoundedOutcome(ScenarioOutcome):
     """A bounded check of a scenario. A promise that needs more depth than was asked for stays open."""
 
     form: ClassVar[str] = "proof"

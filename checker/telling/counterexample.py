@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-from highwater.checker.asking.search import DEADLOCK, Violation
+from highwater.checker.asking.search import DEADLOCK, ViolatingRun
 from highwater.checker.base import words
 from highwater.checker.base.problems import InternalError
 from highwater.checker.base.terminal import fold
-from highwater.checker.telling.refined import Abstract, AbstractRun, Near
+from highwater.checker.telling.refined import Abstract, AbstractRun, NearestAction
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model, Scalars
 from highwater.model.language.refinement import Refinement
@@ -105,7 +105,7 @@ class Counterexample:
         return f"after {after}: it ends there"
 
 
-def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Counterexample:
+def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> Counterexample:
     """Take a run again with the interpreter; BrokenRunError where it is not a run to a violation."""
     try:
         return _followed(model, interpreter, violation)
@@ -114,7 +114,7 @@ def follow(model: Model, interpreter: Interpreter, violation: Violation) -> Coun
         raise
 
 
-def _asked(model: Model, violation: Violation) -> dict[str, Any]:
+def _asked(model: Model, violation: ViolatingRun) -> dict[str, Any]:
     """What a report of a run that is none has to say, so that somebody else can look for it."""
     return {
         "protocol": model.protocol.name,
@@ -128,7 +128,7 @@ def _asked(model: Model, violation: Violation) -> dict[str, Any]:
     }
 
 
-def _followed(model: Model, interpreter: Interpreter, violation: Violation) -> Counterexample:
+def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> Counterexample:
     state = violation.initial
     if not model.is_initial(state):
         raise BrokenRunError(f"the run to a violation of {violation.property} starts in no initial state")
@@ -188,7 +188,7 @@ def _as_abstract(
 def _follow_loop(
     model: Model,
     interpreter: Interpreter,
-    violation: Violation,
+    violation: ViolatingRun,
     loop_start: int,
     states: list[Scalars],
     steps: list[Step],
@@ -207,7 +207,7 @@ def _follow_loop(
     return Counterexample(found.name, found.source, found.meaning, *told)
 
 
-def follow_all(model: Model, violations: Iterable[Violation]) -> tuple[Counterexample, ...]:
+def follow_all(model: Model, violations: Iterable[ViolatingRun]) -> tuple[Counterexample, ...]:
     """Take all runs again; the shortest come first, and of equal ones those of the model's first property."""
     violations = list(violations)
     if not violations:
@@ -381,7 +381,7 @@ def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
     yield ""
 
 
-def _nearly(run: AbstractRun, near: Near) -> str:
+def _nearly(run: AbstractRun, near: NearestAction) -> str:
     """An action that comes near, the guards that refuse it, and what it would do otherwise than the step."""
     told = [f"{near.sentence} ({near.action})"]
     if near.refused_by:

@@ -10,7 +10,13 @@ from typing import Any
 from highwater.checker.asking.request import Request
 from highwater.checker.base import words
 from highwater.checker.base.status import Status
-from highwater.checker.engines.solver.induction import INITIAL, WITHIN_TYPES, Failure, InductionResult, Kept
+from highwater.checker.engines.solver.induction import (
+    INITIAL,
+    WITHIN_TYPES,
+    Failure,
+    InductionResult,
+    Preserved,
+)
 from highwater.checker.telling.bounded_results import ENGINE, STOPPED
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
@@ -83,14 +89,14 @@ class InductionOutcome:
             kept = sum(bool(v.kept) for v in result.verdicts)
             yield f"{name}: not inductive: {kept} of {len(result.verdicts)} verdicts are as they should be"
 
-    def _groups(self) -> Iterator[list[Kept]]:
+    def _groups(self) -> Iterator[list[Preserved]]:
         """Failures by the step that shows them."""
-        groups: dict[int, list[Kept]] = {}
+        groups: dict[int, list[Preserved]] = {}
         for verdict in self.result.failures:
             groups.setdefault(id(verdict.failure), []).append(verdict)
         yield from groups.values()
 
-    def _failure(self, group: list[Kept]) -> Iterator[str]:
+    def _failure(self, group: list[Preserved]) -> Iterator[str]:
         failure = group[0].failure
         assert failure is not None
         names = ", ".join(v.property for v in group)

@@ -18,7 +18,7 @@ MOST = 3
 
 
 @dataclass(frozen=True)
-class Near:
+class NearestAction:
     """An abstract action that does some of what a step does: the guards that refuse it, and where it differs.
 
     ``differs`` is path to (the value that the action would leave, the value that the step leaves).
@@ -45,7 +45,7 @@ class AbstractStep:
     changes: Mapping[str, tuple[Any, Any]]
     state: Mapping[str, Any]
     allowed: bool
-    near: tuple[Near, ...] = ()
+    near: tuple[NearestAction, ...] = ()
     leaves: tuple[str, ...] = ()
 
 
@@ -115,7 +115,9 @@ class Abstract:
             )
         return AbstractStep(None, {}, "", changes, state, False, self._near(attempts, before, after))
 
-    def _near(self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars) -> tuple[Near, ...]:
+    def _near(
+        self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars
+    ) -> tuple[NearestAction, ...]:
         """What does as much of a step as any, each action once; first what is refused least, and does least besides."""
         changed = self._changed(before, after)
         best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}
@@ -129,11 +131,11 @@ class Abstract:
         nearest = [attempt for rank, attempt in ranked if rank[0] == ranked[0][0][0]]
         return tuple(self._told(attempt, after) for attempt in nearest[:MOST])
 
-    def _told(self, attempt: _Attempt, after: Scalars) -> Near:
+    def _told(self, attempt: _Attempt, after: Scalars) -> NearestAction:
         instance, model = attempt.instance, self.model
         left = self.implementation.left(attempt.after)
         differs = {} if left else differences(model.decode(attempt.after), model.decode(after))
-        return Near(
+        return NearestAction(
             instance.action.name,
             dict(instance.parameters),
             _sentence(instance),
@@ -149,6 +151,3 @@ class Abstract:
 
 def _sentence(instance: Instance) -> str:
     return instance.sentence if instance.action.says else str(instance)
-
-
-__all__ = ["Abstract", "AbstractRun", "AbstractStep", "Near"]

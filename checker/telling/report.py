@@ -10,7 +10,7 @@ from highwater.checker.base import terminal
 from highwater.checker.base.output import JsonOutput
 from highwater.checker.base.terminal import fold
 from highwater.checker.telling import counterexample, verdict_table
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.telling.vacuity import CONSTANT
 from highwater.model.language.model import Model
 
@@ -29,14 +29,19 @@ STOPPED = {
 """What ended a search early, in words."""
 
 
-def runs(model: Model, outcome: Outcome, echo: Echo, *, full: bool) -> None:
+def runs(model: Model, outcome: ScenarioOutcome, echo: Echo, *, full: bool) -> None:
     """Say the counterexamples of one scenario, with the whole state after each step where ``full``."""
     for line in told(model, outcome, full=full, width=terminal.width()):
         echo(line)
 
 
 def finish(
-    outcomes: Sequence[Outcome], output: JsonOutput, *, quiet: bool, verbose: bool = False, seconds: float
+    outcomes: Sequence[ScenarioOutcome],
+    output: JsonOutput,
+    *,
+    quiet: bool,
+    verbose: bool = False,
+    seconds: float,
 ) -> None:
     """Give out the results: the verdict table and what to know of it, warnings, and the JSON.
 
@@ -50,14 +55,14 @@ def finish(
     output.write([outcome.as_json() for outcome in outcomes])
 
 
-def warn(outcomes: Iterable[Outcome]) -> None:
+def warn(outcomes: Iterable[ScenarioOutcome]) -> None:
     """Say on standard error what does nothing, however quiet the rest is."""
     for outcome in outcomes:
         for line in warnings(outcome):
             click.echo(line, err=True)
 
 
-def warnings(outcome: Outcome) -> Iterator[str]:
+def warnings(outcome: ScenarioOutcome) -> Iterator[str]:
     """A line for each thing that does nothing and nobody said of."""
     for warning in outcome.warnings:
         key = "constant" if warning.kind == CONSTANT else "impossible"
@@ -65,7 +70,9 @@ def warnings(outcome: Outcome) -> Iterator[str]:
         yield f"highwater: warning: {outcome.request.scenario.name}: {warning.text} ({meant})"
 
 
-def told(model: Model, outcome: Outcome, *, full: bool = False, width: int | None = None) -> Iterator[str]:
+def told(
+    model: Model, outcome: ScenarioOutcome, *, full: bool = False, width: int | None = None
+) -> Iterator[str]:
     """The counterexamples of one scenario; a run that violates several properties is told once."""
     names: dict[tuple[object, ...], str] = {}
     for example in outcome.examples:
@@ -86,12 +93,12 @@ def told(model: Model, outcome: Outcome, *, full: bool = False, width: int | Non
         yield from counterexample.tell(model, example, full=full, width=width)
 
 
-def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+def rows(outcomes: Sequence[ScenarioOutcome]) -> list[tuple[str, ...]]:
     """The cells of the verdict table, heads first."""
     return [_HEADS, *map(_row, outcomes)]
 
 
-def notes(outcome: Outcome) -> Iterator[str]:
+def notes(outcome: ScenarioOutcome) -> Iterator[str]:
     """What a reader must know of a result that its row does not say."""
     result, request = outcome.result, outcome.request
     if outcome.walks is not None:
@@ -142,7 +149,7 @@ def notes(outcome: Outcome) -> Iterator[str]:
         yield f"chance that a collision hid a state {result.collision_probability:.1e}"
 
 
-def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def lines(outcomes: Sequence[ScenarioOutcome]) -> Iterator[str]:
     """The table and what stands under it, in plain text."""
     seconds = sum(o.result.seconds + o.result.preparation_seconds for o in outcomes)
     yield from map(click.unstyle, _lines(outcomes, seconds, None, verbose=True))
@@ -151,7 +158,7 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _lines(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ScenarioOutcome],
     seconds: float,
     width: int | None,
     *,
@@ -178,7 +185,7 @@ def _lines(
     yield verdict_table.total(outcomes, seconds)
 
 
-def attention(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def attention(outcomes: Sequence[ScenarioOutcome]) -> Iterator[str]:
     """One line on the notes of several scenarios: what may be less than it seems, and in how many of them."""
     counted = {
         "a bound cut steps": sum(any(o.result.cut.values()) for o in outcomes),
@@ -190,18 +197,18 @@ def attention(outcomes: Sequence[Outcome]) -> Iterator[str]:
         yield f"--verbose tells where: {', '.join(said)} of {len(outcomes)} scenarios"
 
 
-def never_taken(outcome: Outcome) -> list[str]:
+def never_taken(outcome: ScenarioOutcome) -> list[str]:
     """The actions that were not taken, and could be with these parameters."""
     return [n for n, taken in outcome.result.actions.items() if not taken and n not in outcome.ruled_out]
 
 
-def _idle(outcome: Outcome) -> list[str]:
+def _idle(outcome: ScenarioOutcome) -> list[str]:
     """The properties whose premise was met in no state."""
     result = outcome.result
     return [name for name, met in result.premises.items() if not met] if result.generated_states else []
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
+def _row(outcome: ScenarioOutcome) -> tuple[str, ...]:
     result = outcome.result
     states = result.distinct_states if outcome.walks is None else result.generated_states
     rate = f"{states / result.seconds:,.0f}" if result.seconds > 0 else ""
@@ -216,14 +223,14 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     )
 
 
-def verdict(outcome: Outcome) -> str:
+def verdict(outcome: ScenarioOutcome) -> str:
     """The verdict, with the properties that are violated."""
     if outcome.examples:
         return "violated: " + _join(f"{e.called} at depth {e.depth}" for e in outcome.examples)
     return outcome.verdict
 
 
-def _promise(outcome: Outcome) -> str:
+def _promise(outcome: ScenarioOutcome) -> str:
     if not outcome.request.as_written:
         return "not as written"
     return {True: "as promised", False: "broken", None: "open"}[outcome.promised]

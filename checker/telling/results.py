@@ -22,7 +22,7 @@ STEP = "step"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScenarioOutcome:
     """A scenario that was explored: what was asked, what was found, and the runs to the violations."""
 
     request: Request

@@ -53,6 +53,3 @@ def source(file: str, rows: Iterable[Row]) -> Iterator[str]:
         marked = f' class="{kind}"' if kind else ""
         yield f'<tr{marked}><td class="n">{number}</td><td><pre>{text}</pre></td><td class="c">{beside}</td></tr>'
     yield "</table></div>"
-
-
-__all__ = ["Row", "document", "folded", "preformatted", "source"]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from highwater.checker.asking.request import Request
-from highwater.checker.asking.search import Violation
+from highwater.checker.asking.search import ViolatingRun
 from highwater.checker.base.output import refuse_unwritable, written
 from highwater.checker.telling.counterexample import Counterexample
 from highwater.model.language.model import Model, Scalars
@@ -34,7 +34,7 @@ class TraceOutput:
             refuse_unwritable("--trace-out", target)
 
     def write_violation(
-        self, request: Request, model: Model, violations: Iterable[Violation], example: Counterexample
+        self, request: Request, model: Model, violations: Iterable[ViolatingRun], example: Counterexample
     ) -> str:
         """Write the run that an example tells, and tell its length and the property that it violates."""
         run = next(v for v in violations if v.property == example.name and v.depth == example.depth)
@@ -81,6 +81,3 @@ class TraceOutput:
                 )
         end = f", to a violation of {', '.join(violated)}" if violated else ""
         return f"--trace-out {self.target}: {steps} step{'' if steps == 1 else 's'} written{end}"
-
-
-__all__ = ["TraceOutput", "trace_option"]

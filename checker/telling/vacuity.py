@@ -219,6 +219,3 @@ def _read(model: Model, instances: Iterable[Instance]) -> set[str]:
             found.add(_field(model.leaves[node.value]))
         left += node.args
     return found
-
-
-__all__ = ["CONSTANT", "IMPOSSIBLE", "NEVER_TAKEN", "Vacuous", "constant_properties", "vacuous"]

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import click
 
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 
 WIDTH = 100
 """Columns, where there is no terminal that has fewer."""
@@ -29,7 +29,7 @@ class _Line:
 
     group: str
     name: str
-    outcome: Outcome
+    outcome: ScenarioOutcome
 
     @property
     def verdict(self) -> str:
@@ -66,7 +66,7 @@ class _Line:
 _HEADS = ("states", "depth", "seconds")
 
 
-def table(outcomes: Sequence[Outcome], width: int = WIDTH) -> Iterator[str]:
+def table(outcomes: Sequence[ScenarioOutcome], width: int = WIDTH) -> Iterator[str]:
     """The lines of the table, with colours."""
     shown = list(_lines(outcomes))
     indent = "  " if any(line.group for line in shown) else ""
@@ -103,7 +103,7 @@ def _numbers(cells: Iterable[str], widths: Sequence[int]) -> str:
     return "".join(f"{cell:>{width + _GAP}}" for cell, width in zip(cells, widths, strict=False))
 
 
-def _lines(outcomes: Sequence[Outcome]) -> Iterator[_Line]:
+def _lines(outcomes: Sequence[ScenarioOutcome]) -> Iterator[_Line]:
     """Under the protocols that scenarios are named after, where there are several; a file stands for itself."""
     names = [outcome.request.scenario.name for outcome in outcomes]
     grouped = len(names) > 1 and not any(name.endswith(".toml") for name in names)
@@ -123,7 +123,7 @@ def short_name(name: str) -> str:
     return "/".join(["…", *parts[-kept:]])
 
 
-def total(outcomes: Sequence[Outcome], seconds: float) -> str:
+def total(outcomes: Sequence[ScenarioOutcome], seconds: float) -> str:
     """The last line: what became of the promises, how many states, how long; with its colour."""
     kinds = Counter(_kind(outcome) for outcome in outcomes)
     count = len(outcomes)
@@ -142,7 +142,7 @@ def total(outcomes: Sequence[Outcome], seconds: float) -> str:
     return click.style(f"{said}: {_short(seen)} states{rate}, {seconds:.1f} s", fg=colour)
 
 
-def _kind(outcome: Outcome) -> str:
+def _kind(outcome: ScenarioOutcome) -> str:
     if outcome.promised is None:
         what = "inconclusive" if outcome.verdict == "inconclusive" else outcome.verdict
         return what if outcome.request.as_written else f"{what} (changed by options: no promise is asked)"
@@ -155,6 +155,3 @@ def _scenarios(count: int) -> str:
 
 def _short(states: int) -> str:
     return f"{states / 1e6:,.1f} million" if states >= 1_000_000 else f"{states:,}"
-
-
-__all__ = ["WIDTH", "short_name", "table", "total"]

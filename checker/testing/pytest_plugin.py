@@ -56,6 +56,3 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(items, "highwater-items")
         config.pluginmanager.register(fixtures, "highwater-fixtures")
-
-
-__all__ = ["pytest_addoption", "pytest_configure"]

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
-from highwater.checker.asking.search import SearchOptions, SearchResult, Violation
+from highwater.checker.asking.search import SearchOptions, SearchResult, ViolatingRun
 from highwater.checker.comparing.models.fingerprints import Fingerprints
 from highwater.checker.engines.liveness import search_with_liveness, violating_run
 from highwater.checker.engines.native import search as native_search
@@ -158,7 +158,7 @@ class Graph:
         found = self._answer("graph", None, lambda: _size(self.explored))
         return found[0], found[1], found[2]
 
-    def fair_run(self, prop: TracedLiveness) -> tuple[Violation | None, int]:
+    def fair_run(self, prop: TracedLiveness) -> tuple[ViolatingRun | None, int]:
         """A run that violates a property, the model's or another one; and the states that ask for its goal."""
         about = [prop.name, Fingerprints().liveness(self.model, prop)]
         run, premises = self._answer("fair run", about, lambda: self._run(prop))
@@ -204,17 +204,17 @@ def _plain(model: Model, result: SearchResult) -> Answer:
     }
 
 
-def plain(model: Model, found: Violation) -> Answer:
+def plain(model: Model, found: ViolatingRun) -> Answer:
     """A run as numbers: which of the initial states, and the instances of its steps."""
     loop = [found.loop_start, found.case, list(found.others)] if found.loop_start is not None else []
     return [found.property, sorted(model.initial).index(found.initial), list(found.path), *loop]
 
 
-def violation(model: Model, said: Answer) -> Violation:
+def violation(model: Model, said: Answer) -> ViolatingRun:
     """The run that these numbers are."""
     name, initial, path, *loop = said
     start, case, others = loop or (None, 0, ())
-    return Violation(name, sorted(model.initial)[initial], tuple(path), start, case, tuple(others))
+    return ViolatingRun(name, sorted(model.initial)[initial], tuple(path), start, case, tuple(others))
 
 
 @lru_cache(maxsize=4)

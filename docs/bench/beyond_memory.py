@@ -142,6 +142,3 @@ def section(rows: list[str], machine: str) -> str:
             "",
         ]
     )
-
-
-__all__ = ["CASES", "HEADING", "REPEAT", "SMALL", "Case", "row", "rows", "run", "section"]

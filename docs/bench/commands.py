@@ -135,6 +135,3 @@ def section(rows: list[str], machine: str) -> str:
             "",
         ]
     )
-
-
-__all__ = ["COMMANDS", "HEADING", "REPEAT", "Command", "Measured", "measure", "rows", "section"]

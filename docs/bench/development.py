@@ -89,6 +89,3 @@ def section(rows: list[str], machine: str) -> str:
             "",
         ]
     )
-
-
-__all__ = ["HEADING", "REPEAT", "fresh_clone", "rows", "section", "slow_tests", "tests"]

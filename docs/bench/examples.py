@@ -226,6 +226,3 @@ def section(rows: list[str], machine: str) -> str:
             "",
         ]
     )
-
-
-__all__ = ["EXAMPLES", "HEADING", "REPEAT", "Example", "Measured", "measure", "rows", "section"]

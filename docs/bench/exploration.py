@@ -114,6 +114,3 @@ def section(rows: list[str], machine: str) -> str:
             "",
         ]
     )
-
-
-__all__ = ["CASES", "HEADING", "REPEAT", "rows", "section"]

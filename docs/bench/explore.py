@@ -164,6 +164,3 @@ def section(rows: list[str], machine: str) -> str:
             "",
         ]
     )
-
-
-__all__ = ["HEADING", "REPEAT", "rows", "section"]

@@ -70,6 +70,3 @@ def _main(memory: str, *arguments: str) -> None:
 
 if __name__ == "__main__":
     _main(*sys.argv[1:])
-
-
-__all__ = ["Run", "measure", "spread"]

@@ -55,6 +55,3 @@ def section(measured: list[str], machine: str) -> str:
             "",
         ]
     )
-
-
-__all__ = ["HEADING", "REPEAT", "rows", "section"]

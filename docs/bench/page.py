@@ -53,6 +53,3 @@ def write_section(heading: str, section: str, page: Path = PAGE) -> None:
     _, first, parts = PAGE.read_text(encoding="utf-8").partition("\n## ")
     text = f"{HEAD}{first}{parts}"
     PAGE.write_text(with_section(text, heading, section), encoding="utf-8")
-
-
-__all__ = ["PAGE", "machine", "with_section", "write_section"]

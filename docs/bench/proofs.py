@@ -125,6 +125,3 @@ def section(rows: list[str], machine: str) -> str:
             "",
         ]
     )
-
-
-__all__ = ["BOUNDED", "DIFFERENCES", "HEADING", "INDUCTIONS", "REPEAT", "rows", "section"]

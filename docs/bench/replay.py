@@ -17,10 +17,10 @@ from typing import Any
 
 from docs.bench.figures import spread
 from highwater.checker.base.memory import peak_memory
-from highwater.traces.generation import write_log
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reports.report import Report
+from tests.generation import write_log
 
 HEADING = "## Replay of a metadata log"
 REPLAYED = (1_000_000, 5_000_000)
@@ -80,7 +80,7 @@ def section(rows: list[str], machine: str) -> str:
             HEADING,
             "",
             f"Measured on {date.today().isoformat()}: {machine}.",
-            "The log is a generated one (`highwater.traces.generation.write_log`): 10,000 partitions on 12 brokers,",
+            "The log is a generated one (`tests.generation.write_log`): 10,000 partitions on 12 brokers,",
             "ELR on, restarts, crashes, slow followers, reassignments. It is replayed by one process started",
             "afresh for each run; the time is that of `replay_metadata`, without the start of Python.",
             "Everything in it is explained.",

@@ -14,8 +14,8 @@ from typing import Any
 
 from docs.bench.figures import spread
 from highwater.checker.base.memory import peak_memory
-from highwater.traces.generation.requests import write_fetches
 from highwater.traces.replay import replay
+from tests.generation.requests import write_fetches
 
 HEADING = "## Replay of request logs"
 FETCHES = (200_000, 1_000_000)
@@ -71,7 +71,7 @@ def section(rows: list[str], machine: str) -> str:
             HEADING,
             "",
             f"Measured on {date.today().isoformat()}: {machine}.",
-            "The log is a generated one (`highwater.traces.generation.requests.write_fetches`): a leader, two",
+            "The log is a generated one (`tests.generation.requests.write_fetches`): a leader, two",
             "followers, a write for every two fetches, lines of 700 to 1,000 bytes. Each run is a process started",
             "afresh; the time is that of `replay`, reading and judging together, without the start of Python.",
             "Everything in it is explained.",

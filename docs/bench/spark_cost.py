@@ -150,6 +150,3 @@ def size(count: float) -> str:
     units = ("bytes", "KB", "MB", "GB", "TB", "PB")
     power = min(len(units) - 1, int(math.log(max(count, 1), 1000)))
     return f"{count / 1000**power:.3g} {units[power]}"
-
-
-__all__ = ["Bill", "Cost", "Plan", "Run", "bill", "most_sent", "of_workers", "size"]

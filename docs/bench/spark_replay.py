@@ -14,8 +14,8 @@ import click
 from docs.bench.figures import spread
 from highwater.checker.engines.spark.replay.run import SparkReplay
 from highwater.checker.engines.spark.session import close, session
-from highwater.traces.generation import write_log
 from highwater.traces.inputs import inputs
+from tests.generation import write_log
 
 RECORDS = 5_000_000
 MASTER = "local[2]"

@@ -133,7 +133,7 @@ def executors() -> list[int]:
     return sorted(found)
 
 
-def skew(running: session.Session, asked: Asked) -> None:
+def skew(running: session.SparkConnection, asked: Asked) -> None:
     """Give one task all buckets but the last one, and another that one, as a bad distribution would."""
     assert asked.buckets is not None
     shares = [list(range(asked.buckets - 1)), [asked.buckets - 1]]

@@ -195,6 +195,3 @@ def section(rows: list[str], machine: str) -> str:
         title, *table = head
         lines += [title, "", *table, *(r.removeprefix(name) for r in rows if r.startswith(f"{name}|")), ""]
     return "\n".join(lines)
-
-
-__all__ = ["DISTURBED", "HEADING", "PAGE", "PLANS", "REPEAT", "RUNS", "rows", "section"]

@@ -80,6 +80,3 @@ def run_tlc(
     if counted is None:
         raise RuntimeError(f"TLC did not end its search:\n{run.said}")
     return run, int(counted[1].replace(",", ""))
-
-
-__all__ = ["EXAMPLES", "JAR", "SEARCH", "SPECIFICATION", "absent", "run_kip_320", "run_tlc"]

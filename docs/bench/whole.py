@@ -132,6 +132,3 @@ def _held_by(pid: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith("Pss:")), 0)
-
-
-__all__ = ["SAMPLE_SECONDS", "Whole", "run_whole", "tree"]

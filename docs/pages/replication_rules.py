@@ -39,7 +39,9 @@ _OTHERWISE = {
 _REASSIGNING = {"replication_factor": 2, "initial_isr": 2, "reassignments": 2, "fencings": 1}
 """And for one of these."""
 
-_OF_REASSIGNMENT = ("valid_isr_check", "elr_within_replicas", "reassignment_bumps_leader_epoch")
+_OF_REASSIGNMENT = (
+    "valid_isr_check", "elr_within_replicas", "reassignment_bumps_leader_epoch", "cancellation_is_whole",
+)  # fmt: skip
 
 
 def _on() -> frozenset[str]:

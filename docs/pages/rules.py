@@ -8,7 +8,7 @@ from typing import Any
 from docs.pages.blocks import Block
 from docs.pages.linking import anchor
 from highwater.checker.asking.rulebook import find
-from highwater.model.language.rulebook import Family
+from highwater.model.language.rulebook import RuleFamily
 from highwater.model.rulebook import RULEBOOK
 
 Entry = dict[str, Any]
@@ -27,11 +27,11 @@ def _rules() -> Iterator[str]:
             yield from _rule(entry)
 
 
-def _called(family: Family) -> str:
+def _called(family: RuleFamily) -> str:
     return f"KIP-{family.prefix}" if family.prefix.isdigit() else family.prefix
 
 
-def _family(family: Family) -> Iterator[str]:
+def _family(family: RuleFamily) -> Iterator[str]:
     name = _called(family)
     yield from ("", f'<a id="{anchor(name)}"></a>', "", f"## {name}: {family.title}", "", family.about)
     for proposal in (RULEBOOK.cited[p] for p in family.proposals):

@@ -107,5 +107,3 @@ KNOWLEDGE = (
     nobody_knows_a_greater_hwm_than_it_had,
     what_a_majority_has_is_below_the_hwm,
 )
-
-__all__ = ["KNOWLEDGE"]

@@ -94,5 +94,3 @@ LIVENESS = (
     what_a_leader_has_is_committed,
     fetches_come_to_rest,
 )
-
-__all__ = ["LIVENESS"]

@@ -247,5 +247,3 @@ WATCHED = (
     fetches_are_used_in_their_epoch,
     what_is_lost_is_lost_as_a_whole,
 )
-
-__all__ = ["WATCHED"]

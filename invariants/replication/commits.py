@@ -28,7 +28,7 @@ from highwater.model.replication.logs import same_record
 
 
 @dataclass(frozen=True)
-class Quorum:
+class WaitedFor:
     """The replicas that a leader waits for before it commits: now, or once it has taken an answer that is under way.
 
     It is there, and lets the HWM advance (966.1), under a condition.
@@ -39,7 +39,7 @@ class Quorum:
     waits_for: SetValue
 
 
-def quorums(m: Replication, s: State) -> list[Quorum]:
+def quorums(m: Replication, s: State) -> list[WaitedFor]:
     """Those of every leader."""
     found = []
     for b in m.broker:
@@ -51,9 +51,9 @@ def quorums(m: Replication, s: State) -> list[Quorum]:
         reverted = takes & (answer.outcome == "REVERT")
         needed = m.min_isr_in(view)
         found += [
-            Quorum(b, leads & gate_is_open(size(view.isr), needed), m.maximal_isr(broker)),
-            Quorum(b, reverted & gate_is_open(size(view.isr), needed), view.isr),
-            Quorum(b, committed & gate_is_open(size(answer.isr), needed), answer.isr),
+            WaitedFor(b, leads & gate_is_open(size(view.isr), needed), m.maximal_isr(broker)),
+            WaitedFor(b, reverted & gate_is_open(size(view.isr), needed), view.isr),
+            WaitedFor(b, committed & gate_is_open(size(answer.isr), needed), answer.isr),
         ]
     return found
 
@@ -71,12 +71,12 @@ def _fetched(m: Replication, s: State, leader: Number, f: Number, offset: int) -
     return (recorded.is_some & (recorded.value > offset)) | comes
 
 
-def _has_passed(m: Replication, s: State, quorum: Quorum, f: Number) -> Truth:
+def _has_passed(m: Replication, s: State, quorum: WaitedFor, f: Number) -> Truth:
     """Whether a replica has gone on to a later epoch than the leader's: it fetches from it no more."""
     return reached(m, s, f) > _epoch(s, quorum.leader)
 
 
-def somebody_has_passed(m: Replication, s: State, quorum: Quorum) -> Truth:
+def somebody_has_passed(m: Replication, s: State, quorum: WaitedFor) -> Truth:
     """Whether the leader waits for somebody who has gone on to a later epoch."""
     return any_of(
         quorum.waits_for.has(f) & _has_passed(m, s, quorum, f)
@@ -85,7 +85,9 @@ def somebody_has_passed(m: Replication, s: State, quorum: Quorum) -> Truth:
     )
 
 
-def can_commit(m: Replication, s: State, quorum: Quorum, offset: int, without: Number | None = None) -> Truth:
+def can_commit(
+    m: Replication, s: State, quorum: WaitedFor, offset: int, without: Number | None = None
+) -> Truth:
     """Whether a leader can yet commit its record at an offset, or has: without a further fetch by one replica."""
     able = [quorum.commits, s.brokers[quorum.leader].log.length > offset]
     for f in m.broker:
@@ -283,5 +285,3 @@ COMMITS = (
     acknowledged_is_committed,
 )
 """The helper invariants about what is, and what can be, committed."""
-
-__all__ = ["COMMITS", "STEPS", "Quorum", "can_commit", "quorums", "somebody_has_passed"]

@@ -80,5 +80,3 @@ LIVENESS = (
     healthy_replicas_come_to_be_in_the_isr,
     reassignments_of_healthy_replicas_complete,
 )
-
-__all__ = ["LIVENESS"]

@@ -16,6 +16,13 @@ def _clean(m: Controller, before: State, after: State) -> SetValue:
     return electable(old) & electable(new) & m.active(after) & m.assigned(new)
 
 
+def _uncleanly(m: Controller, before: State, after: State) -> Truth:
+    """Whether a step elects somebody from outside ISR and ELR. Who comes with a reassignment is none of them."""
+    old, new = before.partition, after.partition
+    elected = new.leader.is_some & (old.leader != new.leader) & ~electable(old).has(new.leader)
+    return elected & (old.replicas == new.replicas)
+
+
 @step_property("B8", rule="leader_stays")
 def a_leader_that_may_lead_on_is_kept(m: Controller, before: State, after: State) -> Truth:
     """Nobody takes over from a leader that is active and stays in the ISR, but the preferred replica."""
@@ -44,13 +51,43 @@ def unclean_elections_are_allowed(m: Controller, before: State, after: State) ->
     It is active, and alone in the ISR then.
     """
     old, new = before.partition, after.partition
-    elected = new.leader.is_some & (old.leader != new.leader) & ~electable(old).has(new.leader)
-    elected = elected & (old.replicas == new.replicas)
+    elected = _uncleanly(m, before, after)
     last = old.last_known_leader.is_some & new.leader.is_(old.last_known_leader.value)
     recovers = m.on("unclean_recovery") & old.leader.is_none
     allowed = before.unclean_election | last | recovers | old.leader.is_none
     alone = all_of(new.isr.has(b) == new.leader.is_(b) for b in m.t.broker)
     return implies(elected, allowed & m.active(after).has(new.leader) & alone)
+
+
+@step_property("966.13, 966.14, 966.15")
+def nobody_is_elected_before_the_electable(m: Controller, before: State, after: State) -> Truth:
+    """While somebody is in ISR or ELR no other one leads, unless an operator allows it or asks for it.
+
+    Who registers in the step may have lost its log, and is waited for no more. A Balanced recovery waits for who is
+    remembered as well: for every last known ELR member to be live.
+    """
+    old = before.partition
+    registers = m.t.brokers.of(lambda b: before.registrations[b].epoch != after.registrations[b].epoch)
+    nobody = (electable(old) - registers).is_empty
+    if m.on("unclean_recovery"):
+        awaited = nobody & (old.last_known_elr <= m.active(after))
+    else:
+        awaited = nobody | (
+            before.registrations == after.registrations
+        )  # where no broker moves an operator does
+    return implies(_uncleanly(m, before, after) & ~before.unclean_election, awaited)
+
+
+@step_property("966.15", rule="last_known_leader_unfenced")
+def the_last_known_leader_comes_to_lead(m: Controller, before: State, after: State) -> Truth:
+    """Where nobody is in ISR or ELR any more, and the last known leader becomes active, it leads at once."""
+    if m.on("unclean_recovery") or not m.on("election_on_unfencing"):
+        return as_bool(True)
+    old, new = before.partition, after.partition
+    able = m.active(after) & m.assigned(old)
+    waits = old.leader.is_none & electable(old).is_empty & old.last_known_leader.is_some
+    returns = waits & (able - m.active(before)).has(old.last_known_leader.value)
+    return implies(returns & (old.replicas == new.replicas), new.leader.is_some)
 
 
 @step_property("B8, 841.5")
@@ -115,12 +152,32 @@ def reassignments_complete_when_they_can(m: Controller, before: State, after: St
     return all_of(kept)
 
 
-@step_property("966.11, 966.15, 704.2")
+@step_property("966.9", rule="reassignment_needs_min_isr")
+def reassignments_keep_what_they_found(m: Controller, before: State, after: State) -> Truth:
+    """In its end a reassignment leaves as many replicas as there were, unless an operator may ask for more or fewer.
+
+    A cancelled one takes who was being added out of the ISR, and nobody else; min ISR members are left in it.
+    """
+    p, then = before.partition, after.partition
+    in_the_end = size(m.assigned(then) - then.removing)
+    kept = [as_bool(bool(m.p.replication_factor_changes)) | (in_the_end == m.factor)]
+    going = ~p.adding.is_empty | ~p.removing.is_empty
+    over = going & then.adding.is_empty & then.removing.is_empty
+    cancelled = over & (then.replicas == p.replicas.filter(lambda r: ~p.adding.has(r)))
+    completed = m.assigned(then) == m.assigned(p) - p.removing
+    left = (then.isr == p.isr - p.adding) & (
+        size(then.isr) >= least(m.controllers_min_isr(after), size(m.assigned(then)))
+    )
+    kept.append(implies(cancelled & ~completed, left))
+    return all_of(kept)
+
+
+@step_property("966.10, 966.11, 966.15, 704.2")
 def what_is_remembered_is_true_of_a_partition(m: Controller, before: State, after: State) -> Truth:
     """The last known leader is the one that led when the ISR became empty, until somebody leads again.
 
     A leader recovers exactly when it was elected from outside ISR and ELR; then there is no ELR, unless an operator
-    allows unclean elections.
+    allows unclean elections. Who comes to be remembered as last known ELR was in the ELR.
     """
     p, then = before.partition, after.partition
     kept = []
@@ -130,14 +187,14 @@ def what_is_remembered_is_true_of_a_partition(m: Controller, before: State, afte
         kept.append(implies(emptied, last))
         changed = p.last_known_leader != then.last_known_leader
         kept.append(implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none)))
-    elected = then.leader.is_some & (p.leader != then.leader) & (p.replicas == then.replicas)
-    unclean = elected & ~electable(p).has(then.leader)
+    unclean = _uncleanly(m, before, after)
     recovering = then.leader_recovery_state == LeaderRecoveryState.RECOVERING
     begins = (p.leader_recovery_state != then.leader_recovery_state) & recovering
     kept.append(implies(begins, unclean))
     if m.on("unclean_election_recovers"):
         kept.append(implies(unclean, recovering))
     kept.append(implies(unclean & ~before.unclean_election, then.elr.is_empty))
+    kept.append((then.last_known_elr - p.last_known_elr) <= p.elr)
     return all_of(kept)
 
 
@@ -145,10 +202,11 @@ WATCHED = (
     a_leader_that_may_lead_on_is_kept,
     nobody_is_passed_over,
     unclean_elections_are_allowed,
+    nobody_is_elected_before_the_electable,
+    the_last_known_leader_comes_to_lead,
     registrations_change_for_a_reason,
     what_an_operator_sets_is_his,
     reassignments_complete_when_they_can,
+    reassignments_keep_what_they_found,
     what_is_remembered_is_true_of_a_partition,
 )
-
-__all__ = ["WATCHED"]

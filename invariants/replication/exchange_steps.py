@@ -317,5 +317,3 @@ WATCHED = (
     leaders_take_their_answers,
     views_are_what_the_controller_had,
 )
-
-__all__ = ["WATCHED"]

@@ -25,5 +25,3 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
 
 STEPS = (remembered_only_while_due,)
 """The properties of steps."""
-
-__all__ = ["STEPS"]

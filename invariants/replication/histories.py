@@ -202,7 +202,3 @@ HISTORIES = (
     a_follower_has_what_it_fetched,
 )
 """The helper invariants about logs."""
-
-__all__ = [
-    "HISTORIES", "begins_with", "electable", "history", "is_whole", "kept_by_answer", "nothing_is_lost", "takes_answer",
-]  # fmt: skip

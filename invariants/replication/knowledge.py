@@ -323,14 +323,3 @@ KNOWLEDGE = (
     a_proposal_waits_for_its_answer,
 )
 """The helper invariants about registrations, views and messages."""
-
-__all__ = [
-    "KNOWLEDGE",
-    "STEPS",
-    "acceptable",
-    "helper",
-    "is_stated_for",
-    "is_unaware_leader",
-    "reached",
-    "spent",
-]

@@ -164,7 +164,8 @@ def who_leaves_under_min_isr_stays_eligible(m: Replication, before: State, after
 def reassignments_begin_and_end(m: Replication, before: State, after: State) -> Truth:
     """An operator begins a reassignment and changes it; it ends with the replicas that were asked for, or as it began.
 
-    It ends by itself only when all that are added are in the ISR, without those that are removed.
+    It ends by itself only when all that are added are in the ISR, without those that are removed. One that is asked for
+    in the place of another, and takes replicas away only, ends at once where min ISR members are left.
     """
     p, then = before.partition, after.partition
     replicas, now = members_of(p.replicas, m.t.brokers), members_of(then.replicas, m.t.brokers)
@@ -179,9 +180,11 @@ def reassignments_begin_and_end(m: Replication, before: State, after: State) -> 
     goes_on = asked & (then.adding <= now) & (then.removing <= now) & ~after_it.is_empty
     whole = (then.isr <= now) & (then.elr <= now)
     directly = asked & before_it.is_empty & after_it.is_empty
+    enough = ~then.isr.is_empty & (size(then.isr) >= least(m.min_isr(after), size(now)))
+    instead = asked & ended & (now <= replicas) & enough
     kept = [
         implies(~same & ~asked, ended & completed),
-        implies(~same & asked, goes_on | cancelled | (ended & completed)),
+        implies(~same & asked, goes_on | cancelled | instead | (ended & completed)),
         implies((replicas != now) & same, directly),
         implies(replicas != now, whole),
     ]
@@ -236,5 +239,3 @@ WATCHED = (
     reassignments_begin_and_end,
     what_is_remembered_is_true,
 )
-
-__all__ = ["WATCHED"]

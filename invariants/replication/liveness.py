@@ -146,5 +146,3 @@ LIVENESS = (
     reassignments_complete,
     electable_replicas_lead,
 )
-
-__all__ = ["LIVENESS"]

@@ -82,8 +82,3 @@ OF_REQUESTS = (
     statements.acknowledged_has_copies,
 )
 """What the request logs of brokers and controllers are asked."""
-
-__all__ = [
-    "CONDITIONS", "FINDINGS", "OF_BROKERS", "OF_REQUESTS", "has_leader", "has_min_isr", "leader_completeness",
-    "leader_elected_cleanly", "somebody_is_electable",
-]  # fmt: skip

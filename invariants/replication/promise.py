@@ -126,5 +126,3 @@ RECORDS = (
     leaders_hwms_are_as_far_as_they_can_be,
 )
 """The helper invariants about which records are in logs, and when they are committed."""
-
-__all__ = ["RECORDS", "keeps_the_promise"]

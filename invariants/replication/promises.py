@@ -15,6 +15,3 @@ def is_promised(found: Invariant, rules: Set[str]) -> bool:
     """
     by_kip_966 = all(re.match(r"\s*966\.", part) for part in found.source.split(","))
     return not by_kip_966 or "eligible_leader_replicas" in rules
-
-
-__all__ = ["is_promised"]

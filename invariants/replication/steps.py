@@ -106,5 +106,3 @@ STEP_PROPERTIES = (
     only_isr_members_join_the_elr,
     recovery_quorum_keeps_min_isr_members,
 )
-
-__all__ = ["OF_EPOCHS", "STEP_PROPERTIES"]

@@ -43,5 +43,3 @@ def _of_one(stated: Liveness, place: int) -> Liveness:
 
 INVARIANTS = tuple(_of_both(stated) for stated in controller.INVARIANTS)
 LIVENESS = tuple(_of_one(stated, place) for place in (0, 1) for stated in controller_liveness.LIVENESS)
-
-__all__ = ["INVARIANTS", "LIVENESS"]

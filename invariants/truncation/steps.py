@@ -277,5 +277,3 @@ WATCHED = (
     who_has_caught_up_stays_in_the_isr,
     hwms_wait_for_the_isr,
 )
-
-__all__ = ["WATCHED"]

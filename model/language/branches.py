@@ -102,6 +102,3 @@ def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | No
         if number + 1 < count:
             return (*(n for n, _ in numbers), number + 1)
     return None
-
-
-__all__ = ["next_script", "one_of", "otherwise", "when"]

@@ -48,6 +48,3 @@ def spend(s: State, budget: str) -> None:
     left = getattr(s.budgets, budget)
     require(f"the scenario grants {budget}", left > 0)
     setattr(s.next.budgets, budget, left - 1)
-
-
-__all__ = ["Budgets", "spend"]

@@ -80,6 +80,3 @@ class Checks:
         """Make every check a guard of the action that is being stated: it happens only where all hold."""
         for check in self._checks:
             require(check.name, check.holds)
-
-
-__all__ = ["Checks", "NamedCheck"]

@@ -57,6 +57,3 @@ def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[s
             rule_of(protocol, name)
             (on.add if is_on else on.discard)(name)
     return frozenset(on)
-
-
-__all__ = ["ChoiceError", "parameter_of", "profile_of", "rule_of", "rules_on"]

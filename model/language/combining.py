@@ -155,17 +155,3 @@ def _fold(word: str, op: Any, first: Number | int, others: tuple[Number | int, .
         lift_like(items[0], item)
         node = mutation.binary(word, op, node, item.nodes[0], depth=3)
     return Number(None, (node,))
-
-
-__all__ = [
-    "all_of",
-    "any_of",
-    "cases",
-    "choose",
-    "greatest",
-    "least",
-    "total",
-    "watched",
-    "watching",
-    "where",
-]

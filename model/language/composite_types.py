@@ -385,6 +385,3 @@ class Seq(Type):
 
     def zero(self) -> values.SeqValue:  # noqa: D102
         return self.lift([])
-
-
-__all__ = ["Array", "Only", "Option", "Seq", "Set", "Struct"]

@@ -324,6 +324,3 @@ def _interval(node: Node) -> str:
 def _known_position(position: int, count: int, type: Type) -> None:
     if not 0 <= position < count:
         raise fail(f"{position} is no position of {type}: it has 0..{count - 1}")
-
-
-__all__ = ["ArrayValue", "OptionValue", "SeqValue", "SetValue", "StructValue"]

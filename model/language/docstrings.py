@@ -8,6 +8,3 @@ from collections.abc import Callable
 def first_paragraph(function: Callable[..., object]) -> str:
     """The first paragraph of a docstring, on one line; empty where there is none."""
     return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
-
-
-__all__ = ["first_paragraph"]

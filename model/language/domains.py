@@ -61,6 +61,3 @@ def _parameter(value: Any) -> tuple[Any, Any]:
         assert type_ is not None
         return value, type_.decode([n.value for n in value.nodes])
     return value, value
-
-
-__all__ = ["HasDomains", "parameter_values"]

@@ -122,6 +122,3 @@ class Drawing:
     logs: tuple[Log, ...] = ()
     bands: tuple[Band, ...] = ()
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
-
-
-__all__ = ["SIGNS", "Band", "Delivery", "Drawing", "Lane", "Log", "Message", "Sign"]

@@ -51,6 +51,3 @@ def compile_nodes(roots: Sequence[Node]) -> Evaluate:
     exec(compile("\n".join(lines), "<graph>", "exec"), scope)  # generated from the graph alone
     function: Evaluate = scope["evaluate"]
     return function
-
-
-__all__ = ["Evaluate", "compile_nodes"]

@@ -199,8 +199,3 @@ def _groups(model: Model, name: str, where: str | None, fairness: Fairness) -> I
 
 def _fits(instance: Instance, only: Mapping[str, Any]) -> bool:
     return all(p in instance.parameters and instance.parameters[p] == value for p, value in only.items())
-
-
-__all__ = [
-    "Condition", "FairGroup", "Fairness", "Tag", "either", "fair_groups", "look", "strong", "tagged", "weak",
-]  # fmt: skip

@@ -38,7 +38,7 @@ Decoder = Callable[[Sequence[int]], Any]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ChecksVerdict:
     """What Checks came to: the answer, and the names of all checks that did not hold, in their order."""
 
     answer: Any
@@ -103,11 +103,11 @@ class Function:
             names = [c.name for c in returned]
             start = self._add([c.holds.node for c in returned])
 
-            def verdict(results: Sequence[int]) -> Verdict:
+            def verdict(results: Sequence[int]) -> ChecksVerdict:
                 held = results[start : start + len(names)]
                 refused = tuple(n for n, h in zip(names, held, strict=True) if not h)
                 passed = tuple(n for n, h in zip(names, held, strict=True) if h)
-                return Verdict(answer(results), refused, passed)
+                return ChecksVerdict(answer(results), refused, passed)
 
             return verdict
         if isinstance(returned, Mapping):
@@ -266,6 +266,3 @@ def _seq(type: Seq) -> Encoder:
         scalars.extend(padding * (type.maximum - len(plain)))
 
     return encode
-
-
-__all__ = ["Decoder", "Encoder", "Function", "Verdict", "encoder"]

@@ -54,6 +54,3 @@ def _is_read_of(side: ast.expr, state: str) -> bool:
     while isinstance(inside, (ast.Attribute, ast.Subscript, ast.Call)):
         inside = inside.func if isinstance(inside, ast.Call) else inside.value
     return inside is not side and isinstance(inside, ast.Name) and inside.id == state
-
-
-__all__ = ["refuse_identity"]

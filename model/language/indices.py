@@ -84,6 +84,3 @@ def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
         bit = graph.singleton(i.nodes[0], index.size)
         nodes = graph.union(nodes, graph.select(as_bool(condition(i)).node, bit, empty))
     return SetValue(within, (nodes,))
-
-
-__all__ = ["first", "least_by", "members", "size"]

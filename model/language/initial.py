@@ -56,7 +56,7 @@ free = Free()
 
 
 @dataclass(frozen=True)
-class Part:
+class FreePart:
     """Neighbouring scalars of a state and the values that they can have together, each different."""
 
     start: int
@@ -64,11 +64,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Family:
+class InitialFamily:
     """States that are alike but for their free parts, each of which has its values whatever the others have."""
 
     scalars: Scalars
-    parts: tuple[Part, ...]
+    parts: tuple[FreePart, ...]
 
     @property
     def count(self) -> int:
@@ -99,7 +99,7 @@ class Family:
 class Start:
     """The initial states: those of the families in which the condition holds."""
 
-    families: tuple[Family, ...]
+    families: tuple[InitialFamily, ...]
     condition: Node = TRUE
 
     @property
@@ -167,14 +167,14 @@ def _condition(protocol: Protocol, inputs: list[Node]) -> Node:
     return returned_condition(result, "initially()", where).node
 
 
-def _family(type: Struct, plain: object) -> Family:
+def _family(type: Struct, plain: object) -> InitialFamily:
     scalars: list[int] = []
-    parts: list[Part] = []
+    parts: list[FreePart] = []
     _spread(type, plain, scalars, parts)
-    return Family(tuple(scalars), tuple(parts))
+    return InitialFamily(tuple(scalars), tuple(parts))
 
 
-def _spread(type: Type, plain: object, scalars: list[int], parts: list[Part]) -> None:
+def _spread(type: Type, plain: object, scalars: list[int], parts: list[FreePart]) -> None:
     """Append the scalars of a plain value, and its parts that are free, which are zero among the scalars."""
     if isinstance(plain, Free):
         _free(type, plain, scalars, parts)
@@ -208,10 +208,10 @@ def _has_names(plain: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(plain, Mapping) and all(isinstance(name, str) for name in plain)
 
 
-def _free(type: Type, plain: Free, scalars: list[int], parts: list[Part]) -> None:
+def _free(type: Type, plain: Free, scalars: list[int], parts: list[FreePart]) -> None:
     if plain.values is not None:
         choices = dict.fromkeys(tuple(_alone(type, value)) for value in plain.values)
-        parts.append(Part(len(scalars), tuple(choices)))
+        parts.append(FreePart(len(scalars), tuple(choices)))
         scalars += (n.value for n in type.zero().nodes)
     elif isinstance(type, Messages):
         raise fail(
@@ -224,13 +224,13 @@ def _free(type: Type, plain: Free, scalars: list[int], parts: list[Part]) -> Non
         for _ in range(type.index.size):
             _free(type.element, plain, scalars, parts)
     else:
-        parts.append(Part(len(scalars), _every(type)))
+        parts.append(FreePart(len(scalars), _every(type)))
         scalars += (n.value for n in type.zero().nodes)
 
 
 def _alone(type: Type, value: Any) -> list[int]:
     scalars: list[int] = []
-    parts: list[Part] = []
+    parts: list[FreePart] = []
     _spread(type, value, scalars, parts)
     if parts:
         raise fail("free(…) chooses from values in which nothing is free")
@@ -264,14 +264,14 @@ def _inside(high: int, limit: int | None) -> int:
 
 def _all(type: Type) -> Sequence[Scalars]:
     """The scalars of every value of any type."""
-    family = Family(*_with_parts(type))
+    family = InitialFamily(*_with_parts(type))
     _refuse_many(type, family.count)
     return list(family.states())
 
 
-def _with_parts(type: Type) -> tuple[Scalars, tuple[Part, ...]]:
+def _with_parts(type: Type) -> tuple[Scalars, tuple[FreePart, ...]]:
     scalars: list[int] = []
-    parts: list[Part] = []
+    parts: list[FreePart] = []
     _free(type, free, scalars, parts)
     return tuple(scalars), tuple(parts)
 
@@ -279,6 +279,3 @@ def _with_parts(type: Type) -> tuple[Scalars, tuple[Part, ...]]:
 def _refuse_many(type: Type, count: int) -> None:
     if count > _VALUES:
         raise fail(f"{type} has {count:,} values, too many to start from: name some, free(…)")
-
-
-__all__ = ["Family", "Free", "Part", "Start", "free", "start_of"]

@@ -13,7 +13,7 @@ from highwater.model.language.model import Instance, Model, Scalars
 
 
 @dataclass(frozen=True)
-class Step:
+class PossibleStep:
     """A step that can be taken: the action's instance, and the state it leads to (None: cut at ``cut``)."""
 
     instance: Instance
@@ -54,7 +54,7 @@ class Interpreter:
             self._after[number] = compile_nodes(roots)
         return self._after[number]
 
-    def steps(self, state: Scalars) -> Iterator[Step]:
+    def steps(self, state: Scalars) -> Iterator[PossibleStep]:
         """All steps from a state, in the order of the model's instances."""
         for number in self.enabled(state):
             yield self.step(state, number)
@@ -63,7 +63,7 @@ class Interpreter:
         """The numbers of the instances whose guards all hold in a state, ascending."""
         return [number for number, enabled in enumerate(self._enabled(state)) if enabled]
 
-    def step(self, state: Scalars, number: int) -> Step:
+    def step(self, state: Scalars, number: int) -> PossibleStep:
         """Take one instance, whose guards must hold in this state.
 
         Raises BoundError where the step leaves a type without a declared bound.
@@ -73,13 +73,13 @@ class Interpreter:
         left = [c for c, is_left in zip(instance.checks, results, strict=False) if is_left]
         cuts = [c.bound for c in left if c.bound]
         if cuts:
-            return Step(instance, None, cuts[0])
+            return PossibleStep(instance, None, cuts[0])
         if left:
             raise BoundError(f"{instance}: {left[0].message}", left[0].place)
         after = list(state)
         for leaf, value in zip(instance.writes, results[len(instance.checks) :], strict=True):
             after[leaf] = int(value)
-        return Step(instance, tuple(after))
+        return PossibleStep(instance, tuple(after))
 
     def successors(self, state: Scalars) -> list[Scalars]:
         """The states that the steps from a state lead to, cut ones left out."""
@@ -153,4 +153,12 @@ def interpreter_of(model: Model) -> Interpreter:
     return Interpreter(model)
 
 
-__all__ = ["BoundError", "Evaluate", "Interpreter", "Step", "compile_nodes", "differences", "interpreter_of"]
+__all__ = [
+    "BoundError",
+    "Evaluate",
+    "Interpreter",
+    "PossibleStep",
+    "compile_nodes",
+    "differences",
+    "interpreter_of",
+]

@@ -132,6 +132,3 @@ def is_type(given: object, what: str) -> None:
     """LanguageError where this is no type; ``what`` needs one."""
     if not isinstance(given, Type):
         raise fail(f"{what} needs a type, not {given!r}")
-
-
-__all__ = ["Hits", "Leaf", "Type", "is_type", "is_widened", "widening"]

@@ -298,6 +298,3 @@ class NextMessages(Next):
                 return mutation.written(new(i, before), before, frame)
 
         Next(self._old, kind, self._start + start, self._hits, self._at)._scalars(changed, adds=True)
-
-
-__all__ = ["MessageKind", "Messages", "NextMessages", "Sent"]

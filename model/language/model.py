@@ -18,7 +18,7 @@ from highwater.model.language.liveness import Liveness, TracedLiveness, trace_li
 from highwater.model.language.outcomes import bound_checks, guards_asked
 from highwater.model.language.protocol import Action, Invariant, Protocol, no_rule
 from highwater.model.language.step_properties import (
-    Judged,
+    JudgedSteps,
     StepProperty,
     TracedStepProperty,
     judged,
@@ -134,12 +134,12 @@ class Model:
         return graph.all_(graph.eq(old, new) for old, new in zip(self.inputs, self.after, strict=True))
 
     @cached_property
-    def judged(self) -> list[tuple[Judged, ...]]:
+    def judged(self) -> list[tuple[JudgedSteps, ...]]:
         """For each instance, what the properties of steps say of its steps, over the state before alone."""
         return judged(self, large=True)
 
     @cached_property
-    def judged_in_place(self) -> list[tuple[Judged, ...]]:
+    def judged_in_place(self) -> list[tuple[JudgedSteps, ...]]:
         """The same without the large properties, which are asked as they are."""
         return judged(self, large=False)
 

@@ -73,7 +73,7 @@ def chosen(model: Model, number: int) -> Model:
 
     Its instances have the same numbers, also those that can never be taken.
     """
-    choose, found = Choice(number), copy.copy(model)
+    choose, found = ChosenMutant(number), copy.copy(model)
     for name in ("judged", "judged_in_place"):  # what steps mean is asked of the chosen instances
         vars(found).pop(name, None)
     found.instances = [choose.instance(i) for i in model.instances]
@@ -94,7 +94,7 @@ def chosen(model: Model, number: int) -> Model:
     return found
 
 
-class Choice:
+class ChosenMutant:
     """Expressions with the selector known."""
 
     def __init__(self, number: int) -> None:
@@ -124,6 +124,3 @@ class Choice:
             writes={leaf: replace(w, node=self.node(w.node)) for leaf, w in instance.writes.items()},
             checks=tuple(replace(c, node=self.node(c.node)) for c in instance.checks),
         )
-
-
-__all__ = ["Choice", "MutatedModel", "chosen", "roots_of"]

@@ -279,9 +279,3 @@ def written(new: Node, before: Node, frame: FrameType) -> Node:
     """A scalar that the text writes: ``new``; or the one before, as if nothing were written."""
     assert active is not None
     return active.choose("write", (new,), {"dropped": lambda: (before,)}, frame, always=True)[0]
-
-
-__all__ = [
-    "MOST", "SELECTOR", "Mutant", "Mutants", "binary", "branched", "changed", "compared", "condition", "greater",
-    "greater_or_equal", "joined", "negation", "offered", "replaced", "subset", "text_frame", "written",
-]  # fmt: skip

@@ -93,6 +93,3 @@ def value_at(type: Type, number: int) -> Any:
     return type.wrap(
         [graph.const(v, leaf.sort) for v, leaf in zip(scalars_at(type, number), leaves, strict=True)]
     )
-
-
-__all__ = ["count_of", "number_of", "scalars_at", "value_at"]

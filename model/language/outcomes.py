@@ -51,6 +51,3 @@ def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
             message = f"{leaf.path} leaves {leaf.low}..{leaf.high}"
             checks.append(Check(number, outside, leaf.bound, message, write.place))
     return checks
-
-
-__all__ = ["bound_checks", "guards_asked"]

@@ -59,6 +59,3 @@ def _over(leaf: Leaf, node: Node) -> Node:
     if leaf.limit is None:
         return graph.FALSE
     return graph.lt(graph.const(leaf.limit, INT), node)
-
-
-__all__ = ["beyond", "confine"]

@@ -68,6 +68,3 @@ def where_defined(node: Node) -> Node:
     """A condition that also says that it has a meaning."""
     assert node.sort == BOOL
     return graph.and_(node, graph.not_(undefined(node)))
-
-
-__all__ = ["note", "place_in", "undefined", "undefined_any", "where_defined"]

@@ -404,16 +404,3 @@ def no_rule(protocol: Protocol | type[Protocol], name: str) -> str:
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
-
-
-__all__ = [
-    "Action",
-    "Invariant",
-    "Parameter",
-    "Profile",
-    "Protocol",
-    "Rule",
-    "action",
-    "invariant",
-    "no_rule",
-]

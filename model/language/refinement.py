@@ -179,6 +179,3 @@ class Implementation:
                     f"of {self.model.protocol.name or type(self.model.protocol).__name__}: {wrong}",
                     self.place,
                 )
-
-
-__all__ = ["Implementation", "Refinement", "refines"]

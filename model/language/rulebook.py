@@ -32,7 +32,7 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Family:
+class RuleFamily:
     """The rules whose numbers begin alike: those of one proposal, or of one kind."""
 
     prefix: str
@@ -69,7 +69,7 @@ class NumberedRule:
 @dataclass(frozen=True)
 class _Content:
     proposals: Mapping[str, Proposal]
-    families: tuple[Family, ...]
+    families: tuple[RuleFamily, ...]
     rules: Mapping[str, NumberedRule]
 
 
@@ -98,7 +98,7 @@ class Rulebook(Mapping[str, NumberedRule]):
             raise self._wrong("[proposals.NAME] are tables")
         proposals = {n: self._read(Proposal, f"proposal {n}", entry, name=n) for n, entry in named.items()}
         families = [
-            self._read(Family, f"family {i}", e) for i, e in enumerate(self._tables(plain, "families"), 1)
+            self._read(RuleFamily, f"family {i}", e) for i, e in enumerate(self._tables(plain, "families"), 1)
         ]
         rules: dict[str, NumberedRule] = {}
         for i, entry in enumerate(self._tables(plain, "rules"), 1):
@@ -176,15 +176,15 @@ class Rulebook(Mapping[str, NumberedRule]):
         return len(self._content.rules)
 
     @property
-    def families(self) -> tuple[Family, ...]:
+    def families(self) -> tuple[RuleFamily, ...]:
         """The families, in the order of the file."""
         return self._content.families
 
-    def family(self, number: str) -> Family:
+    def family(self, number: str) -> RuleFamily:
         """The family of a rule."""
         return next(f for f in self.families if f.has(number))
 
-    def of(self, family: Family) -> list[NumberedRule]:
+    def of(self, family: RuleFamily) -> list[NumberedRule]:
         """The rules of a family, in the order of the file."""
         return [rule for rule in self.values() if family.has(rule.number)]
 
@@ -241,6 +241,3 @@ def _is_list_of_texts(value: Any) -> bool:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
-
-
-__all__ = ["Family", "NumberedRule", "Proposal", "Rulebook", "check_source", "numbers"]

@@ -235,6 +235,3 @@ Bool = BoolType()
 
 
 Int = IntType
-
-
-__all__ = ["Bool", "BoolType", "Enum", "Index", "Int", "IntType", "NumberType", "is_index"]

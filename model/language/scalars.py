@@ -408,17 +408,3 @@ def lift_like(like: Value, other: object) -> Value:
 def of_one_kind(a: Type | None, b: Type | None) -> bool:
     """Whether numbers of these types can be compared: a member of an enumeration only with one of the same."""
     return (a is None or a.goes_with(b)) and (b is None or b.goes_with(a))
-
-
-__all__ = [
-    "COMPARISONS",
-    "OPERATORS",
-    "UNARY",
-    "Number",
-    "Truth",
-    "Value",
-    "as_bool",
-    "is_option",
-    "lift_like",
-    "of_one_kind",
-]

@@ -67,8 +67,3 @@ def any_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
 def every_element(sequence: SeqValue, condition: Callable[[Any], Truth]) -> Truth:
     """Whether the condition holds for every element."""
     return ~any_element(sequence, lambda element: ~condition(element))
-
-
-__all__ = [
-    "any_element", "ascending", "every_element", "first_of", "first_some", "is_distinct", "members_of",
-]  # fmt: skip

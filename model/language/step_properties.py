@@ -111,7 +111,7 @@ def of_changes(model: Model, stated: StepProperty, node: Node, premise: Node) ->
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedSteps:
     """What a property of steps (by its number) says of the steps of one instance, over the state before alone."""
 
     number: int
@@ -119,7 +119,7 @@ class Judged:
     premise: Node
 
 
-def judged(model: Model, *, large: bool) -> list[tuple[Judged, ...]]:
+def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
     """For each instance what the properties of steps say of its steps; those left out hold, and say nothing.
 
     Without ``large`` the large ones are left out, too.
@@ -127,7 +127,7 @@ def judged(model: Model, *, large: bool) -> list[tuple[Judged, ...]]:
     first, properties = len(model.leaves), model.step_properties
     whole = [node for p in properties for node in (p.node, p.premise)]
     alike: dict[tuple[int, ...], list[Node]] = {}
-    found: list[tuple[Judged, ...]] = []
+    found: list[tuple[JudgedSteps, ...]] = []
     for number, instance in enumerate(model.instances):
         asked = [i for i, p in enumerate(properties) if number in p.asked and (large or not p.is_large)]
         if not asked:
@@ -141,7 +141,7 @@ def judged(model: Model, *, large: bool) -> list[tuple[Judged, ...]]:
         nodes = substituted(left, {first + i: write.node for i, write in instance.writes.items()})
         pairs = zip(asked, nodes[::2], nodes[1::2], strict=True)
         found.append(
-            tuple(Judged(*one) for one in pairs if one[1] is not graph.TRUE or one[2] is not graph.FALSE)
+            tuple(JudgedSteps(*one) for one in pairs if one[1] is not graph.TRUE or one[2] is not graph.FALSE)
         )
     return found
 
@@ -153,13 +153,3 @@ def _asked(model: Model, read: Collection[int], at_rest: Node) -> frozenset[int]
         return any(at_rest is not graph.TRUE or leaf in read for leaf in writes)
 
     return frozenset(number for number, instance in enumerate(model.instances) if matters(instance.writes))
-
-
-__all__ = [
-    "StepProperty",
-    "TracedStepProperty",
-    "judged",
-    "of_changes",
-    "step_property",
-    "trace_step_property",
-]

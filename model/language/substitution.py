@@ -56,6 +56,3 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
 def inputs_of(roots: Iterable[Node]) -> set[int]:
     """The numbers of the inputs that expressions are made of."""
     return {node.value for node in graph.reachable(roots) if node.op == "input"}
-
-
-__all__ = ["OPERATIONS", "inputs_of", "made_of", "substituted"]

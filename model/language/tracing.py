@@ -34,11 +34,11 @@ class Write:
 
     node: Node
     place: str | None
-    by: tuple[Target, ...] = field(default=(), compare=False)
+    by: tuple[WriteTarget, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
-class Target:
+class WriteTarget:
     """What a statement writes: the positions on the way into the state, the ``when`` around it, and its line."""
 
     positions: tuple[Node, ...]
@@ -47,7 +47,7 @@ class Target:
     adds: bool = False
     """Whether it adds to what is there (a message that is sent), so that several can be of one step."""
 
-    def meets(self, other: Target) -> Node:
+    def meets(self, other: WriteTarget) -> Node:
         """Whether this and another statement write the same scalar, given that there is one that both can write."""
         same = [graph.eq(a, b) for a, b in zip(self.positions, other.positions, strict=False)]
         both = [self.when, other.when, *same]
@@ -353,8 +353,8 @@ class Next:
         in those states.
         """
         trace, where = current("s.next"), place()
-        target = Target(self._at, trace.when, where, adds)
-        met: dict[int, Target] = {}
+        target = WriteTarget(self._at, trace.when, where, adds)
+        met: dict[int, WriteTarget] = {}
         for offset, condition in self._hits or ((0, graph.TRUE),):
             condition = graph.and_(trace.when, condition)
             for i in range(self._type.leaf_count if condition is not graph.FALSE else 0):
@@ -366,7 +366,7 @@ class Next:
         for other in met.values():
             self._refuse_twice(target, other)
 
-    def _refuse_twice(self, target: Target, earlier: Target) -> None:
+    def _refuse_twice(self, target: WriteTarget, earlier: WriteTarget) -> None:
         twice = target.meets(earlier)
         message = f"this step writes a field a second time; the first time at {earlier.place}"
         if twice in (target.when, earlier.when) and twice is not graph.FALSE:

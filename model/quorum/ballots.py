@@ -190,9 +190,3 @@ def hear(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     require("somebody has been in this epoch", any_of(s.members[o].epoch >= epoch for o in others))
     s.next.members[m] = stepped_down(q, me, epoch=epoch, leader=None)
     drop_parked(q, s, m)
-
-
-__all__ = [
-    "answer_vote", "ask", "become_candidate", "give_up", "grants", "hear", "lose_vote", "stand", "take_vote", "win",
-    "win_pre_votes",
-]  # fmt: skip

@@ -249,6 +249,3 @@ class Cluster(Protocol):
     def is_impatient(self, v: Number) -> bool:
         """Whether the timers of a voter can run out."""
         return bool(self.p.impatient >> int(v) & 1)
-
-
-__all__ = ["BUDGETS", "UNKNOWN", "Cluster"]

@@ -24,5 +24,3 @@ DRAWING = Drawing(
     ),
     bands=(Band("takes itself for the leader", "member", (Sign("leader", "members.leader"),)),),
 )
-
-__all__ = ["DRAWING"]

@@ -145,6 +145,3 @@ def drop_parked(q: Cluster, s: State, *members: Number) -> None:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)
         s.next.parked[f] = where(parked.is_some & here, None, parked)
-
-
-__all__ = ["drop_parked", "elect", "is_up_to_date", "learn", "restart", "stepped_down"]

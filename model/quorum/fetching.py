@@ -233,9 +233,3 @@ def lose_fetch(q: Cluster, s: State, f: Number) -> None:
     s.next.requests[f] = None
     s.next.parked[f] = None
     s.next.responses[f] = None
-
-
-__all__ = [
-    "carried_hwm", "learn_version", "lose_fetch", "may_park", "park_timer", "receive_fetch", "refuse_fetch",
-    "send_fetch", "take_answer",
-]  # fmt: skip

@@ -19,6 +19,3 @@ def replicated_offset(ends: Sequence[Number], count: int) -> Number:
 def epoch_start(log: SeqValue, epoch: Number) -> Number:
     """Where a leader's epoch starts on its log: one past the last record of an earlier one."""
     return total((log.length > i) & (log.at(i).epoch < epoch) for i in range(log.type.maximum))
-
-
-__all__ = ["epoch_start", "replicated_offset"]

@@ -136,16 +136,3 @@ def complete_parked(
             ends &= readable(q, f, after) > parked.value.offset
         respond(q, s, f, ends, answer(q, f, after, parked.value.offset))
         s.next.parked[f] = where(ends, None, parked)
-
-
-__all__ = [
-    "answer",
-    "append",
-    "commit",
-    "complete_parked",
-    "drain_nothing",
-    "reachable_hwm",
-    "readable",
-    "respond",
-    "settle",
-]

@@ -125,5 +125,3 @@ PROFILES = {
     "before_kip_1166": Profile.of("before KIP-1166: a leader does not know which HWM a replica has", *_BEFORE),
 }  # fmt: skip
 """A new rule is on only where a profile names it."""
-
-__all__ = ["PROFILES", "RULES"]

@@ -113,6 +113,3 @@ def write(m: Cluster, s: State, leader: Number, value: Number, becomes: Number) 
     log = broker.log.append(m.record(value=value, epoch=broker.view.leader_epoch))
     s.next.writes[value] = becomes
     settle(m, s, leader, broker.replace(log=log))
-
-
-__all__ = ["acknowledge", "can_acknowledge", "end_waiting", "write_acks_all", "write_acks_one"]

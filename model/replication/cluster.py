@@ -388,6 +388,3 @@ class Cluster(Protocol):
             active=self.t.active(registrations),
             epochs=self.view.fields["epochs"].lift([registrations[b].epoch for b in self.broker]),
         )
-
-
-__all__ = ["BUDGETS", "Cluster", "Outcome", "Status", "Write"]

@@ -309,10 +309,3 @@ def elect(m: Cluster, s: State, election: Number, without: frozenset[str] = froz
     record = elected(m, s, rule)
     require("someone can be elected", ~is_empty_record(m.t, record))
     write_record(m, s, record)
-
-
-__all__ = [
-    "answer_to", "cancel_reassignment", "change_min_isr", "decide_alter_partition", "designate_leader",
-    "elect_preferred_leader", "elect_uncleanly", "elected", "fence_broker", "handle_alter_partition", "merged",
-    "on_broker", "reassign", "send_alter_answer", "unfence_broker", "write_record",
-]  # fmt: skip

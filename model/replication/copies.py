@@ -61,6 +61,3 @@ def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
         changes = ~is_empty_record(m.t, record)
         require("it refuses, or nothing is to be changed", ~changes | (answer.outcome != Outcome.COMMITTED))
     send_alter_answer(m, s, b, sent, answer)
-
-
-__all__ = ["answer_from_old_state", "handle_late_proposal", "replace_controller"]

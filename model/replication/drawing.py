@@ -67,5 +67,3 @@ DRAWING = Drawing(
         Band("takes itself for the leader", "broker", (Sign("leader", "brokers.view.leader"),)),
     ),
 )
-
-__all__ = ["DRAWING"]

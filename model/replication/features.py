@@ -70,6 +70,3 @@ def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
     s.next.partition = partition
     if levels.remembers_whole(m):
         s.next.elr_is_whole = levels.is_whole(m, s, partition) & on
-
-
-__all__ = ["change_elr_flag", "change_recovery_flag", "downgrade", "upgrade"]

@@ -215,17 +215,8 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
         appends &= under("appended_epoch_check", got.record.value.epoch <= got.leader_epoch)
     appended = where(appends, broker.log.append(got.record.value), broker.log)
     log = where(got.diverging, broker.log.truncate(end), appended)
-    hwm = least(where(got.diverging, broker.hwm, got.hwm), log.length)
+    told = where(got.diverging, broker.hwm, got.hwm)
+    hwm = least(told, log.length) if m.on("hwm_within_log") else told
     after = broker.replace(log=log, hwm=hwm, flushed=least(broker.flushed, log.length))
     s.next.brokers[f] = where(current, after, broker)
     s.next.fetch_responses[f] = None
-
-
-__all__ = [
-    "answer_fetch",
-    "read_late",
-    "receive_late_fetch",
-    "refuse_fetch",
-    "send_fetch",
-    "take_fetch_answer",
-]

@@ -29,5 +29,3 @@ FREEDOMS = {
     ),
 }
 """The parameters, each with what it lets happen."""
-
-__all__ = ["FREEDOMS"]

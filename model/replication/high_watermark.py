@@ -43,6 +43,3 @@ def end_is_told(hwm: Number, epoch_start: Number) -> Truth:
     Before, it lags behind what an earlier leader has told them.
     """
     return hwm >= epoch_start
-
-
-__all__ = ["end_is_told", "gate_is_open", "has_caught_up", "is_held"]

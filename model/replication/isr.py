@@ -237,9 +237,3 @@ def fetched_in(m: Cluster, leader: StructValue, b: Number) -> Number:
     """
     epoch: Number = leader.followers[b].broker_epoch if m.on("epochs_from_fetches") else leader.view.epochs[b]
     return epoch
-
-
-__all__ = [
-    "is_eligible", "lose_alter_partition", "propose_expand", "propose_isr", "propose_shrink", "retry_alter_partition",
-    "take_alter_answer",
-]  # fmt: skip

@@ -117,16 +117,3 @@ def is_caught_up(leader: StructValue, f: Number) -> Truth:
     known, view = leader.followers[f], leader.view
     eligible = view.active.has(f) & (known.broker_epoch == view.epochs[f])
     return known.caught_up & eligible & known.leo.is_some & view.replicas.has(f)
-
-
-__all__ = [
-    "advanced_hwm",
-    "commit",
-    "is_caught_up",
-    "least_leo",
-    "may_advance",
-    "settle",
-    "settle_at",
-    "tells_end",
-    "waits_for",
-]

@@ -134,10 +134,3 @@ def without_elr_fields(m: Cluster, partition: StructValue) -> StructValue:
     """A partition without ELR, last known ELR and last known leader."""
     nobody = m.t.brokers.zero()
     return partition.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)
-
-
-__all__ = [
-    "ELR_RULES", "RECOVERY_RULES", "WITH_THE_VERSION", "changes", "combinations", "decided", "fields", "has_elr",
-    "has_recovery", "initial", "is_whole", "level_changes", "partition_as_read", "remembers_whole", "store",
-    "without_elr_fields",
-]  # fmt: skip

@@ -263,9 +263,3 @@ def forget_messages(m: Cluster, s: State, b: Number) -> None:
     s.next.alter_responses[b] = None
     s.next.metadata[b] = None
     end_waiting(m, s, b)
-
-
-__all__ = [
-    "ask_for_shutdown", "begin_shutdown", "crash_and_lose", "crash_broker", "finish_shutdown", "flush_log", "lose_disk",
-    "replace_disk", "start_broker", "start_broker_in_part", "stop_before_registration", "stop_unseen",
-]  # fmt: skip

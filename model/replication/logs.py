@@ -40,8 +40,3 @@ def last_epoch(option: Any, log: SeqValue) -> OptionValue:
 def same_record(first: SeqValue, second: SeqValue, offset: int) -> Truth:
     """Whether two logs hold the same record at an offset."""
     return (first.length > offset) & (second.length > offset) & (first.at(offset) == second.at(offset))
-
-
-__all__ = [
-    "diverges", "end_offset_for_epoch", "epoch_before", "last_epoch", "same_record", "truncation_offset",
-]  # fmt: skip

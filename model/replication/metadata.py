@@ -162,6 +162,3 @@ def followers_after(
         return known
 
     return m.followers.of(known_of)
-
-
-__all__ = ["replay_metadata", "send_metadata", "with_metadata", "without_proposal"]

@@ -28,5 +28,3 @@ class Replication(Cluster):
 
 
 PROTOCOL = Replication
-
-__all__ = ["PROTOCOL", "Replication"]

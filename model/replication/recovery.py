@@ -185,6 +185,3 @@ def forget_answers(m: Cluster, s: State) -> None:
 def require_recovery(m: Cluster) -> None:
     """Few scenarios come to a recovery; the others do without its messages."""
     require("the scenario has unclean recovery", bool(m.p.recovery))
-
-
-__all__ = ["elect_by_log", "fail_over", "finish_recovery", "recovers", "send_log_info", "take_log_info"]

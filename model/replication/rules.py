@@ -36,6 +36,9 @@ RULES = {
     "hwm_over_maximal_isr": Rule(
         "B4, B7", "The HWM waits for the maximal ISR, a proposed member included. Off: for the committed ISR."
     ),
+    "hwm_within_log": Rule(
+        "B4", "A follower's HWM is the lesser of the leader's and its own LEO. Off: it is the leader's."
+    ),
     "hwm_waits_for_leaving": Rule(
         "B7",
         "The HWM waits for who a proposal takes out of the ISR, until the controller has answered. Off: no more as "
@@ -210,7 +213,7 @@ _BASE = (
     "hwm_over_maximal_isr", "hwm_waits_for_leaving", "answers_are_committed", "fetch_state_per_epoch", "join_at_hwm",
     "join_at_epoch_start", "proposal_keeps_its_epochs", "removed_replicas_delete",
     "changes_are_no_stop_replica", "acks_all_needs_min_isr", "min_isr_within_replicas", "followers_end_waiting",
-    "consumers_read_below_hwm", "end_waits_for_epoch_start",
+    "consumers_read_below_hwm", "end_waits_for_epoch_start", "hwm_within_log",
     # The CleanShutdownFile; it matters where `clean_registration` is on.
     "unseen_stop_is_clean", "file_after_flush", "early_stop_writes_none", "clean_in_every_directory",
     # How a recovery chooses; it matters where `unclean_recovery` is on, in a profile or over one.
@@ -287,5 +290,3 @@ PROFILES = {
         *_BASE, *_TAKEN_FOR_GRANTED,
     ),
 }  # fmt: skip
-
-__all__ = ["PROFILES", "RULES"]

@@ -89,6 +89,3 @@ def _followers(m: Cluster, first: int, isr: list[int], leo: int | None) -> list[
     return [
         {**(heard if f in isr and f != first else unheard), "caught_up": f in isr} for f in range(m.p.brokers)
     ]
-
-
-__all__ = ["committed_at_start", "initial_state"]

@@ -12,6 +12,3 @@ from highwater.model.language import Number, Truth, as_bool
 def is_the(b: Number, named: int) -> Truth:
     """Whether a broker is the one that a parameter names, counted from 1; 0 names nobody."""
     return as_bool(False) if named == 0 else b == named - 1
-
-
-__all__ = ["is_the"]

@@ -34,5 +34,3 @@ DRAWING = Drawing(
         Band("takes itself for the leader", "replica", (Sign("leader", "replicas.leader"),)),
     ),
 )
-
-__all__ = ["DRAWING"]

@@ -307,9 +307,3 @@ def learn_epoch(m: Cluster, s: State, b: Number) -> None:
     require("under another epoch", registration.value != s.brokers[b].epoch)
     require("the broker runs", m.is_up(s.brokers[b]))
     s.next.brokers[b].epoch = registration.value
-
-
-__all__ = [
-    "begin_shutdown", "crash", "expand_isr", "expire", "finish_shutdown", "learn_epoch", "register_again", "start",
-    "take_leader_and_isr", "take_stop_replica", "take_update_metadata",
-]  # fmt: skip

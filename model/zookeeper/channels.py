@@ -40,6 +40,3 @@ def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue
     """One more request where the condition holds; over its length the channel leaves its type."""
     result: SeqValue = where(as_bool(condition), channel.append(request), channel)
     return result
-
-
-__all__ = ["deliverable", "sent_if", "without"]

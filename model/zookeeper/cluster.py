@@ -253,6 +253,3 @@ class Cluster(Protocol):
     def leadership_of(self, partition: StructValue) -> StructValue:
         """What requests say of a partition. The ISR is left out: a leader changes it in ZooKeeper, by version."""
         return self.leadership(leader=partition.leader, leader_epoch=partition.leader_epoch)
-
-
-__all__ = ["BUDGETS", "Cluster", "Kind", "Status"]

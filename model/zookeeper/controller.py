@@ -294,8 +294,3 @@ def resign(m: Cluster, s: State, c: Number) -> None:
     require("the controller acts", s.controllers[c].active)
     require("another one has the node", s.zookeeper.controller != c)
     s.next.controllers[c] = m.controller_type.zero()
-
-
-__all__ = [
-    "add_replica", "fail_over", "read_broker_list", "remove_replica", "resign", "take_controlled_shutdown",
-]  # fmt: skip

@@ -38,5 +38,3 @@ DRAWING = Drawing(
         Band("takes itself for the leader", "broker", (Sign("leader", "brokers.leader"),)),
     ),
 )
-
-__all__ = ["DRAWING"]

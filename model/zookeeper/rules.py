@@ -77,5 +77,3 @@ PROFILES = {
     ),
 }  # fmt: skip
 """A new rule is on only where a profile names it."""
-
-__all__ = ["FENCES", "KIP_380", "PROFILES", "RULES"]

@@ -130,6 +130,44 @@ def test_so_can_python(place: Path, elsewhere: Path, mark: Path, monkeypatch: py
     assert api.check(path, engine="interpreter").holds
 
 
+def test_a_link_to_a_folder_allows_what_it_leads_to(
+    place: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(allowed_code.VARIABLE, str(place / "folder"))
+    assert api.check(scenario(place, elsewhere), engine="interpreter").holds
+
+
+@pytest.mark.parametrize("folders", ["", os.pathsep, f"/nowhere{os.pathsep}", f"{os.pathsep}/nowhere"])
+def test_a_folder_without_a_name_is_none(
+    place: Path, elsewhere: Path, mark: Path, folders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Least of all the current one."""
+    monkeypatch.chdir(elsewhere.parent)
+    monkeypatch.setenv(allowed_code.VARIABLE, folders)
+    with pytest.raises(InputError, match="is outside of the folder"):
+        api.check(scenario(place, elsewhere))
+    assert not mark.exists()
+
+
+def test_what_is_allowed_is_so_while_a_command_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside what the environment allows, which is as it was afterwards; and there may be several."""
+    one, two = place / "one", place / "two"
+    monkeypatch.delenv(allowed_code.VARIABLE, raising=False)
+    with allowed_code.allowing([]):
+        assert allowed_code.allowed() == []
+    assert allowed_code.VARIABLE not in os.environ
+    monkeypatch.setenv(allowed_code.VARIABLE, "/before")
+    with allowed_code.allowing([one, two]):
+        assert allowed_code.allowed() == [Path("/before"), one, two]
+    assert os.environ[allowed_code.VARIABLE] == "/before"
+    with (
+        pytest.raises(InputError, match="cannot be allowed"),
+        allowed_code.allowing([f"a{os.pathsep}{place}"]),
+    ):
+        pass
+    assert os.environ[allowed_code.VARIABLE] == "/before"
+
+
 def test_another_folder_that_is_allowed_allows_nothing_here(
     highwater: Command, place: Path, elsewhere: Path, mark: Path
 ) -> None:
@@ -242,7 +280,7 @@ def hostile(tmp_path: Path, mark: Path) -> Path:
         "llvmlite",
         "sitecustomize",
         "conftest",
-        "kio",
+        "crc32c",
     ):
         (folder / f"{name}.py").write_text(text)
     (folder / "__cluster_metadata-0").mkdir()

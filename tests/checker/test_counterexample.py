@@ -6,7 +6,7 @@ import pytest
 
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import find
-from highwater.checker.asking.search import DEADLOCK, Violation
+from highwater.checker.asking.search import DEADLOCK, ViolatingRun
 from highwater.checker.base import words
 from highwater.checker.telling import counterexample
 from highwater.checker.telling.counterexample import BrokenRunError, follow, follow_all, tell
@@ -26,7 +26,7 @@ def number(model):
 
 
 def followed(model, *path, name="below_seven", initial=(0,)):
-    return follow(model, Interpreter(model), Violation(name, initial, tuple(path)))
+    return follow(model, Interpreter(model), ViolatingRun(name, initial, tuple(path)))
 
 
 def test_the_run_is_taken_again(model, number):
@@ -59,7 +59,9 @@ class TestADefectOfAnEngineIsSaid:
         cut = Request.of(find("docs/examples/register.toml"), Overrides.parse(["writes=1"])).model()
         write = next(i for i, instance in enumerate(cut.instances) if instance.action.name == "write")
         with pytest.raises(BrokenRunError, match="takes write"):
-            follow(cut, Interpreter(cut), Violation(cut.properties[0].name, cut.initial[0], (write, write)))
+            follow(
+                cut, Interpreter(cut), ViolatingRun(cut.properties[0].name, cut.initial[0], (write, write))
+            )
 
 
 def test_the_text(model, number):
@@ -96,8 +98,8 @@ def test_a_terminal_folds_what_changed():
 def test_the_shortest_comes_first(model, number):
     one, rest = number["increase()"], number["rest()"]
     violations = [
-        Violation("below_seven", (0,), (rest, *[one] * 7)),
-        Violation("below_seven", (0,), (one,) * 7),
+        ViolatingRun("below_seven", (0,), (rest, *[one] * 7)),
+        ViolatingRun("below_seven", (0,), (one,) * 7),
     ]
     assert [e.depth for e in follow_all(model, violations)] == [8, 9]
     assert follow_all(model, []) == ()

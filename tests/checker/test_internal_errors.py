@@ -19,7 +19,7 @@ from highwater.checker.base.status import Status, worst
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.native import search as native_search
-from highwater.checker.engines.native.disk.visited import Visited
+from highwater.checker.engines.native.disk.visited import VisitedRuns
 from highwater.checker.running import side_by_side
 from highwater.model.language.model import Model
 from tests.native.on_disk import on_disk
@@ -110,8 +110,8 @@ def test_no_report_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_an_engine_that_contradicts_itself(
     monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]
 ) -> None:
-    honest = Visited.mark
-    monkeypatch.setattr(Visited, "mark", lambda self, *given: honest(self, *given) + 1)
+    honest = VisitedRuns.mark
+    monkeypatch.setattr(VisitedRuns, "mark", lambda self, *given: honest(self, *given) + 1)
     monkeypatch.setattr(engines, "search", lambda name: lambda model, options, progress: on_disk(model))
     status, said, wrong = run("check", "truncation/kip-320", "--quiet")
     assert status == 70, (said, wrong)
@@ -125,9 +125,9 @@ def test_in_a_process_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: object, *given: object) -> None:
         raise InternalError("two and two", {"sum": 5})
 
-    monkeypatch.setattr(side_by_side.Asked, "explore", fails)
-    asked = side_by_side.Asked((SCENARIO,), None, "native", SearchOptions())  # type: ignore[arg-type]
-    monkeypatch.setattr(side_by_side.Asked, "request", lambda self, number: None)
+    monkeypatch.setattr(side_by_side.Batch, "explore", fails)
+    asked = side_by_side.Batch((SCENARIO,), None, "native", SearchOptions())  # type: ignore[arg-type]
+    monkeypatch.setattr(side_by_side.Batch, "request", lambda self, number: None)
     told = side_by_side._answer(asked, 0, 1, None)
     assert isinstance(told, InternalError)
     assert told.facts == {"sum": 5}
@@ -147,12 +147,12 @@ def test_it_is_the_worst_of_all() -> None:
     assert worst(Status) is Status.INTERNAL
 
 
-@pytest.mark.parametrize("library", ["llvmlite", "numpy", "z3", "kio"])
+@pytest.mark.parametrize("library", ["llvmlite", "numpy", "z3", "crc32c"])
 def test_a_library_that_cannot_be_loaded_is_named(library: str, tmp_path: Path) -> None:
     import os
     import subprocess
 
-    commands = {"z3": ("prove", SCENARIO, "--depth", "2"), "kio": ("replay", "x")}
+    commands = {"z3": ("prove", SCENARIO, "--depth", "2"), "crc32c": ("replay", "x")}
     (tmp_path / library).mkdir()
     (tmp_path / library / "__init__.py").write_text(
         "raise ImportError('its.so: cannot open shared object file')"
@@ -168,7 +168,7 @@ def test_a_library_that_cannot_be_loaded_is_named(library: str, tmp_path: Path) 
         text=True,
         check=False,
     )
-    if library == "kio" and "cannot be loaded" not in done.stderr:
+    if library == "crc32c" and "cannot be loaded" not in done.stderr:
         pytest.skip("replay did not need it for this input")
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1

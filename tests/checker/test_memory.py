@@ -34,11 +34,12 @@ CPU = "36 31 0:33 / {root}/cpu rw,relatime - cgroup cgroup rw,cpu"
 
 def test_version_2_and_the_groups_above(tmp_path: Path) -> None:
     files = {
-        "a/b/memory.max": "max\n",
+        "a/b/memory.max": f"{950 * MIB}\n",
         "a/b/memory.high": f"{900 * MIB}\n",
         "a/b/memory.current": f"{500 * MIB}\n",
         "a/b/memory.stat": f"anon 1\ninactive_file {200 * MIB}\n",
         "a/memory.max": f"{700 * MIB}\n",
+        "a/memory.high": "max\n",
         "a/memory.current": f"{600 * MIB}\n",
         "memory.stat": "anon 1\n",
     }
@@ -52,6 +53,11 @@ def test_version_1(tmp_path: Path) -> None:
         "job/memory.stat": f"cache 1\ntotal_inactive_file {10 * MIB}\n",
         "memory.limit_in_bytes": "9223372036854771712\n",
         "memory.usage_in_bytes": "4096\n",
+        # The groups of other controllers may have the names of any: nothing is said of memory there.
+        "other/memory.limit_in_bytes": "1\n",
+        "other/memory.usage_in_bytes": "1\n",
+        "cpu/job/memory.limit_in_bytes": "2\n",
+        "cpu/job/memory.usage_in_bytes": "2\n",
     }
     groups = "5:cpu:/other\n4:memory:/job\n0::/\n"
     found = tree(tmp_path, groups, [CPU, V1.format(place="/")], files)
@@ -65,6 +71,12 @@ def test_a_container_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
     assert tree(tmp_path, groups, [V1.format(place="/docker/0123")], files) == [60 * MIB]
 
 
+def test_a_group_that_is_not_below_what_is_mounted(tmp_path: Path) -> None:
+    """As the kernel tells it to a process in another namespace: nothing outside of the mount is read."""
+    files = {"../memory.limit_in_bytes": "1\n", "../memory.usage_in_bytes": "1\n"}
+    assert tree(tmp_path, "4:memory:/../.\n", [V1.format(place="/")], files) == []
+
+
 @pytest.mark.parametrize("groups", ["", "nonsense\n", "4:memory:/../../etc\n", "0::/gone\n"])
 def test_what_cannot_be_read_limits_nothing(groups: str, tmp_path: Path) -> None:
     assert tree(tmp_path, groups, [V2, V1.format(place="/")], {"a/memory.max": "x"}) == []
@@ -73,8 +85,29 @@ def test_what_cannot_be_read_limits_nothing(groups: str, tmp_path: Path) -> None
 def test_the_least_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_of_groups", lambda: iter([5 * MIB, 3 * MIB]))
     assert memory.available_memory() == 3 * MIB
+    monkeypatch.setattr(memory, "_of_machine", lambda: 2 * MIB)
+    assert memory.available_memory() == 2 * MIB
+    monkeypatch.setattr(memory, "_of_limits", lambda: iter([4 * MIB, MIB]))
+    assert memory.available_memory() == MIB
     monkeypatch.setattr(memory, "_of_groups", lambda: iter([-MIB]))
     assert memory.available_memory() == 0
+
+
+def test_what_limits_leave_is_what_is_not_used_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {resource.RLIMIT_AS: 900 * MIB, resource.RLIMIT_DATA: 500 * MIB}
+    monkeypatch.setattr(memory.resource, "getrlimit", lambda what: (limits[what], -1))
+    monkeypatch.setattr(memory, "_status", lambda: {"VmSize": 300 * MIB, "VmData": 200 * MIB})
+    assert [*memory._of_limits()] == [600 * MIB, 300 * MIB]
+    limits[resource.RLIMIT_AS] = resource.RLIM_INFINITY
+    assert [*memory._of_limits()] == [300 * MIB]
+
+
+def test_what_the_kernel_tells_is_in_bytes() -> None:
+    told = memory._status()
+    assert told["VmSize"] > told["VmRSS"] > 10 * MIB
+    assert told["VmSize"] > told["VmData"] > MIB
+    assert memory.peak_memory() >= told["VmRSS"]
+    assert memory._of_machine() > 64 * MIB
 
 
 def limited(what: int, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.base.status import Status, worst
 from highwater.checker.running import one as exploration
 from highwater.checker.telling.counterexample import Counterexample, Step
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 
 WEAK, STRONG = (
     Counterexample(n, "B4", "", (Step("initial", {}, "", {}, {}),)) for n in ("weak_isr", "strong_isr")
@@ -20,7 +20,9 @@ WEAK, STRONG = (
 def outcome(stopped_by, examples=(), scenario="truncation/kip-279", overrides=None, first=False, **counts):
     request = Request.of(find(scenario), overrides or Overrides())
     numbers = {"distinct_states": 60106, "depth": 22} | counts
-    return Outcome(request, "native", SearchResult(stopped_by=stopped_by, **numbers), tuple(examples), first)
+    return ScenarioOutcome(
+        request, "native", SearchResult(stopped_by=stopped_by, **numbers), tuple(examples), first
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from highwater.checker.base.problems import InputError
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[" * 3000, "x: nested too deeply"),
+        ("[" * 100_000, "x: nested too deeply"),
         ("[" * (untrusted.MOST_DEPTH + 1) + "]" * (untrusted.MOST_DEPTH + 1), "x: nested too deeply"),
         ('{"a": 1, "a": 2}', "a key stands twice in an object"),
         ("NaN", "NaN is no JSON number"),
@@ -33,6 +33,30 @@ def test_json_that_is_refused(tmp_path: Path, text: str, said: str) -> None:
         untrusted.read_json(path)
     assert said in str(refused.value)
     assert str(refused.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("sign", "{[,=.")
+def test_every_sign_of_a_value_counts(sign: str) -> None:
+    """Refused before they are parsed, in TOML as in JSON: each costs a hundred times the memory of its text."""
+    with pytest.raises(InputError, match=r"x: more than 1,000,000 values"):
+        untrusted.toml(Path("x"), sign * (untrusted.MOST_VALUES + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = [", "x:1: not TOML: "),
+        ("\n\na = [\n", "x:4: not TOML: "),
+        ("a = 1\nb = = 2\n", "x:2: not TOML: "),
+        ("[a]\nb = [[1, [9223372036854775808]]]", "x: a number that is not one of 64 bits"),
+        ("a.b.c = {d = -9223372036854775809}", "x: a number that is not one of 64 bits"),
+        ("a = 0x8000000000000000", "x: a number that is not one of 64 bits"),
+    ],
+)
+def test_toml_that_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        untrusted.toml(Path("x"), text)
+    assert str(refused.value).startswith(said)
 
 
 def test_what_is_as_large_as_it_may_be_is_read(tmp_path: Path) -> None:

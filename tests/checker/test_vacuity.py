@@ -10,9 +10,10 @@ import highwater as package
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchResult
-from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import run as run_entry
-from highwater.checker.telling.vacuity import vacuous
+from highwater.checker.telling.vacuity import constant_properties, vacuous
+from highwater.model.language import Int, Model, Protocol, Struct, action, require, step_property
 from tests.checker.conftest import ROOT
 from tests.checker.schema import problems
 
@@ -200,7 +201,7 @@ def test_a_search_that_stopped_says_nothing_of_what_it_did_not_take(highwater, b
 def test_the_gate_does_not_pass(box) -> None:
     def broken(*arguments: str) -> tuple[str, ...]:
         path = box(*arguments)
-        return run_entry(Entry.of_scenario(path.name, path.parent)).broken
+        return run_entry(GateEntry.of_scenario(path.name, path.parent)).broken
 
     assert broken(GHOST) == ("vanish can never be taken: false whatever the state: 'the number is large'",)
     assert broken(GHOST, 'impossible = ["vanish"]') == ()
@@ -219,3 +220,52 @@ def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
     """As far as tracing tells; what is never taken is asked of their searches, by the gate."""
     request = Request.of(scenarios.find(name), Overrides())
     assert vacuous(request.model(), request, SearchResult(stopped_by="states")) == ()
+
+
+@step_property("test")
+def nothing_falls(m, before, after):
+    """Whatever the step: the type has no number below."""
+    return after.moved >= 0
+
+
+@step_property("test")
+def what_rests_stays(m, before, after):
+    """Of a field that no step writes."""
+    return before.rests == after.rests
+
+
+@step_property("test")
+def nothing_happens(m, before, after):
+    """False of every step that changes something."""
+    return (before.moved == after.moved) & (before.rests == after.rests)
+
+
+@step_property("test")
+def it_rises(m, before, after):
+    """What says something."""
+    return before.moved < after.moved
+
+
+class Moving(Protocol):
+    """One number that moves, and one that does not."""
+
+    name = "moving"
+
+    def define(self):
+        return Struct("State", moved=Int(0, 3), rests=Int(0, 3))
+
+    @action()
+    def move(self, s):
+        """One more."""
+        require("below", s.moved < 3)
+        s.next.moved = s.moved + 1
+
+
+def test_what_a_property_of_steps_does_not_say() -> None:
+    properties = (nothing_falls, what_rests_stays, nothing_happens, it_rises)
+    found = constant_properties(Model(Moving(), step_properties=properties))
+    assert found == {
+        "nothing_falls": "is true whatever the step",
+        "what_rests_stays": "is about what no step writes",
+        "nothing_happens": "is false of every step that changes something",
+    }

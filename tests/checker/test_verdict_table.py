@@ -13,7 +13,7 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchResult
 from highwater.checker.telling import report, verdict_table
 from highwater.checker.telling.counterexample import Counterexample, Step
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.telling.verdict_table import table, total
 
 STATES = 39_619
@@ -29,7 +29,7 @@ def outcome(name, violated=(), *, states=STATES, depth=22, seconds=0.5, override
         seconds=seconds,
     )
     examples = tuple(Counterexample(prop, "", "", steps) for prop in violated)
-    return Outcome(request, "native", result, examples)
+    return ScenarioOutcome(request, "native", result, examples)
 
 
 def kept(name):
@@ -75,6 +75,12 @@ def test_numbers_give_way_to_the_verdict():
     assert lines(one, 82)[0].split() == ["scenario", "verdict", "states", "depth", "seconds"]
     assert lines(one, 74)[0].split() == ["scenario", "verdict", "states", "depth"]
     assert lines(one, 60)[0].split() == ["scenario", "verdict"]
+
+
+def test_a_search_that_took_no_time_has_no_rate():
+    """As a clock may say that is not fine enough."""
+    told = [report.rows([outcome("truncation/kip-320", seconds=seconds)])[1] for seconds in (0.5, 0.0)]
+    assert [row[-2:] for row in told] == [("0.50", f"{2 * STATES:,}"), ("0.00", "")]
 
 
 def test_groups_are_headed_once_and_a_file_stands_for_itself():

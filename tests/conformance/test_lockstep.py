@@ -64,8 +64,11 @@ def test_a_parameter_that_the_implementation_chooses_leaves_states_to_guess(mode
     run.step(number(model, "write()"))
     assert {model.decode(state)["leader"] for state in run.states} == {2}
     told.state = {"leader": 1}
-    with pytest.raises(Mismatch, match="leader: the model says 2, observed is 1"):
+    with pytest.raises(Mismatch, match="leader: the model says 2, observed is 1") as wrong:
         run.step(number(model, "copy(to=1)"))
+    # What was asked, in the action's own words; as it was asked, where the implementation chose a parameter.
+    for sentence in ("fail_over()", "a client writes to the leader", "the leader copies to replica 1"):
+        assert sentence in str(wrong.value)
 
 
 def test_unseen_steps_are_guessed_as_many_as_are_allowed(model: Model, told: Told) -> None:

@@ -146,6 +146,11 @@ def test_every_night_with_what_is_installed(
     link(needed(distribution(DISTRIBUTION)), place)
     for name in ("PIP_NO_DEPS", "PIP_NO_INDEX"):
         monkeypatch.setenv(name, "1")
+    for name in (
+        "PIP_CONSTRAINT",
+        "PIP_BUILD_CONSTRAINT",
+    ):  # make's, with a path that is relative to this repository
+        monkeypatch.delenv(name, raising=False)
     given = (tmp_path / "venv" / "bin", str(wheel))
     status, said, _ = ran(repository, "schedule", *given)
     assert status == 0, said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -16,8 +17,8 @@ from highwater.checker.base.durable.aside import aside
 from highwater.checker.base.durable.directory import LOCK, CheckpointDirectory, remove_files
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.native.disk.checkpoint import Checkpoint as Native
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint as OnSpark
-from highwater.checker.engines.spark.levels.checkpoint import Level, Totals
+from highwater.checker.engines.spark.levels.checkpoint import CommittedLevel, Totals
+from highwater.checker.engines.spark.levels.checkpoint import SparkCheckpoint as OnSpark
 
 KINDS: list[type[CheckpointDirectory]] = [Native, OnSpark]
 
@@ -103,8 +104,16 @@ def test_what_another_began_while_one_waited_is_not_taken_for_new(
 
     monkeypatch.setattr(kind, "_locked", late)
     assert "holds a checkpoint already" in refused(mine, resume=False)
+    other.take(resume=True)  # what is refused holds nothing
+    other.close()
     mine.take(resume=True)
     mine.close()
+
+
+def test_there_is_something_to_go_on_with(kind: type[CheckpointDirectory], tmp_path: Path) -> None:
+    assert "no checkpoint there" in refused(at(kind, tmp_path))
+    assert "no checkpoint there" in refused(at(kind, tmp_path / "nowhere"))
+    assert not list(tmp_path.iterdir())
 
 
 # --- what is foreign ------------------------------------------------------------------------------
@@ -191,16 +200,29 @@ def test_only_what_it_made_is_removed_and_no_link_is_followed(tmp_path: Path) ->
 
 
 def test_a_committed_level_keeps_its_files_and_no_others(tmp_path: Path) -> None:
-    from highwater.checker.engines.spark.levels.checkpoint import Part
+    from highwater.checker.engines.spark.levels.checkpoint import LevelFile
 
     found, files = OnSpark(tmp_path), [f"part-all-{n:012x}.parquet" for n in range(2)]
     found.take(resume=False)
     found.folder(0).mkdir()
     for name in files:
         (found.folder(0) / name).write_text(name)
-    found.tidy([Level(0, (Part(None, files[0], 1),), Totals(1))])
+    found.tidy([CommittedLevel(0, (LevelFile(None, files[0], 1),), Totals(1))])
     found.close()
     assert [entry.name for entry in found.folder(0).iterdir()] == files[:1]
+
+
+def test_a_name_of_ours_is_removed_from_files_only(kept: CheckpointDirectory) -> None:
+    own = "states-000001.data" if kept.engine == "native" else "level-00001.json"
+    for name in (own, "notes.txt"):
+        (kept.directory / name).mkdir()
+        kept.remove(name)
+        (kept.directory / name).rmdir()
+        (kept.directory / name).write_text("x")
+        kept.remove(name)
+    kept.remove(kept.head)
+    kept.remove(LOCK)
+    assert {entry.name for entry in kept.directory.iterdir()} == {kept.head, LOCK, "notes.txt"}
 
 
 def test_what_was_never_finished_goes(kept: CheckpointDirectory) -> None:
@@ -214,6 +236,16 @@ def test_what_was_never_finished_goes(kept: CheckpointDirectory) -> None:
 # --- manifests ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("version", [-1, 1])
+def test_a_manifest_of_another_version(
+    kept: CheckpointDirectory, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an older one as of a newer."""
+    monkeypatch.setattr(type(kept), "format", type(kept).format + version)
+    with pytest.raises(InputError, match="written by another version"):
+        kept.read_manifest(kept.head)
+
+
 def test_every_flipped_bit_of_a_manifest_is_found(kept: CheckpointDirectory) -> None:
     path = kept.directory / kept.head
     honest = path.read_bytes()
@@ -225,6 +257,39 @@ def test_every_flipped_bit_of_a_manifest_is_found(kept: CheckpointDirectory) -> 
             kept.read_manifest(kept.head)
     path.write_bytes(honest)
     assert kept.read_manifest(kept.head) == {"a": 1}
+
+
+def test_a_manifest_ends_with_its_digest(kept: CheckpointDirectory) -> None:
+    path = kept.directory / kept.head
+    honest = path.read_text()
+    for text in (honest + "more", honest + "\n", honest.replace("\n", "\r\n"), honest[:-1]):
+        path.write_bytes(text.encode())
+        with pytest.raises(InputError, match="is damaged"):
+            kept.read_manifest(kept.head)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "1", '{"a": 1}', '{"a": 1', "null"])
+def test_a_manifest_whose_digest_is_right_may_be_none(kept: CheckpointDirectory, text: str) -> None:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    (kept.directory / kept.head).write_text(f"{text}\n{digest}\n")
+    with pytest.raises(InputError, match="is damaged"):
+        kept.read_manifest(kept.head)
+
+
+def test_a_manifest_is_on_the_disk_and_then_its_name(
+    kept: CheckpointDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First what is written aside, then, when it has its name, the directory that has the name."""
+    synced: list[tuple[bool, bool]] = []
+
+    def fsync(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        named = (kept.directory / "level-00000.json").exists()
+        synced.append((os.path.samestat(found, kept.directory.stat()), named))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    kept.write_manifest("level-00000.json", {})
+    assert synced == [(False, False), (True, True)]
 
 
 def test_a_manifest_that_is_a_link_is_not_read(kept: CheckpointDirectory, tmp_path: Path) -> None:
@@ -250,16 +315,17 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     written(target, "two")
     assert (target.read_text(), target.stat().st_mode & 0o777) == ("two", 0o640)
 
-    def fails() -> None:
+    def fails(wrong: type[BaseException]) -> None:
         with aside(target) as beside:
             beside.write_text("half")
             assert target.read_text() == "two"
-            raise OSError
+            raise wrong
 
-    with pytest.raises(OSError):  # noqa: PT011
-        fails()
-    assert target.read_text() == "two"
-    assert list(tmp_path.iterdir()) == [target]
+    for wrong in (OSError, ValueError, KeyboardInterrupt):
+        with pytest.raises(wrong):
+            fails(wrong)
+        assert target.read_text() == "two"
+        assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
@@ -298,6 +364,7 @@ def test_a_pipe_or_a_device_is_written_where_it_is(tmp_path: Path) -> None:
     written(Path("/dev/null"), "text")
     with (tmp_path / "output").open("wb") as out:
         written(Path(f"/proc/self/fd/{out.fileno()}"), "text")
+        assert os.fstat(out.fileno()).st_ino == (tmp_path / "output").stat().st_ino, "it is open there"
     assert (tmp_path / "output").read_text() == "text"
     assert {entry.name for entry in tmp_path.iterdir()} == {"pipe", "output"}
 

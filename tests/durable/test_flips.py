@@ -23,7 +23,7 @@ pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate import baseline as baselines
-from highwater.checker.comparing.gate.comparison import State, compare
+from highwater.checker.comparing.gate.comparison import EntryState, compare
 from highwater.checker.comparing.gate.entries import SCENARIO as SCENARIO_KIND
 from highwater.checker.comparing.gate.facts import Ran
 from highwater.checker.comparing.mutation import findings
@@ -152,9 +152,9 @@ def machine_code(model: Model, place: Path) -> Read:
 def kept_mutants(model: Model, place: Path) -> Read:
     place.mkdir()
     results = {n: findings.Result(findings.KILLED, findings.VIOLATED, "strong_isr", n) for n in range(9)}
-    kept = findings.Kept(
+    kept = findings.KeptFile(
         {SCENARIO: findings.Size("0123abcd", 39_619, None)},
-        {(SCENARIO, name): findings.Part("4567", results) for name in ("append", "fetch")},
+        {(SCENARIO, name): findings.ScenarioResults("4567", results) for name in ("append", "fetch")},
     )
     findings.write(place / "kept.json", kept)
     return lambda: findings.read(place / "kept.json")
@@ -181,7 +181,7 @@ def gate_baseline(model: Model, place: Path) -> Read:
             raise InputError("an entry is not listed, or not there")
         for entry in found.entries():
             verdict = compare(entry, found.facts[entry.key], Ran(facts[entry.key]))
-            if verdict.state is not State.SAME or verdict.graph_changed:
+            if verdict.state is not EntryState.SAME or verdict.graph_changed:
                 raise InputError("it differs from what is found")
         return found.facts
 

@@ -26,7 +26,6 @@ AREAS = {
     "checker/commands": ("checker", "pages", "gate", "traces/test_replay_command.py"),
     "checker": ("checker", "steps", "native", "liveness"),
     "model/language": ("language", "steps", "model", "native", "liveness", "solver"),
-    "traces/generation": ("traces/test_generation.py",),
     "traces/kafka": ("traces/kafka", "traces"),
     "traces/metadata": ("traces/metadata", "traces"),
     "traces/operations": ("traces",),
@@ -69,6 +68,3 @@ def beside(root: Path, file: str) -> list[str]:
         (name for name in AREAS if file.startswith(f"{name}/") or file.startswith(f"{name}.")), key=len
     )
     return [f"tests/{folder}" for folder in AREAS[part] if (root / "tests" / folder).exists()]
-
-
-__all__ = ["AREAS", "beside", "naming"]

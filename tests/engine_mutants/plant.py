@@ -146,6 +146,3 @@ def _changes(
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     ):
         yield "statement", place(node), "pass"
-
-
-__all__ = ["FOLDERS", "Mutant", "chosen", "mutants", "of_file"]

@@ -68,7 +68,7 @@ def test_a_seed_chooses_the_same_ones_of_every_kind() -> None:
 
 def test_every_module_has_tests_that_are_near() -> None:
     assert "tests/gate/test_baseline.py" in near.naming(ROOT, "checker/comparing/gate/baseline.py")
-    assert "tests/traces/test_bad_input.py" in near.naming(ROOT, "traces/operations/recording.py")
+    assert "tests/traces/test_bad_input.py" in near.naming(ROOT, "traces/operations/replay.py")
     assert near.beside(ROOT, "checker/comparing/gate/baseline.py") == ["tests/gate"]
     for file in {m.file for m in plant.mutants(ROOT)}:
         assert near.beside(ROOT, file), file

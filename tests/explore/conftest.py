@@ -6,7 +6,7 @@ import pytest
 
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.subject import asked
-from highwater.checker.explore.views import Views
+from highwater.checker.explore.views import Answers
 
 
 @pytest.fixture(scope="session")
@@ -15,5 +15,5 @@ def request_() -> Request:
 
 
 @pytest.fixture(scope="session")
-def views(request_: Request) -> Views:
-    return Views(request_)
+def views(request_: Request) -> Answers:
+    return Answers(request_)

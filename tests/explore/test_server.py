@@ -13,14 +13,14 @@ from highwater.checker.engines.by_name import search
 from highwater.checker.explore.page import explorer_page
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.session import Path
-from highwater.checker.explore.views import Views
+from highwater.checker.explore.views import Answers
 
 TOKEN = "a-secret"
 HERE = {"base_url": "http://127.0.0.1:8000"}
 
 
 @pytest.fixture(scope="module")
-def client(views: Views) -> Client:
+def client(views: Answers) -> Client:
     return Client(Application(views, explorer_page(views), TOKEN))
 
 
@@ -58,7 +58,7 @@ def test_the_page_asks_nobody_else(client: Client) -> None:
     assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_a_run(client: Client, views: Views) -> None:
+def test_a_run(client: Client, views: Answers) -> None:
     path = next(p for seed in range(99) if len((p := views.session.walk(Path(), 6, seed)).steps) == 6)
     said = ask(client, "run", path=str(path), watch="size(quorum.isr)\nnothing")
     assert said["path"] == str(path)
@@ -72,14 +72,14 @@ def test_a_run(client: Client, views: Views) -> None:
     assert "unknown name 'nothing'" in bad[2][0]
 
 
-def test_what_is_violated_is_said(client: Client, views: Views) -> None:
+def test_what_is_violated_is_said(client: Client, views: Answers) -> None:
     (violation,) = search("native")(views.session.model, SearchOptions(stop_at_first=True), None).violations
     path = Path(0, tuple(violation.path))
     assert ask(client, "run", path=str(path))["violated"] == ["strong_isr"]
     assert ask(client, "run", path=str(Path(0, path.steps[:-1])))["violated"] == []
 
 
-def test_nearest_and_random(client: Client, views: Views) -> None:
+def test_nearest_and_random(client: Client, views: Answers) -> None:
     found = ask(client, "nearest", path="0", where="next_record_id == 1")
     assert views.session.holds(views.session.states(Path.parse(found["path"]))[-1], "next_record_id == 1")
     assert (
@@ -91,7 +91,7 @@ def test_nearest_and_random(client: Client, views: Views) -> None:
 APART = "logs[0].length == 1 and replicas[0].leader_epoch.is_(0) and replicas[1].leader_epoch.is_(1)"
 
 
-def test_another_rule(client: Client, views: Views) -> None:
+def test_another_rule(client: Client, views: Answers) -> None:
     """What differs is what the two models' steps say."""
     path = views.session.nearest(Path(), APART).path
     assert path is not None

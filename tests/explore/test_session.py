@@ -9,11 +9,11 @@ import pytest
 import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import LONGEST, Path, pytest_of
-from highwater.checker.explore.views import Views
+from highwater.checker.explore.views import Answers
 from highwater.model.language.model import Scalars
 
 
-def levels(views: Views, start: Scalars) -> dict[Scalars, int]:
+def levels(views: Answers, start: Scalars) -> dict[Scalars, int]:
     """The distance of each state from one, by the reference."""
     session, found, left = views.session, {start: 0}, deque([start])
     while left:
@@ -33,7 +33,7 @@ def test_an_address_restores_the_path() -> None:
             Path.parse(text)
 
 
-def test_a_path_that_cannot_be_gone_is_refused_with_the_guard(views: Views) -> None:
+def test_a_path_that_cannot_be_gone_is_refused_with_the_guard(views: Answers) -> None:
     session = views.session
     state = session.model.initial[0]
     refused = next(n for n, fate in enumerate(session.fates(state)) if fate > 0)
@@ -48,7 +48,7 @@ def test_a_path_that_cannot_be_gone_is_refused_with_the_guard(views: Views) -> N
         session.states(Path(0, (0,) * (LONGEST + 1)))
 
 
-def test_what_can_be_taken_is_what_the_interpreter_takes(views: Views) -> None:
+def test_what_can_be_taken_is_what_the_interpreter_takes(views: Answers) -> None:
     session = views.session
     for state in session.states(session.walk(Path(), 30, 5)):
         steps = [s for s in session.interpreter.steps(state) if s.state is not None]
@@ -57,7 +57,7 @@ def test_what_can_be_taken_is_what_the_interpreter_takes(views: Views) -> None:
         assert [session.after(state, n) for n in session.possible(state)] == [s.state for s in steps]
 
 
-def test_a_walk_is_its_seed_s(views: Views) -> None:
+def test_a_walk_is_its_seed_s(views: Answers) -> None:
     session = views.session
     assert session.walk(Path(), 20, 1) == session.walk(Path(), 20, 1)
     assert len({str(session.walk(Path(), 20, seed)) for seed in range(5)}) >= 3
@@ -65,7 +65,7 @@ def test_a_walk_is_its_seed_s(views: Views) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_the_nearest_state_is_a_nearest_one(views: Views, steps: int) -> None:
+def test_the_nearest_state_is_a_nearest_one(views: Answers, steps: int) -> None:
     session = views.session
     start = session.walk(Path(), steps, 0)
     distance = levels(views, session.states(start)[-1])
@@ -91,14 +91,14 @@ def test_the_nearest_state_is_a_nearest_one(views: Views, steps: int) -> None:
     assert met >= 3
 
 
-def test_a_search_changes_nothing_of_the_model(views: Views) -> None:
+def test_a_search_changes_nothing_of_the_model(views: Answers) -> None:
     model = views.session.model
     before = (model.initial, model.properties, model.liveness, model.start)
     views.session.nearest(views.session.walk(Path(), 3, 1), "next_record_id == 1")
     assert (model.initial, model.properties, model.liveness, model.start) == before
 
 
-def test_the_api_goes_the_same_ways(views: Views) -> None:
+def test_the_api_goes_the_same_ways(views: Answers) -> None:
     session = highwater.explore("truncation/kip-101", parameters={"max_records": 1})
     path = views.session.walk(Path(), 12, 2)
     assert session.states(path) == views.session.states(path)
@@ -106,7 +106,7 @@ def test_the_api_goes_the_same_ways(views: Views) -> None:
         session.number("nothing", {})
 
 
-def test_a_path_becomes_a_test_that_passes_and_can_fail(views: Views) -> None:
+def test_a_path_becomes_a_test_that_passes_and_can_fail(views: Answers) -> None:
     session = views.session
     path = session.nearest(Path(), "any(replicas[r].hwm > 0 for r in replica)").path
     assert path is not None

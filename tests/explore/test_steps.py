@@ -11,7 +11,7 @@ from highwater.checker.asking.subject import asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.session import Path, Session
 from highwater.checker.explore.traced import path_of
-from highwater.checker.explore.views import Views
+from highwater.checker.explore.views import Answers
 from highwater.model.language.interpreter import interpreter_of
 from highwater.traces.reading.fields import Place
 from highwater.traces.runs.format import Line
@@ -51,13 +51,13 @@ class Counter(Protocol):
 
 
 @pytest.fixture
-def views(tmp_path: File) -> Views:
+def views(tmp_path: File) -> Answers:
     (tmp_path / "counter.py").write_text(TEXT)
-    return Views(asked(tmp_path / "counter.py"))
+    return Answers(asked(tmp_path / "counter.py"))
 
 
 @pytest.fixture
-def session(views: Views) -> Session:
+def session(views: Answers) -> Session:
     return views.session
 
 
@@ -70,7 +70,7 @@ def test_a_step_that_is_cut_leads_nowhere(session: Session) -> None:
         session.states(Path(0, (up, up, up)))
 
 
-def test_a_step_that_breaks_a_property_is_told_where_it_ends(views: Views, session: Session) -> None:
+def test_a_step_that_breaks_a_property_is_told_where_it_ends(views: Answers, session: Session) -> None:
     up, down = session.number("up", {}), session.number("down", {})
     assert [session.broken(session.states(Path(0, steps))) for steps in ((), (up,), (up, down))] == [
         [],
@@ -92,7 +92,7 @@ def test_a_name_that_fits_several_steps_is_refused(session: Session) -> None:
 def test_a_run_from_a_later_initial_state_begins_there(tmp_path: File) -> None:
     text = TEXT.replace("return [{}]", 'return [{"n": 1}, {"n": 2}]')
     (tmp_path / "counter.py").write_text(text)
-    session = Views(asked(tmp_path / "counter.py")).session
+    session = Answers(asked(tmp_path / "counter.py")).session
     place = Place(tmp_path / "run", 2)
     for number, state in enumerate(session.model.initial):
         first = Line(place, 0, None, None, {}, session.model.decode(state), None, True)
@@ -104,7 +104,7 @@ def test_a_run_from_a_later_initial_state_begins_there(tmp_path: File) -> None:
 
 
 def test_what_was_compiled_for_an_answer_is_there_for_the_next(
-    views: Views, monkeypatch: pytest.MonkeyPatch
+    views: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = views.run({"path": "0"})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.telling.falsity import Part, false_part
+from highwater.checker.telling.falsity import PropertyPart, false_part
 from highwater.model.language import (
     Array,
     Bool,
@@ -33,7 +33,7 @@ from highwater.model.language.values import Number, Truth
 from tests.models import arbitrary_states, scenario_model
 
 
-def leaves(part: Part | None, given: bool = False) -> list[tuple[str, bool, dict[str, str]]]:
+def leaves(part: PropertyPart | None, given: bool = False) -> list[tuple[str, bool, dict[str, str]]]:
     assert part is not None
     return [
         (leaf.text, leaf.holds, dict(leaf.values)) for leaf, is_given in part.leaves() if is_given is given
@@ -104,6 +104,13 @@ def by_pairs(m: Small, s: State) -> Truth:
 
 
 @invariant("S")
+def by_numbers(m: Small, s: State) -> Truth:
+    """What is numbered is the element of a list."""
+    listed = [s.counts[2], s.counts[0]]
+    return all_of(count > number for number, count in enumerate(listed))
+
+
+@invariant("S")
 def by_names(m: Small, s: State) -> Truth:
     """One name stands for another; a condition is put together."""
     first = s.counts[0]
@@ -120,7 +127,17 @@ def early(m: Small, s: State) -> Truth:
     return s.flag
 
 
-ASKED = (members_are_high, somebody_is_chosen, nobody_is_low, branches, strictly, by_pairs, by_names, early)
+ASKED = (
+    members_are_high,
+    somebody_is_chosen,
+    nobody_is_low,
+    branches,
+    strictly,
+    by_pairs,
+    by_numbers,
+    by_names,
+    early,
+)
 SMALL = Model(Small(), ASKED)
 
 
@@ -131,6 +148,7 @@ SMALL = Model(Small(), ASKED)
         ("nobody_is_low", ["n = 0"], [("counts[0] == 0", True, {"counts[0]": "0"})], []),
         ("branches", [], [("counts[1] > 1", False, {"counts[1]": "1"})], ["flag"]),
         ("strictly", [], [("counts[0] == counts[1]", False, {"counts[0]": "0", "counts[1]": "1"})], []),
+        ("by_numbers", ["number = 1"], [("counts[0] > 1", False, {"counts[0]": "0"})], []),
         ("by_pairs", ["n = 1, limit = 2"], [("counts[1] >= 2", False, {"counts[1]": "1"})], []),
         (
             "by_names",

@@ -145,6 +145,3 @@ ODDITIES: dict[str, Callable[[Path], None]] = {
 def _touched(path: Path) -> Path:
     path.touch()
     return path
-
-
-__all__ = ["ODDITIES", "VALUES", "changed"]

@@ -21,7 +21,7 @@ from highwater.checker.comparing.gate.facts import Ran
 from highwater.checker.comparing.mutation import findings, listed
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.traced import path_of, read_trace
-from highwater.checker.explore.views import Views
+from highwater.checker.explore.views import Answers
 from highwater.errors import HighwaterError
 from tests.fuzzing import changes
 
@@ -141,9 +141,9 @@ READERS: dict[str, Callable[[Path], None]] = {
 
 
 @cache
-def views() -> Views:
+def views() -> Answers:
     """The explorer of a small model."""
-    return Views(asked("truncation/truncate-to-hwm"))
+    return Answers(asked("truncation/truncate-to-hwm"))
 
 
 @cache
@@ -208,6 +208,3 @@ def set_over(scenario: Path, given: Sequence[str]) -> None:
         )
     except (HighwaterError, InputError) as wrong:
         one_line(wrong)
-
-
-__all__ = ["READERS", "ask", "checkpointed", "command", "one_line", "options", "request", "set_over", "views"]

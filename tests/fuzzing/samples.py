@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from highwater.checker.comparing.mutation import findings
-from highwater.checker.comparing.mutation.examining import Result
+from highwater.checker.comparing.mutation.examining import MutantResult
 from highwater.traces.kafka.batches import encode_batch
 from tests.checker.conftest import COUNTER
 from tests.fuzzing import readers
@@ -102,9 +102,11 @@ def write(folder: Path) -> dict[str, Path]:
     found["baseline"].with_name("counter.py").write_text(COUNTER)
     file("listed holes", "listed.toml", LISTED)
     file("kept mutants", "kept.json", "")
-    part = findings.Part("00ff", {1: Result("killed", "as promised"), 2: Result("equal", "as promised")})
+    part = findings.ScenarioResults(
+        "00ff", {1: MutantResult("killed", "as promised"), 2: MutantResult("equal", "as promised")}
+    )
     size = findings.Size("00ff", 198, 1000)
-    findings.write(found["kept mutants"], findings.Kept({"a/b": size}, {("a/b", "invariants"): part}))
+    findings.write(found["kept mutants"], findings.KeptFile({"a/b": size}, {("a/b", "invariants"): part}))
     lines = runs.walk_of("truncation/kip-101", depth=12, whole=True)
     file("run", "run.ndjson", _lines(lines))
     file("compressed run", "run.ndjson.gz", gzip.compress(_lines(lines)))
@@ -140,6 +142,3 @@ def write(folder: Path) -> dict[str, Path]:
 
 def _lines(lines: list[dict[str, object]]) -> bytes:
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
-
-
-__all__ = ["write"]

@@ -9,8 +9,8 @@ import pytest
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
-from highwater.checker.comparing.gate.comparison import State, compare
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Entry
+from highwater.checker.comparing.gate.comparison import EntryState, compare
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
 from highwater.checker.comparing.gate.facts import Facts, Ran
 
 FACTS: Facts = {
@@ -99,29 +99,29 @@ def test_a_selection_has_globs_paths_and_exceptions(tmp_path: Path) -> None:
 
 # --- comparing ------------------------------------------------------------------------------------
 
-ENTRY = Entry.of_scenario("a/d", Path())
+ENTRY = GateEntry.of_scenario("a/d", Path())
 
 
-def verdict(after: Facts, before: Facts = FACTS) -> tuple[State, list[str], list[tuple[str, str, str]]]:
+def verdict(after: Facts, before: Facts = FACTS) -> tuple[EntryState, list[str], list[tuple[str, str, str]]]:
     found = compare(ENTRY, before, Ran(after))
     return found.state, [str(d) for d in found.differences], found.renamed
 
 
 def test_the_same_facts_are_the_same_whatever_the_expressions() -> None:
-    assert verdict(FACTS) == (State.SAME, [], [])
-    assert verdict(changed()) == (State.SAME, [], [])
+    assert verdict(FACTS) == (EntryState.SAME, [], [])
+    assert verdict(changed()) == (EntryState.SAME, [], [])
 
 
 def test_another_name_for_all_that_is_known_is_a_renaming() -> None:
     renamed = changed(actions={"rise": 7, "down": 3}, premises={"ordered": 12})
     wanted = [("action", "up", "rise"), ("property", "in order", "ordered")]
-    assert verdict(renamed) == (State.RENAMED, [], wanted)
-    assert verdict({**renamed, "graph": "aa"}) == (State.RENAMED, [], wanted)
+    assert verdict(renamed) == (EntryState.RENAMED, [], wanted)
+    assert verdict({**renamed, "graph": "aa"}) == (EntryState.RENAMED, [], wanted)
 
 
 def test_another_name_is_none_where_the_expressions_and_more_are_others() -> None:
     state, differences, renamed = verdict(changed(actions={"rise": 7, "down": 3}, depth=5))
-    assert state is State.DIFFERENT
+    assert state is EntryState.DIFFERENT
     assert renamed == []
     assert differences == [
         "depth: 4 → 5",
@@ -146,7 +146,7 @@ def test_another_name_is_none_where_the_expressions_and_more_are_others() -> Non
 )
 def test_every_fact_counts(facts: Facts, said: str) -> None:
     state, differences, _ = verdict(changed(**facts))
-    assert state is State.DIFFERENT
+    assert state is EntryState.DIFFERENT
     assert differences == [said]
 
 
@@ -168,7 +168,7 @@ def test_another_verdict_says_nothing_of_facts_that_only_the_other_one_has() -> 
 
 
 def test_what_was_not_run_and_what_cannot_be_run_do_not_pass() -> None:
-    assert compare(ENTRY, FACTS, None).state is State.NOT_RUN
-    assert compare(ENTRY, FACTS, Ran(stopped="seconds")).state is State.NOT_RUN
-    assert compare(ENTRY, FACTS, Ran(error="no")).state is State.FAILED
-    assert compare(ENTRY, FACTS, Ran(FACTS, broken=("x is violated",))).state is State.DIFFERENT
+    assert compare(ENTRY, FACTS, None).state is EntryState.NOT_RUN
+    assert compare(ENTRY, FACTS, Ran(stopped="seconds")).state is EntryState.NOT_RUN
+    assert compare(ENTRY, FACTS, Ran(error="no")).state is EntryState.FAILED
+    assert compare(ENTRY, FACTS, Ran(FACTS, broken=("x is violated",))).state is EntryState.DIFFERENT

@@ -9,7 +9,7 @@ import pytest
 
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
 from highwater.checker.comparing.models.differences import ActionChange, Comparison, lines
 from highwater.checker.comparing.models.fingerprints import by_action
@@ -127,8 +127,8 @@ def test_rules_that_are_on_nowhere(tmp_path: Path) -> None:
     toml = 'title = "Tap"\nprotocol = "tap.py"\nprofile = "used"\n'
     (tmp_path / "one.toml").write_text(toml, encoding="utf-8")
     (tmp_path / "two.toml").write_text(f"{toml}[rules]\nswitched = true\n", encoding="utf-8")
-    entries = [Entry.of_scenario(name, tmp_path) for name in ("one.toml", "two.toml")]
+    entries = [GateEntry.of_scenario(name, tmp_path) for name in ("one.toml", "two.toml")]
     said = "tap: on in no profile and in nothing that is run here: "
     assert rules_on_nowhere(entries) == [f"{said}forgotten (T3), lost (T4)"]
     assert rules_on_nowhere(entries[:1]) == [f"{said}switched (T2), forgotten (T3), lost (T4)"]
-    assert rules_on_nowhere([Entry.of_scenario("truncation/kip-320", tmp_path)]) == []
+    assert rules_on_nowhere([GateEntry.of_scenario("truncation/kip-320", tmp_path)]) == []

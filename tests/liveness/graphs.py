@@ -180,6 +180,3 @@ def _is_fair(graph: Graph, states: set[int]) -> bool:
             if not taken and (possible if fairness.strong else possible == states):
                 return False
     return True
-
-
-__all__ = ["CUT", "Graph", "Said", "graphs", "is_violated", "model_of", "violated_cases"]

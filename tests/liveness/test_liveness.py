@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.asking.search import SearchOptions, Violation
+from highwater.checker.asking.search import SearchOptions, ViolatingRun
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.liveness import violating_run
 from highwater.checker.telling import counterexample
@@ -19,13 +19,13 @@ from tests.liveness import protocols
 from tests.liveness.protocols import Cut, ErrorLoop, Flapping
 
 
-def found(model: Model, name: str) -> Violation | None:
+def found(model: Model, name: str) -> ViolatingRun | None:
     prop = next(p for p in model.liveness if p.name == name)
     explored = engines.explore("interpreter")(model, SearchOptions(), None)
     return violating_run(explored, prop).violation
 
 
-def told(model: Model, violation: Violation | None) -> str:
+def told(model: Model, violation: ViolatingRun | None) -> str:
     assert violation is not None
     (example,) = counterexample.follow_all(model, [violation])
     return "\n".join(counterexample.plain(model, example))
@@ -120,7 +120,7 @@ def test_what_a_limit_left_unexpanded_takes_no_part(flapping):
 )
 def test_a_run_that_violates_nothing_is_refused(flapping, path, loop_start, why):
     numbers = {i.action.name: n for n, i in enumerate(flapping.instances)}
-    run = Violation(
+    run = ViolatingRun(
         "delivered_strongly", flapping.initial[0], tuple(numbers[a] for a in path), loop_start=loop_start
     )
     with pytest.raises(BrokenRunError, match=why):

@@ -8,26 +8,26 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from highwater.checker.engines.liveness.graph import Flags, States, Steps, nearest, spread
+from highwater.checker.engines.liveness.graph import Flags, States, StepTable, nearest, spread
 
 SEEDS = range(250)
 
 
-def a_graph(rng: Random) -> Steps:
+def a_graph(rng: Random) -> StepTable:
     """Some states without steps, steps to themselves, and several between the same two."""
     size = rng.randint(1, 12)
     counts = [rng.choice([0, 0, 1, 2, 4]) for _ in range(size)]
     targets = [rng.randrange(size) for _ in range(sum(counts))]
-    return Steps(
+    return StepTable(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), np.array(targets, dtype=np.uint32)
     )
 
 
-def size_of(steps: Steps) -> int:
+def size_of(steps: StepTable) -> int:
     return len(steps.offsets) - 1
 
 
-def listed(steps: Steps) -> list[tuple[int, int]]:
+def listed(steps: StepTable) -> list[tuple[int, int]]:
     """Source and target of each step, by its number."""
     sources = [s for s in range(size_of(steps)) for _ in range(steps.offsets[s], steps.offsets[s + 1])]
     return list(zip(sources, steps.targets.tolist(), strict=True))
@@ -128,7 +128,7 @@ def _from(start: int, size: int) -> list[int]:
     return [0 if state == start else -1 for state in range(size)]
 
 
-def _nearest(steps: Steps, start: int, inside: Flags, wanted: Flags) -> list[int]:
+def _nearest(steps: StepTable, start: int, inside: Flags, wanted: Flags) -> list[int]:
     def of(which: Flags) -> object:
         def asked(states: States) -> Flags:
             return which[states]

@@ -138,6 +138,3 @@ class _Editor(ast.NodeTransformer):
             node.func.id = change.replace(" ", "_")
             return node
         raise NotEditableError(f"{self.mutant}: {ast.unparse(node)}")
-
-
-__all__ = ["NotEditableError", "edited", "loaded"]

@@ -170,7 +170,7 @@ def test_undecided_mutants_are_asked_once_more(register: Path, monkeypatch: pyte
         found: dict[int, str] = {}
         calls.append((set(numbers), found))
 
-        def told(number: int, result: examining.Result) -> None:
+        def told(number: int, result: examining.MutantResult) -> None:
             found[number] = result.kind
             say(number, result)
 

@@ -9,14 +9,14 @@ import pytest
 from highwater.checker.asking.search import SearchOptions, SearchResult
 from highwater.checker.engines.native import worker
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.search import NativeSearch
 from highwater.model.language import Model
 
 PARTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
 """What a result says that is the same, wherever the visited states are."""
 
 
-class FromTheStart(Run):
+class FromTheStart(NativeSearch):
     """A search on disk from its first level on, with a table for few candidates at a time."""
 
     slots = 1 << 20
@@ -51,6 +51,3 @@ def assert_same(found: SearchResult, expected: SearchResult) -> None:
     assert {v.property: v.depth for v in found.violations} == {
         v.property: v.depth for v in expected.violations
     }
-
-
-__all__ = ["PARTS", "FromTheStart", "assert_same", "on_disk", "small_batches"]

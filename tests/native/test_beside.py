@@ -17,7 +17,7 @@ from highwater.checker.engines.native.code import compiler, program
 from highwater.checker.engines.native.code.beside import Beside
 from highwater.checker.engines.native.code.machine import Effort, Machine, Processor
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.search import Run, search
+from highwater.checker.engines.native.search import NativeSearch, search
 from highwater.model.language import Model
 from tests import zoo
 
@@ -43,7 +43,7 @@ def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], No
     """The efforts of the code that each level of a search began with; what it finds is checked."""
     monkeypatch.setattr(program, "_FULL", 1.0)  # else only a larger search asks for FULL
     compiled = Program(counters(), effort=Effort.QUICK)
-    run = Run(compiled, SearchOptions(workers=2), None)
+    run = NativeSearch(compiled, SearchOptions(workers=2), None)
     improve, efforts = compiled.improve, []
 
     def noting(states: int) -> None:

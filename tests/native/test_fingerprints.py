@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.text import kernels
-from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import combine
 from tests import models
 
@@ -23,7 +23,7 @@ MOST = 25
 def fingerprints(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Those of rows of words, by the kernels' own code."""
     count, width = states.shape
-    f = Function("void @all(ptr %states, ptr %out, i64 %count)")
+    f = FunctionText("void @all(ptr %states, ptr %out, i64 %count)")
     f.jump("loop")
     f.start("loop")
     f.do("%i = phi i64 [ 0, %entry ], [ %next, %loop ]")
@@ -106,7 +106,7 @@ def test_a_fingerprint_that_forgets_a_word_is_noticed(monkeypatch: pytest.Monkey
     honest = kernels._folded
     calls = []
 
-    def forgetful(f: Function, one: str, other: str) -> str:
+    def forgetful(f: FunctionText, one: str, other: str) -> str:
         calls.append(one)
         return honest(
             f, "1" if len(calls) == 1 + word // 2 and word % 2 == 0 else one, other if word != 1 else "1"

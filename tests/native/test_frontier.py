@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from highwater.checker.engines.layout import Words
-from highwater.checker.engines.native.frontier import Kept, Level, Store
+from highwater.checker.engines.native.frontier import KeptArray, Level, Store
 
 
 def words(rng: Random, rows: int, columns: int | None = None) -> Words:
@@ -26,7 +26,7 @@ class Beside:
 
     def __init__(self, limit: int) -> None:
         self.limit, self.store = limit, Store(limit, None)
-        self.held: list[tuple[Kept, Words]] = []
+        self.held: list[tuple[KeptArray, Words]] = []
 
     def put(self, array: Words) -> None:
         self.held.append((self.store.put(array), array.copy()))

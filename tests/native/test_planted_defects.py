@@ -48,7 +48,7 @@ def test_a_kernel_that_forgets_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("operation", ["floordiv", "mod"])
 def test_a_division_that_rounds_towards_zero(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
     model = models.everything(nodes=2)
-    honest = ir.Scope._divided
+    honest = ir.ValueScope._divided
 
     def towards_zero(self, node, number, by):  # type: ignore[no-untyped-def]
         if node.op != operation or node.args[1].low <= 0:
@@ -59,7 +59,7 @@ def test_a_division_that_rounds_towards_zero(monkeypatch: pytest.MonkeyPatch, op
         found = honest(self, node, number, by)
         return self._function.op(f"add i64 {found}, 1") if node.args[1].low <= 0 else found
 
-    monkeypatch.setattr(ir.Scope, "_divided", by_zero if operation == "floordiv" else towards_zero)
+    monkeypatch.setattr(ir.ValueScope, "_divided", by_zero if operation == "floordiv" else towards_zero)
     assert disagreements(model, Program(model, effort=Effort.QUICK), 1000)
 
 
@@ -89,7 +89,7 @@ def test_a_branch_that_takes_the_values_of_another(monkeypatch: pytest.MonkeyPat
     """A value that was computed where one guard holds is not at hand where another does."""
     model = models.scenario_model("truncation/kip-320")
     llvm.parse_assembly(kernels.Kernels(model, layout.Layout(model.leaves)).text()).verify()
-    monkeypatch.setattr(ir.Scope, "_return", lambda self: None)
+    monkeypatch.setattr(ir.ValueScope, "_return", lambda self: None)
     broken = llvm.parse_assembly(kernels.Kernels(model, layout.Layout(model.leaves)).text())
     with pytest.raises(RuntimeError, match="does not dominate"):
         broken.verify()
@@ -126,7 +126,7 @@ def test_a_growth_that_loses_fingerprints(monkeypatch: pytest.MonkeyPatch) -> No
 
     def lossy(self: runtime.Runtime) -> str:
         text = honest(self)
-        broken = text.replace("%i = phi i64 [ 0, %put ]", "%i = phi i64 [ 1, %put ]")
+        broken = text.replace("phi i64 [ 0, %done", "phi i64 [ 1, %done")
         assert broken != text
         return broken
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from highwater.checker.asking.search import DEADLOCK, EngineError, Progress, SearchOptions
+from highwater.checker.asking.search import DEADLOCK, EngineError, Progress, SearchOptions, SearchResult
 from highwater.checker.engines import reference
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.machine import Effort, Machine
@@ -23,12 +24,17 @@ def counters(count: int, top: int, *invariants: object) -> Model:
     return Model(zoo.Counters({"counters": count, "top": top}), invariants)  # type: ignore[arg-type]
 
 
+@cache
+def found_by_the_reference(name: str) -> SearchResult:
+    return reference.search(models.scenario_model(name, max_records=1), SearchOptions())
+
+
+@pytest.mark.xdist_group("the reference search of truncation")
 @pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize("name", [n for n in models.scenario_names() if n.startswith("truncation/")])
 def test_same_result_as_the_reference(name: str, workers: int) -> None:
     model = models.scenario_model(name, max_records=1)
-    native = search(model, SearchOptions(workers=workers))
-    plain = reference.search(model, SearchOptions())
+    native, plain = search(model, SearchOptions(workers=workers)), found_by_the_reference(name)
     for part in ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by"):
         assert getattr(native, part) == getattr(plain, part), part
     assert {v.property: v.depth for v in native.violations} == {v.property: v.depth for v in plain.violations}

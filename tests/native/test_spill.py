@@ -21,10 +21,10 @@ from highwater.checker.engines.native import search
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import runs, visited
 from highwater.checker.engines.native.disk.code import code
-from highwater.checker.engines.native.disk.visited import Visited, in_order
+from highwater.checker.engines.native.disk.visited import VisitedRuns, in_order
 from highwater.checker.engines.native.files import DataFile, Scratch
-from highwater.checker.engines.native.frontier import Kept, Store
-from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.frontier import KeptArray, Store
+from highwater.checker.engines.native.search import NativeSearch
 from highwater.checker.engines.native.table import Table
 from highwater.checker.engines.native.text.runtime import SLACK
 from highwater.model.language import Model
@@ -49,7 +49,7 @@ STEPS = st.lists(
 
 def held_against_a_dictionary(store: Store, steps: list[Step]) -> None:
     """Do it to a store, and beside it to a dictionary; AssertionError or OSError where they differ."""
-    beside: dict[int, tuple[Kept, list[int]]] = {}
+    beside: dict[int, tuple[KeptArray, list[int]]] = {}
     numbers, values = itertools.count(), itertools.count(1)
     try:
         for what, number in steps:
@@ -115,7 +115,7 @@ class OverLive(Store):
 class TooLarge(Store):
     """What is dropped frees a word more than it had."""
 
-    def drop(self, kept: Kept) -> None:
+    def drop(self, kept: KeptArray) -> None:
         spilled = kept.array is None
         super().drop(kept)
         if spilled and self._free:
@@ -156,9 +156,9 @@ class StillFree(Store):
 class Unchecked(Store):
     """What is read is another one's."""
 
-    def get(self, kept: Kept) -> Words:
+    def get(self, kept: KeptArray) -> Words:
         if kept.array is None and kept.offset >= 80:
-            kept = Kept(kept.shape, None, kept.offset - 80, kept.source)
+            kept = KeptArray(kept.shape, None, kept.offset - 80, kept.source)
         return super().get(kept)
 
 
@@ -206,7 +206,7 @@ def test_visited_states_are_a_set(batches: list[set[int]], spread: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "BLOCK", 16)
         patch.setattr(visited, "BLOCK", 16)
-        known, plain = Visited(lambda kind: DataFile.unnamed(None), 1), set[int]()
+        known, plain = VisitedRuns(lambda kind: DataFile.unnamed(None), 1), set[int]()
         try:
             for batch in batches:
                 values = np.array(sorted(value * spread for value in batch), dtype=np.uint64)
@@ -246,10 +246,12 @@ def test_a_bit_that_flips_in_a_run_is_found() -> None:
 # --- searches -------------------------------------------------------------------------------------
 
 
-def spilling(model: Model, change: Callable[[Run], None] = lambda run: None, **options: Any) -> SearchResult:
+def spilling(
+    model: Model, change: Callable[[NativeSearch], None] = lambda run: None, **options: Any
+) -> SearchResult:
     """A search all of whose levels go to the disk: it has no memory for any of them."""
     asked = SearchOptions(**options)
-    run = Run(Program(model, asked.symmetry), asked, None)
+    run = NativeSearch(Program(model, asked.symmetry), asked, None)
     for store in (run.states, run.predecessors):
         store._limit = 0
     change(run)
@@ -280,7 +282,7 @@ def test_what_it_takes_on_disk_is_what_two_levels_take(monkeypatch: pytest.Monke
     """States that are not needed any more make room for others."""
     small_batches(monkeypatch)
     model = Model(zoo.Counters({"counters": 4, "top": 12}), ())
-    taken: list[Run] = []
+    taken: list[NativeSearch] = []
     spilling(model, taken.append, workers=1)
     (run,) = taken
     largest = max(a.size + b.size for a, b in itertools.pairwise(run.levels))
@@ -351,7 +353,7 @@ def test_memory_that_is_not_there_ends_a_search_with_what_it_found(monkeypatch: 
     model = models.scenario_model("truncation/kip-101")
     honest, calls = Store._hold, itertools.count()
 
-    def short(self: Store, array: Words) -> Kept:
+    def short(self: Store, array: Words) -> KeptArray:
         if next(calls) >= 20:
             raise MemoryError
         return honest(self, array)

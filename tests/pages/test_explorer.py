@@ -13,18 +13,18 @@ from highwater.checker.asking.subject import asked
 from highwater.checker.explore.page import explorer_page
 from highwater.checker.explore.server import serve
 from highwater.checker.explore.session import Path
-from highwater.checker.explore.views import Views
+from highwater.checker.explore.views import Answers
 
 STEP = ".possible button.step"
 
 
 @pytest.fixture(scope="module")
-def views() -> Views:
-    return Views(asked("truncation/kip-101", parameters={"max_records": 1}))
+def views() -> Answers:
+    return Answers(asked("truncation/kip-101", parameters={"max_records": 1}))
 
 
 @pytest.fixture(scope="module")
-def address(views: Views) -> Iterator[str]:
+def address(views: Answers) -> Iterator[str]:
     server, address = serve(views, explorer_page(views))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -59,7 +59,7 @@ def at(page: Any, path: str) -> None:
     page.locator(".where strong").filter(has_text=f"{len(path.split('.'))} of ").wait_for()
 
 
-def test_by_hand(page: Any, views: Views) -> None:
+def test_by_hand(page: Any, views: Answers) -> None:
     session = views.session
     first = session.possible(session.model.initial[0])
     page.locator(STEP).nth(1).click()
@@ -85,7 +85,7 @@ def test_by_hand(page: Any, views: Views) -> None:
     page.locator(".where strong").filter(has_text="of 3").wait_for()
 
 
-def test_an_address_restores_the_way_and_the_place(page: Any, views: Views, address: str) -> None:
+def test_an_address_restores_the_way_and_the_place(page: Any, views: Answers, address: str) -> None:
     path = next(p for n in range(99) if len((p := views.session.walk(Path(), 6, n)).steps) == 6)
     page.goto(f"{address}#{path}@4")
     page.locator(".where strong").filter(has_text="5 of 7").wait_for()
@@ -95,7 +95,7 @@ def test_an_address_restores_the_way_and_the_place(page: Any, views: Views, addr
     page.locator(".status").filter(has_text="there is no step").wait_for()
 
 
-def test_nearest_watch_rule_and_a_phone(page: Any, views: Views) -> None:
+def test_nearest_watch_rule_and_a_phone(page: Any, views: Answers) -> None:
     assert (
         page.get_by_label("Watch", exact=True).first.get_attribute("placeholder") == "size(replicas[0].isr)"
     )
@@ -122,7 +122,7 @@ def test_nearest_watch_rule_and_a_phone(page: Any, views: Views) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_the_keyboard_alone_is_enough(page: Any, views: Views) -> None:
+def test_the_keyboard_alone_is_enough(page: Any, views: Answers) -> None:
     """A step by its number, back, on, to the search by its key, and back to the steps; every control can be reached."""
     first = views.session.possible(views.session.model.initial[0])[0]
     page.keyboard.press("1")

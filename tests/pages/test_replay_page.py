@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
-from highwater.traces.generation.incident import write_incident
+from tests.generation.incident import write_incident
 
 
 @pytest.fixture(scope="module")

@@ -226,6 +226,3 @@ def evidence() -> dict[str, tuple[int, str, int]]:
             counts[sign] += 1
             first.setdefault(sign, (name, number))
     return {sign: (counts[sign], *first[sign]) for sign in counts}
-
-
-__all__ = ["RECORDED", "SIGNS", "Change", "Recording", "evidence", "found_in", "lines", "signs"]

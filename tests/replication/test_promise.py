@@ -77,11 +77,15 @@ def test_with_the_rule_on_it_is_kept() -> None:
 
 
 def test_every_standard_scenario_of_the_proposal_asks_it() -> None:
-    """Those of the gallery are of the proposal without a rule."""
+    """Those of the gallery are of the proposal without a rule, and so are those that show a property violated."""
     asked = {}
     for name, (_, standard) in scenarios.titles().items():
         scenario = scenarios.find(name) if standard and name.startswith("replication/") else None
-        of_the_proposal = scenario and scenario.profile == "kip_966" and not name.startswith(defects.PLACE)
+        of_the_proposal = (
+            scenario
+            and scenario.profile == "kip_966"
+            and not name.startswith((defects.PLACE, "replication/violated-"))
+        )
         if scenario and of_the_proposal and scenario.protocol is Replication:
             asked[name] = "keeps_the_promise" in Request.of(scenario, Overrides()).properties
     assert len(asked) > 15

@@ -40,7 +40,15 @@ HOLES: dict[str, tuple[str, set[str]]] = {
             "acknowledgement_means_min_isr_copies",
         },
     ),
+    # --- epochs --------------------------------------------------------------------------------------------
+    # Two brokers lead in an epoch; or a change is not counted, and who has seen it says another thing than who has not.
+    "elections_bump_leader_epoch": (
+        "fence_broker",
+        {"told_leaders_lead", "leader_change_ends_the_leader_epoch"},
+    ),
+    "every_change_bumps_partition_epoch": ("unfence_broker", {"partition_change_is_counted"}),
     # --- the high watermark --------------------------------------------------------------------------------
+    "hwm_within_log": ("take_fetch_answer", {"hwm_within_log", "logs_match_below_hwm"}),
     "hwm_needs_min_isr": ("answer_fetch", {"consumers_read_consistently", "logs_match_below_hwm"}),
     "hwm_gate_is_committed_isr": (
         "propose_expand",
@@ -113,6 +121,7 @@ HARMLESS = {
     # Operators and unclean recovery are not granted; with unclean recovery nobody is elected uncleanly otherwise.
     "reassignment_needs_min_isr", "reassignment_bumps_leader_epoch", "elr_within_replicas", "recovery_state_check",
     "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check", "unclean_election_recovers",
+    "cancellation_is_whole", "proposals_end_recovery",
     "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
     "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced", "removed_replicas_delete",
     # Nor is a controller that was replaced, or a producer that waits for longer than an epoch; there are min ISR

@@ -13,7 +13,12 @@ from highwater.checker.asking.search import EngineError
 from highwater.checker.base.durable.checksum import checksum
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.spark.levels import exchange, worker
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Level, Run, Totals
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    SearchIdentity,
+    SparkCheckpoint,
+    Totals,
+)
 from highwater.checker.engines.spark.levels.driver import packed
 from highwater.checker.engines.spark.levels.sent import Sent
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
@@ -124,12 +129,12 @@ def task(program, tmp_path) -> worker.LevelTask:
     table.close()
     model = program.model
     request = ModelRequest.of(model, symmetry=False, deadlock=True)
-    run = Run("a run", request.text(), program.content, program.layout.words, SHIFT)
-    checkpoint = Checkpoint(tmp_path)
+    run = SearchIdentity("a run", request.text(), program.content, program.layout.words, SHIFT)
+    checkpoint = SparkCheckpoint(tmp_path)
     writer = checkpoint.writer(0, None, run.words)
     writer.add(level)
     writer.close()
-    checkpoint.commit(Level(0, (writer.part(),), Totals()))
+    checkpoint.commit(CommittedLevel(0, (writer.part(),), Totals()))
     return worker.LevelTask(str(tmp_path), run, 0, (0, 0), 1 << 30)
 
 
@@ -147,7 +152,7 @@ def merged(task: worker.LevelTask, program: RowProgram, files: dict[str, int]) -
     found = []
     for bucket in range(1 << SHIFT):
         table, buffers = program.table(1 << 26), RowBuffers(program, judging=False)
-        place = exchange.folder(Checkpoint(task.directory).directory, 0)
+        place = exchange.folder(SparkCheckpoint(task.directory).directory, 0)
         rows = exchange.receive(place, files, bucket, SHIFT, program.layout.words + 2)
         found += [kept.copy() for kept in buffers.merge(table, rows, SHIFT)]
         table.close()
@@ -172,7 +177,7 @@ def test_a_process_sends_a_candidate_once_and_with_its_least_predecessor(task, p
 
 
 def test_of_a_task_that_fails_nothing_counts_as_sent(program):
-    sent, run = Sent(), Run("a run", "{}", "content", 2, SHIFT)
+    sent, run = Sent(), SearchIdentity("a run", "{}", "content", 2, SHIFT)
     fingerprints = np.arange(1, 9, dtype=np.uint64)
     for bucket, fails in ((0, False), (1, True), (2, False)):
         try:

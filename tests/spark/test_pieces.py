@@ -21,9 +21,15 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.spark import package
 from highwater.checker.engines.spark.jobs import collect
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Fingerprints, Level, Run, Totals
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    Fingerprints,
+    SearchIdentity,
+    SparkCheckpoint,
+    Totals,
+)
 from highwater.checker.engines.spark.levels.driver import packed
-from highwater.checker.engines.spark.levels.visited import Visited
+from highwater.checker.engines.spark.levels.visited import VisitedTables
 from highwater.checker.engines.spark.options import SparkOptions
 from highwater.checker.engines.spark.partition import partition, partition_keys
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
@@ -106,7 +112,9 @@ def test_numbers_go_to_the_partitions_that_spark_sends_them_to():
     assert {row.key: row.place for row in rows} == {n: partition(n, 7) for n in numbers}
 
 
-def committed(checkpoint: Checkpoint, run: Run, number: int, rows: Words, *buckets: int | None) -> None:
+def committed(
+    checkpoint: SparkCheckpoint, run: SearchIdentity, number: int, rows: Words, *buckets: int | None
+) -> None:
     """A level of these rows, divided into buckets, or undivided (None)."""
     parts, base = [], 0
     for bucket in buckets:
@@ -117,19 +125,22 @@ def committed(checkpoint: Checkpoint, run: Run, number: int, rows: Words, *bucke
         base += writer.count
     before = checkpoint.level(number - 1) if number else None
     states = base + (before.totals.distinct_states if before else 0)
-    checkpoint.commit(Level(number, tuple(parts), Totals(states)))
+    checkpoint.commit(CommittedLevel(number, tuple(parts), Totals(states)))
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 30], ids=["read again from files", "kept"])
 def test_a_buckets_table_has_its_levels_and_no_others(program, tmp_path, limit):
     """An undivided level and a divided one; and what a task left that did more than was committed is not used."""
-    checkpoint, run = Checkpoint(tmp_path), Run("name", "{}", "content", program.layout.words, 2)
+    checkpoint, run = (
+        SparkCheckpoint(tmp_path),
+        SearchIdentity("name", "{}", "content", program.layout.words, 2),
+    )
     draw = np.random.default_rng(3)
     fingerprints = draw.permutation(np.unique(draw.integers(1, 1 << 64, 3_000, dtype=np.uint64)))
     rows = [rows_of(program, some, some) for some in np.array_split(fingerprints, 3)]
     committed(checkpoint, run, 0, rows[0], None)
     committed(checkpoint, run, 1, rows[1], 0, 1, 2, 3)
-    visited = Visited()
+    visited = VisitedTables()
     for level in (0, 1, 0):
         for bucket in range(4):
             mine = [r[r[:, 0] >> np.uint64(62) == bucket] for r in rows]
@@ -168,8 +179,8 @@ def test_a_request_makes_the_same_program_again(program):
 
 
 def test_levels_are_read_as_they_were_written(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "new")
-    run = Run("name", "{}", "content", 2, 3)
+    checkpoint = SparkCheckpoint(tmp_path / "new")
+    run = SearchIdentity("name", "{}", "content", 2, 3)
     checkpoint.take(resume=False)
     checkpoint.begin(run)
     assert checkpoint.run() == run
@@ -182,7 +193,7 @@ def test_levels_are_read_as_they_were_written(tmp_path):
         writer.close()
         parts.append(writer.part(base))
         base += len(some)
-    level = Level(
+    level = CommittedLevel(
         0, tuple(parts), Totals(1_000, 1_000, {"a": 1}, {}, {"p": 2}, {"p": (0, 5)}, {"s": (0, 5, 3)}, 1.5)
     )
     assert checkpoint.levels() == []
@@ -204,7 +215,10 @@ def known(rows: Words) -> Fingerprints:
 
 def test_states_whose_fingerprints_are_others_are_not_taken(program, tmp_path):
     """The file is what was written: what was written was wrong."""
-    checkpoint, run = Checkpoint(tmp_path), Run("name", "{}", "content", program.layout.words, 2)
+    checkpoint, run = (
+        SparkCheckpoint(tmp_path),
+        SearchIdentity("name", "{}", "content", program.layout.words, 2),
+    )
     with closing(program.table(1 << 24)) as table:
         rows = np.concatenate([r.copy() for r in RowBuffers(program).admit(table, packed(program))])
     committed(checkpoint, run, 0, rows, None)
@@ -219,7 +233,10 @@ def test_states_whose_fingerprints_are_others_are_not_taken(program, tmp_path):
 
 @pytest.mark.parametrize("keep", [0, 100, -8], ids=["empty", "its beginning", "without its end"])
 def test_a_damaged_file_of_a_level_is_named(program, tmp_path, keep):
-    checkpoint, run = Checkpoint(tmp_path), Run("name", "{}", "content", program.layout.words, 2)
+    checkpoint, run = (
+        SparkCheckpoint(tmp_path),
+        SearchIdentity("name", "{}", "content", program.layout.words, 2),
+    )
     fingerprints = np.arange(1, 50, dtype=np.uint64)
     committed(checkpoint, run, 0, rows_of(program, fingerprints, fingerprints), None)
     (level,) = checkpoint.levels()

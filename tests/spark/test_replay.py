@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from highwater.checker.cli import cli
-from highwater.traces.generation import write_log
 from highwater.traces.inputs import inputs
+from tests.generation import write_log
 from tests.slow import slow
 from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters
@@ -167,11 +167,11 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, log: Path, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("_spark")
 def test_interrupted(log: Path) -> None:
-    from highwater.checker.engines.spark.replay.run import Interrupted, SparkReplay
+    from highwater.checker.engines.spark.replay.run import ReplayInterrupted, SparkReplay
     from highwater.checker.engines.spark.session import session
 
     engine = SparkReplay(session(MASTER), None, {}, stopped=lambda: True, shares=2, large=0)
-    with pytest.raises(Interrupted):
+    with pytest.raises(ReplayInterrupted):
         list(engine.replay(inputs([log]).found))
 
 
@@ -227,7 +227,11 @@ def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], 
     (found,) = reports(file)
     for name in ("beliefs", "steps explained"):
         del found["figures"][name]
-    assert found == embedded(large)
+    expected = embedded(large)
+    assert isinstance(expected, dict)
+    for report in (found, expected):
+        del report["versions"]  # which libraries a process has loaded differs
+    assert found == expected
 
 
 @slow("starts a command with a session of Spark of its own")

@@ -10,7 +10,7 @@ import pytest
 from highwater.checker.asking.search import EngineError, SearchOptions, SearchResult
 from highwater.checker.engines import native, reference, simulation
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.search import NativeSearch
 from highwater.checker.engines.native.text import kernels
 from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.engines.solver import bounded
@@ -288,13 +288,13 @@ def test_a_substitution_that_forgets_a_write(
 
 def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run is taken again by the interpreter: what is none is an error, not an answer."""
-    honest = Run._note_steps
+    honest = NativeSearch._note_steps
 
-    def careless(self: Run, number: int) -> None:
+    def careless(self: NativeSearch, number: int) -> None:
         honest(self, number)
         self.broken = {name: (level, index, 0) for name, (level, index, _) in self.broken.items()}
 
-    monkeypatch.setattr(Run, "_note_steps", careless)
+    monkeypatch.setattr(NativeSearch, "_note_steps", careless)
     found = native.search(model, ALL)
     for violation in found.violations:
         with pytest.raises(counterexample.BrokenRunError, match=r"not enabled|does not violate"):

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from highwater.traces.brokers.watermarks import Watermarks
-from highwater.traces.generation import broker_lines as lines
 from highwater.traces.kafka.broker_log import read_broker_log
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionChange, PartitionState
+from tests.generation import broker_lines as lines
 
 START_MS = 1_795_000_000_000
 ID = "BHjwkdgcRZK4YgaEP-5NYQ"

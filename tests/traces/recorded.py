@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.traces.operations.format import OUTSIDE, ControllerTrace, Meta, Operation
-from highwater.traces.operations.recording import rules_in_force
-from highwater.traces.operations.replay import ControllerReplay
+from highwater.traces.operations.replay import ControllerReplay, rules_in_force
 from highwater.traces.reading.fields import Place
 from tests import recordings
 

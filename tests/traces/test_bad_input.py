@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from highwater.model.language.errors import LanguageError
-from highwater.traces.operations.recording import replay_recording as replay
+from highwater.traces.operations.replay import replay_recording as replay
 from highwater.traces.reading import lines as reading
 from highwater.traces.reading.errors import TraceError
 from tests.traces.recorded import another, fields_of, get, made, put, write

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.generation import write_log
-from highwater.traces.generation.__main__ import main as generate
-from highwater.traces.generation.incident import write_incident
-from highwater.traces.generation.writing import LogWriter
 from highwater.traces.inputs import inputs
 from highwater.traces.kafka.batches import encode_batch
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.kafka.values import decode, encode
-from highwater.traces.metadata.beliefs import automaton as situations
+from highwater.traces.metadata.beliefs import automaton
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
+from tests.generation import write_log
+from tests.generation.__main__ import main as generate
+from tests.generation.incident import write_incident
+from tests.generation.writing import LogWriter
 from tests.slow import slow
 
 SMALL: dict[str, Any] = {"partitions": 60, "records": 2500, "brokers": 6}
@@ -153,9 +153,9 @@ def test_batches_are_encoded_as_by_the_plain_encoder(tmp_path: Path) -> None:
 def test_tables_that_begin_anew_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
     expected = replayed(tmp_path)
-    for name, limit in (("MAX_ITEMS", 300), ("MAX_STEPS", 250), ("MAX_BELIEFS", 200)):
+    for name, limit in (("MAX_SYMBOLS", 300), ("MAX_TRANSITIONS", 250), ("MAX_BELIEFS", 200)):
         with monkeypatch.context() as patched:
-            patched.setattr(situations, name, limit)
+            patched.setattr(automaton, name, limit)
             report = replayed(tmp_path)
         assert report.figures["steps explained"] > expected.figures["steps explained"]
         for key in ("records", "changes", "unexplained_count", "findings_count", "profile"):

@@ -17,18 +17,23 @@ from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.incidents import Incident
 from highwater.traces.reports.known import CONDITIONS, defects, to_do
 from highwater.traces.reports.report import Report
+from tests.checker.schema import problems
 from tests.traces.broker_lines import START_MS, Made
 from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, write
 
 DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA = json.loads((DOCS.parent / "traces/reports" / "report.schema.json").read_text(encoding="utf-8"))
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
 def of(path: Path, logs: bool = True) -> list[Incident]:
+    """The incidents of a recorded cluster, whose whole report is as its schema says."""
     files = sorted(path.glob("logs/node*/*.log.gz")) if logs else []
-    return replay(path / "__cluster_metadata-0", broker_logs=files).incidents
+    report = replay(path / "__cluster_metadata-0", broker_logs=files)
+    assert problems(json.loads(json.dumps(report.to_json())), SCHEMA) == []
+    return report.incidents
 
 
 def told(incidents: list[Incident]) -> list[tuple[str, str, list[str]]]:

@@ -329,11 +329,13 @@ def test_the_schema_accepts_a_result() -> None:
         (("figures", "under_min_isr_ms"), 1.5),
         (("unexplained", 0, "time"), "noon"),
         (("unexplained", 0, "position", "line"), 1.5),
+        (("unexplained", 0, "position", "line"), "1"),
         (("unexplained", 0, "position", "file"), None),
         (("unexplained", 0, "candidates", 0, "differences", "isr"), [1, 2]),
         (("unexplained", 0, "candidates", 0, "refused_by"), "c"),
         (("findings", 0, "certain"), "yes"),
         (("findings", 0, "position", "line"), None),
+        (("findings", 0, "position", "file"), 1),
         (("findings_count", "p"), -1),
     ],
 )
@@ -354,13 +356,16 @@ def objects(schema: Any) -> list[dict[str, Any]]:
 
 
 def test_the_schema_says_what_each_field_means() -> None:
-    """Each is there always. Of versions, which has others besides, one is stated: the only value it can have."""
-    versions = SCHEMA["properties"]["versions"]
+    """Each is there always. Of versions, which has others besides, one is stated: the only value it can have.
+
+    A position has a file where that is to be told, and its numbers by their names.
+    """
+    versions, position = SCHEMA["properties"]["versions"], SCHEMA["$defs"]["position"]
     assert versions["properties"].keys() < {*versions["required"]}
     for stated in objects(SCHEMA):
         if stated is versions:
             continue
-        assert set(stated["required"]) == set(stated["properties"])
+        assert stated is position or set(stated["required"]) == set(stated["properties"])
         for name, part in stated["properties"].items():
             shared = SCHEMA["$defs"].get(part.get("$ref", "").removeprefix("#/$defs/"), {})
             assert part.get("description") or shared.get("description"), name

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
 from highwater.traces.reports.report import Report
-from highwater.traces.reports.summary import duration, figure, groups, rich_summary, summary, utc, verdict
+from highwater.traces.reports.summary import figure, groups, rich_summary, summary, verdict
+from highwater.traces.reports.text import duration, utc
 
 TIME = 1_795_176_007_145
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.brokers.broker_view import RANGES, BrokerView, _Ranges
+from highwater.traces.brokers.broker_view import BrokerView
 from highwater.traces.brokers.lineage import cut, extend, first_difference
+from highwater.traces.brokers.stints import MAX_RANGES, Ranges
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.kafka import broker_events as events
 from highwater.traces.kafka.broker_events import HwmMoved
@@ -319,10 +320,10 @@ def test_a_file_that_is_given_twice_changes_nothing(made: Made) -> None:
 
 
 def test_ranges_are_bounded() -> None:
-    ranges = _Ranges()
+    ranges = Ranges()
     for i in range(0, 100_000, 10):
         assert ranges.add(i, i + 5) is None
-    assert len(ranges._ranges) == RANGES
+    assert len(ranges._ranges) == MAX_RANGES
     assert ranges.add(99_992, 99_994) == (99_990, 99_995)
     assert ranges.top == 99_995
 

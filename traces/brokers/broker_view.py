@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from highwater.invariants import statements
 from highwater.invariants.statements import Statement
+from highwater.traces.brokers.stints import Position, Ranges, Seen, Stint
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
@@ -43,67 +44,10 @@ LIMIT_STINTS = 10_000
 """So many leader epochs, and so many changes to follower, are kept of a broker and partition: the last ones."""
 AS_LOGGED = 0
 """Stands for a setting that the broker did not tell: what the metadata log says is taken."""
-RANGES = 64
 RECENT = 64
 
 MinIsr = Callable[[int], "tuple[int | None, int | None]"]
 """By partition epoch: the min ISR that was in force, None where that is not certain; and the number of replicas."""
-
-
-@dataclass(slots=True)
-class Seen:
-    """Something that went wrong, by what should have held. ``sure`` once the broker's log is known to go on."""
-
-    promise: Statement
-    event: BrokerEvent
-    summary: str
-    lost: int
-    """So many offsets are concerned."""
-    at_risk: str
-    sure: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A broker begins to lead or to follow in a leader epoch: its LEO, and the leader that it follows.
-
-    ``truncated``: the log was cut since the position before.
-    """
-
-    epoch: int
-    offset: int
-    leads: bool
-    leader: int | None
-    truncated: bool
-
-
-@dataclass(slots=True)
-class Stint:
-    """A broker's leadership in one leader epoch, until the next epoch or a restart.
-
-    ``start`` is None where the log begins later. ``hwm`` is the highest that the HWM reached, and ``reached`` where
-    the log says so. ``visible`` is the first HWM, with its line, that consumers can learn: Kafka tells them the end
-    of the log only once the HWM has reached the start offset of the leader epoch.
-    """
-
-    broker: int
-    epoch: int
-    start: BecameLeader | None
-    hwm: int = 0
-    reached: BrokerEvent | None = None
-    visible: tuple[int, BrokerEvent] | None = None
-    leos: dict[int, int] = field(default_factory=dict)
-
-    def hwm_is(self, hwm: int, event: BrokerEvent) -> None:
-        """The HWM was seen here."""
-        if hwm > self.hwm:
-            self.hwm, self.reached = hwm, event
-        if (
-            self.visible is None
-            and self.start is not None
-            and log_rules.end_is_told(hwm=hwm, epoch_start=self.start.start_offset)
-        ):
-            self.visible = (hwm, event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +58,6 @@ class _Committed:
     partition_epoch: int
     under: bool | None
     event: BrokerEvent
-
-
-class _Ranges:
-    """The moves of an HWM as ranges of offsets: they share none as long as it only moves forward.
-
-    So the order of the lines does not matter, which threads may swap. At most RANGES are kept, the highest.
-    """
-
-    def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
-
-    def add(self, low: int, high: int) -> tuple[int, int] | None:
-        """Add [low, high); the highest range that was there and shares an offset, if any."""
-        shared = [r for r in self._ranges if max(r[0], low) < min(r[1], high)]
-        joined = [r for r in self._ranges if r[0] <= high and low <= r[1]]
-        for r in joined:
-            self._ranges.remove(r)
-            low, high = min(low, r[0]), max(high, r[1])
-        self._ranges.append((low, high))
-        self._ranges.sort()
-        del self._ranges[:-RANGES]
-        return max(shared, default=None)
-
-    @property
-    def top(self) -> int:
-        """The highest offset that was reached."""
-        return self._ranges[-1][1] if self._ranges else -1
 
 
 class BrokerView:
@@ -170,7 +87,7 @@ class BrokerView:
     def _end_tenure(self) -> None:
         self._stint: Stint | None = None
         self._committed: _Committed | None = None
-        self._ranges = _Ranges()
+        self._ranges = Ranges()
         self._start_hwm = -1
         self._leos: dict[int, int] = {}
         self._behind: dict[int, HwmMoved] = {}
@@ -459,6 +376,3 @@ class BrokerView:
         if not sure:
             self._unsure.append(seen)
         return seen
-
-
-__all__ = ["LIMIT_SEEN", "LIMIT_STINTS", "BrokerView", "MinIsr", "Position", "Seen", "Stint"]

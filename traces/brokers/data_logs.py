@@ -127,6 +127,3 @@ class DataLogs:
             else:
                 found += known.findings
         return found
-
-
-__all__ = ["DataLogs"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from highwater.traces.brokers.broker_view import BrokerView, Position
+from highwater.traces.brokers.broker_view import BrokerView
+from highwater.traces.brokers.stints import Position
 
 MAX_SEGMENTS = 64
 """So many leader epochs of a log are kept: the last ones. Before them, logs are taken to agree."""
@@ -96,6 +97,3 @@ class Lineage:
         elif not before.leads and now.offset > before.offset:
             own = None
         return None if own is None else cut(own, now.offset)
-
-
-__all__ = ["MAX_SEGMENTS", "Lineage", "Log", "cut", "extend", "first_difference"]

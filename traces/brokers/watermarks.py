@@ -28,13 +28,14 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from highwater.invariants import statements
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.brokers.broker_view import LIMIT_SEEN, BrokerView, Seen, Stint
+from highwater.traces.brokers.broker_view import LIMIT_SEEN, BrokerView
+from highwater.traces.brokers.elections import Epochs, PartitionVersion, election
 from highwater.traces.brokers.lineage import Lineage, first_difference
+from highwater.traces.brokers.losses import KIP, Loss, place
+from highwater.traces.brokers.stints import Seen, Stint
 from highwater.traces.kafka.broker_events import (
     BecameFollower,
     BecameLeader,
@@ -47,7 +48,7 @@ from highwater.traces.kafka.broker_events import (
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.reports.courses import Courses
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.observed import PartitionChange, PartitionState
+from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.text import apart
 from highwater.traces.rules import log_rules
 
@@ -55,73 +56,6 @@ MAX_VIEWS = 100_000
 """More pairs of a broker and a partition than this are not followed."""
 MAX_VERSIONS = 20_000
 """So many changes of a partition are kept: the last ones."""
-
-_KIP = "KIP-966"
-"""Promises that nothing committed is lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """A partition at one partition epoch, with the offset of the change and its time. ``number`` counts changes."""
-
-    number: int
-    position: int
-    time: int
-    leader: int | None
-    leader_epoch: int
-    isr: tuple[int, ...]
-    elr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    min_isr: int | None
-    election: _Election | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Election:
-    """A leader that a change of the partition elected.
-
-    ``source`` is where it came from, in words, and ``clean`` whether from ISR or ELR; None where that is not known.
-    """
-
-    source: str | None = None
-    clean: bool | None = None
-
-
-@dataclass(slots=True)
-class _Partition:
-    """What the metadata log says of a partition, by its epochs."""
-
-    versions: dict[int, _Version] = field(default_factory=dict)
-    elections: dict[int, _Version] = field(default_factory=dict)
-    latest: int = -1
-    created: int = 0
-    last_min_isr: int | None = None
-    settings: tuple[list[int], ...] = ()
-    """After which changes min.insync.replicas changed: of the topic, and of all."""
-
-    def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
-        """The least min ISR that can have been in force while this was the latest change; the number of replicas.
-
-        The setting can change without the partition, so the changes around this one are asked too. The min ISR is
-        None where they do not say.
-        """
-        version = self.versions.get(epoch)
-        if version is None:
-            return None, None
-        following = self.versions.get(epoch + 1)
-        around = [version, self.versions.get(epoch - 1, version), following]
-        found = [None if v is None else v.min_isr for v in around]
-        if epoch == self.latest:
-            found[2] = self.last_min_isr
-        known = [v for v in found if v is not None]
-        settled = all(_settled(numbers, version, following) for numbers in self.settings)
-        return min(known) if settled and len(known) == len(found) else None, len(version.replicas)
-
-
-def _settled(numbers: list[int], version: _Version, following: _Version | None) -> bool:
-    """Whether none of these changes of a setting came between two changes of a partition."""
-    at = bisect_left(numbers, version.number)
-    return at == len(numbers) or (following is not None and numbers[at] >= following.number)
 
 
 class Watermarks:
@@ -147,7 +81,7 @@ class Watermarks:
         self._sources = list(sources)
         self._utc_offset_ms = utc_offset_ms
         self._offsets: dict[int, UtcOffset] = {}
-        self._partitions: dict[str, _Partition] = {}
+        self._partitions: dict[str, Epochs] = {}
         self._settings: dict[str | None, list[int]] = {}
         self._changes = 0
         self._views: dict[str, dict[int, BrokerView]] = {}
@@ -165,16 +99,16 @@ class Watermarks:
         known = self._partitions.get(change.name)
         if known is None:
             settings = (self._settings_of(change.topic), self._settings_of(None))
-            known = self._partitions[change.name] = _Partition(settings=settings)
+            known = self._partitions[change.name] = Epochs(settings=settings)
         self._changes += 1
         after = change.after
         if change.before is None or after is None:
             known.created += 1
         if after is None:
             return
-        version = _Version(
+        version = PartitionVersion(
             self._changes, change.position, change.time, after.leader, after.leader_epoch, after.isr, after.elr,
-            after.replicas, change.min_isr, _election(change.before, after),
+            after.replicas, change.min_isr, election(change.before, after),
         )  # fmt: skip
         known.versions[after.partition_epoch] = version
         known.latest = max(known.latest, after.partition_epoch)
@@ -267,7 +201,7 @@ class Watermarks:
             yield event
 
     def _view(self, event: BrokerEvent) -> BrokerView:
-        known = self._partitions.get(event.name, _Partition())
+        known = self._partitions.get(event.name, Epochs())
         view = BrokerView(event.broker, known.min_isr)
         self._views.setdefault(event.name, {})[event.broker] = view
         self._of_topic.setdefault((event.topic, event.broker), []).append(view)
@@ -291,7 +225,7 @@ class Watermarks:
     # --- judging ---------------------------------------------------------------------------------------
 
     def _judge(self, name: str) -> list[Finding]:
-        known = self._partitions.get(name, _Partition())
+        known = self._partitions.get(name, Epochs())
         views = self._views[name]
         if known.created > 1:
             self.notes.append(
@@ -306,7 +240,7 @@ class Watermarks:
 
     def _from_view(self, name: str, seen: Seen) -> Finding:
         return Finding(
-            seen.promise.source, seen.promise.name, name, _place(seen.event), self._utc(seen.event), seen.summary,
+            seen.promise.source, seen.promise.name, name, place(seen.event), self._utc(seen.event), seen.summary,
             seen.at_risk, RULEBOOK.origin(seen.promise.source),
             facts={"broker": seen.event.broker, "records": seen.lost},
         )  # fmt: skip
@@ -315,7 +249,7 @@ class Watermarks:
         offset = self.utc_offset_ms(event.broker)
         return None if offset is None else event.time_ms - offset
 
-    def _over_epochs(self, name: str, known: _Partition, views: dict[int, BrokerView]) -> list[Finding]:
+    def _over_epochs(self, name: str, known: Epochs, views: dict[int, BrokerView]) -> list[Finding]:
         """Leader epochs in their order: what was committed before each, and what its leader starts with."""
         findings: list[Finding] = []
         stints = [stint for broker in sorted(views) for stint in views[broker].stints]
@@ -334,7 +268,7 @@ class Watermarks:
                     if len(findings) >= LIMIT_SEEN:
                         self._note(f"{name}: more than {LIMIT_SEEN} findings")
                         break
-                    findings += self._lost(
+                    findings += self._loss(
                         name, known, views, stints[:number], stint, committed, (kept, high)
                     )
                     committed, high = stint, kept
@@ -344,12 +278,12 @@ class Watermarks:
             if stint.hwm > high:
                 high, committed = stint.hwm, stint
             steps.append((stint.epoch, started, high))
-        levels = _Levels(steps, self._unseen(known))
+        levels = Levels(steps, self._unseen(known))
         for broker in sorted(views):
             findings += self._incomplete(name, known, views[broker], levels)
         return findings
 
-    def _is_complete(self, name: str, known: _Partition, stint: Stint, start: int, high: int) -> None:
+    def _is_complete(self, name: str, known: Epochs, stint: Stint, start: int, high: int) -> None:
         """Note an election whose leader had all that was committed, where the logs of all leaders before are here."""
         version = known.elections.get(stint.epoch)
         unseen = self._unseen(known)
@@ -364,93 +298,30 @@ class Watermarks:
         """The line of an event, by what tells its file apart from the others."""
         return f"{self._paths.get(str(event.path), event.path)}:{event.line}"
 
-    def _unseen(self, known: _Partition) -> list[int]:
+    def _unseen(self, known: Epochs) -> list[int]:
         """Leader epochs of leaders that have no logs here."""
         return sorted(e for e, v in known.elections.items() if v.leader not in (None, *self._brokers))
 
-    def _lost(
+    def _loss(
         self,
         name: str,
-        known: _Partition,
+        known: Epochs,
         views: dict[int, BrokerView],
         earlier: list[Stint],
         stint: Stint,
         committed: Stint,
         gone: tuple[int, int],
-    ) -> list[Finding]:
-        """The leader of this epoch starts without what was committed: the offsets of ``gone``."""
-        assert stint.start is not None
-        start, leader, epoch = stint.start.start_offset, stint.broker, stint.epoch
-        kept, high = gone
-        lost = high - kept
-        again = bool(earlier) and earlier[-1].epoch == epoch
-        version = None if again else known.elections.get(epoch)
-        election = _Election() if version is None or version.election is None else version.election
-        position: Mapping[str, Any] = _place(stint.start) if version is None else {"offset": version.position}
-        time = self._utc(stint.start) if version is None else version.time
-        source = election.source
-        how = "restarted in" if again else f"elected from {source} for" if source else "elected for"
-        where = "" if committed.reached is None else f" ({self._named(committed.reached)})"
-        differs = "" if kept >= min(start, high) else f"; its log differs from offset {kept} on"
-        others = [_held(views[b], b, epoch, earlier, kept, high) for b in sorted(views) if b != leader]
-        had = [held for held in others if held is not None]
-        risk = f"{lost} committed offsets, [{kept}, {high}), are lost; " + (
-            "; ".join(_had_in_words(held) for held in had) or "nobody else is known to have had them"
-        )
-        facts = {
-            "leader": leader, "leader_epoch": epoch, "elected_from": source, "restarted": again, "leo": start,
-            "first_lost": kept, "end_lost": high, "lost": lost, "hwm": high, "hwm_broker": committed.broker,
-            "hwm_epoch": committed.epoch, "had": had,
-        }  # fmt: skip
-        found = [
-            Finding(
-                statements.leader_completeness.source, statements.leader_completeness.name, name, position, time,
-                f"broker {leader}, {how} leader epoch {epoch}, starts at LEO {start}; in leader epoch "
-                f"{committed.epoch} the HWM of broker {committed.broker} had reached {high}{where}{differs}",
-                risk, _KIP, facts=facts,
-            )
-        ]  # fmt: skip
-        longest = None if version is None else _longest(views, version.replicas, leader, epoch)
-        if longest is not None and not log_rules.is_held(end=max(kept, longest), hwm=high):
-            rest = max(kept, longest)
-            found.append(
-                Finding(
-                    statements.committed_records_survive.source, statements.committed_records_survive.name, name,
-                    position, time,
-                    f"in leader epoch {epoch} no log of a replica went on to the HWM {high} that broker "
-                    f"{committed.broker} had reached in leader epoch {committed.epoch}",
-                    f"{high - rest} committed offsets, [{rest}, {high}), are in the log of no replica any more", _KIP,
-                    facts={"leader_epoch": epoch, "gone": high - rest, "first_gone": rest, "end_gone": high},
-                )
-            )  # fmt: skip
-        if election.clean:
-            found.append(
-                Finding(
-                    "966.6" if source == _ELR else "B4", statements.electable_completeness.name, name, position, time,
-                    f"broker {leader} was elected from {source} for leader epoch {epoch} with LEO {start}, without "
-                    f"all that was committed up to the HWM {high}", f"{lost} committed offsets, [{kept}, {high})",
-                    _KIP, facts=facts,
-                )
-            )  # fmt: skip
-        if stint.visible is not None:
-            shown, event = stint.visible
-            seen = (
-                f"consumers were shown the HWM {high} in leader epoch {committed.epoch}, and {shown} in leader "
-                f"epoch {epoch}{differs}"
-            )
-            found.append(
-                Finding(
-                    statements.consumers_read_consistently.source, statements.consumers_read_consistently.name, name,
-                    _place(event), self._utc(event), seen,
-                    f"{lost} offsets, [{kept}, {high}): who read them is out of range, or goes on with other records",
-                    _KIP, facts={"leader_epoch": epoch, "shown_before": high, "shown": shown},
-                )
-            )  # fmt: skip
-        return found
-
-    def _incomplete(
-        self, name: str, known: _Partition, view: BrokerView, levels: _Levels
     ) -> Iterator[Finding]:
+        """The leader of this stint starts without what was committed: the offsets of ``gone``."""
+        assert stint.start is not None
+        again = bool(earlier) and earlier[-1].epoch == stint.epoch
+        version = None if again else known.elections.get(stint.epoch)
+        loss = Loss(
+            name, views, earlier, stint, stint.start, committed, *gone, version, self._utc, self._named
+        )  # fmt: skip
+        return loss.findings()
+
+    def _incomplete(self, name: str, known: Epochs, view: BrokerView, levels: Levels) -> Iterator[Finding]:
         """Members of ISR or ELR that say themselves that their log ends below what was committed."""
         for event in view.followed:
             version = known.versions.get(event.partition_epoch)
@@ -461,11 +332,11 @@ class Watermarks:
             if member is None or high is None or log_rules.is_held(end=event.leo, hwm=high):
                 continue
             yield Finding(
-                "966.6" if member == "ELR" else "B5", statements.electable_completeness.name, name, _place(event),
+                "966.6" if member == "ELR" else "B5", statements.electable_completeness.name, name, place(event),
                 self._utc(event),
                 f"broker {view.broker} was in the {member} (metadata offset {version.position}) with LEO "
                 f"{event.leo}, below the HWM {high}",
-                f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", _KIP,
+                f"{high - event.leo} committed offsets, [{event.leo}, {high}), are gone if it is elected", KIP,
                 facts={
                     "broker": view.broker, "member_of": member, "offset": version.position, "leo": event.leo,
                     "hwm": high,
@@ -473,7 +344,23 @@ class Watermarks:
             )  # fmt: skip
 
 
-class _Levels:
+def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
+    """The events of a file with their place among those of others: by time, which never goes back in a file.
+
+    In the same ms, a broker leads before its HWM moves, and it moves before the broker follows.
+    """
+    latest = -(1 << 62)
+    for event in source:
+        latest = max(latest, event.time_ms)
+        rank = 1
+        if isinstance(event, (BecameLeader, StillLeader)):
+            rank = 0
+        elif isinstance(event, (BecameFollower, StillFollower)):
+            rank = 2
+        yield (latest, rank), event
+
+
+class Levels:
     """What was committed at each leader epoch: in ``steps`` by epoch, once its leader had started and in the end."""
 
     def __init__(self, steps: list[tuple[int, int, int]], unseen: list[int]) -> None:
@@ -493,74 +380,3 @@ class _Levels:
         if following < len(self._unseen) and self._unseen[following] <= epoch:
             return None
         return self._steps[bisect_left(self._epochs, epoch)][1] if last == epoch else ended
-
-
-def _ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
-    """The events of a file with their place among those of others: by time, which never goes back in a file.
-
-    In the same ms, a broker leads before its HWM moves, and it moves before the broker follows.
-    """
-    latest = -(1 << 62)
-    for event in source:
-        latest = max(latest, event.time_ms)
-        rank = 1
-        if isinstance(event, (BecameLeader, StillLeader)):
-            rank = 0
-        elif isinstance(event, (BecameFollower, StillFollower)):
-            rank = 2
-        yield (latest, rank), event
-
-
-_ISR, _ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
-
-
-def _election(before: PartitionState | None, after: PartitionState) -> _Election | None:
-    if after.leader is None or (before is not None and before.leader_epoch == after.leader_epoch):
-        return None
-    if before is None:
-        return _Election()
-    in_isr, in_elr = after.leader in before.isr, after.leader in before.elr
-    source = _ISR if in_isr else _ELR if in_elr else _OUTSIDE
-    return _Election(source, log_rules.is_clean(in_isr, in_elr))
-
-
-def _at(view: BrokerView, epoch: int) -> int | None:
-    """Where a broker's log ended when it first led or followed in a leader epoch or a later one, if that is known."""
-    return next((p.offset for p in view.positions if p.epoch >= epoch), None)
-
-
-def _longest(
-    views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
-) -> int | None:
-    """The end of the longest log of the other replicas when a leader epoch began; None where one is not known."""
-    ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
-    known = [end for end in ends if end is not None]
-    return max(known, default=0) if len(known) == len(ends) else None
-
-
-def _held(
-    view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
-) -> dict[str, Any] | None:
-    """How many of the offsets [low, high) a broker had before a leader epoch, as far as the logs say; None for none."""
-    own = _at(view, epoch)
-    is_least = own is None
-    if own is None:
-        known = [s.hwm for s in earlier if s.broker == broker]
-        last = next((s for s in reversed(earlier) if s.broker != broker), None)
-        if last is not None and broker in last.leos:
-            known.append(last.leos[broker])
-        own = max(known, default=0)
-    had = max(0, min(own, high) - low)
-    return {"broker": broker, "records": had, "at_least": is_least, "leo": own} if had else None
-
-
-def _had_in_words(held: Mapping[str, Any]) -> str:
-    at_least = "at least " if held["at_least"] else ""
-    return f"broker {held['broker']} had {at_least}{held['records']} of them (LEO {held['leo']})"
-
-
-def _place(event: BrokerEvent) -> dict[str, Any]:
-    return {"file": str(event.path), "line": event.line}
-
-
-__all__ = ["MAX_VERSIONS", "MAX_VIEWS", "Watermarks"]

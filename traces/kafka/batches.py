@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
-from highwater.traces.kafka.codec import put_varint
 from highwater.traces.kafka.compression import CODECS, MAX_BATCH, compress, decompress
+from highwater.traces.kafka.encoding import put_varint
 from highwater.traces.reading.errors import TraceError
 
 CHUNK = 1 << 21
@@ -416,6 +416,3 @@ def _put_bytes(out: bytearray, value: bytes | None) -> None:
         return
     _put_signed(out, len(value))
     out += value
-
-
-__all__ = ["HEADER", "MAX_BATCH", "MAX_RECORDS", "Readable", "RecordBatch", "encode_batch", "read_batches"]

@@ -177,23 +177,3 @@ class TopicConfigured(BrokerEvent):
     """
 
     min_isr: int | None
-
-
-__all__ = [
-    "BecameFollower",
-    "BecameLeader",
-    "BrokerEvent",
-    "FetcherRemoved",
-    "HwmLowered",
-    "HwmMoved",
-    "InitialHwm",
-    "IsrShrinking",
-    "IsrSubmitted",
-    "IsrUpdated",
-    "LeoRecorded",
-    "LogLoaded",
-    "StillFollower",
-    "StillLeader",
-    "TopicConfigured",
-    "Truncating",
-]

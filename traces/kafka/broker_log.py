@@ -411,6 +411,3 @@ class UtcOffset:
             return None
         most = max(self._quarters.values())
         return min(q for q, count in self._quarters.items() if count == most) * QUARTER_MS
-
-
-__all__ = ["UtcOffset", "is_broker_log", "read_broker_log"]

@@ -1,4 +1,4 @@
-"""Readers and writers of the fields of records, made once for each record type and version.
+"""Readers of the fields of records, made once for each record type and version; ``encoding`` has the writers.
 
 The wire form is Kafka's flexible one: compact lengths, tagged fields at the end of each structure. The JSON form is
 that of Kafka's own converters: camel case, ids as URL-safe base64 without padding, bytes as base64, tagged
@@ -12,18 +12,10 @@ from __future__ import annotations
 import binascii
 import math
 import struct
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
-
-from kio.serial.errors import SerialError
-from kio.serial.readers import (
-    read_compact_string,
-    read_compact_string_as_bytes,
-    read_compact_string_nullable,
-    read_unsigned_varint,
-)
 
 from highwater.traces.kafka.schemas import Array, Field, Type
 
@@ -32,10 +24,8 @@ StructReader = Callable[[bytes, int, Values], int]
 """Reads at a position, adds the fields to the values, and returns the position behind."""
 Reader = Callable[[bytes, int], tuple[Any, int]]
 """Reads one value at a position; the value and the position behind it."""
-StructWriter = Callable[[bytearray, Any, bool], None]
-Writer = Callable[[bytearray, Any, bool], None]
 
-DAMAGE = (SerialError, struct.error, IndexError, ValueError, OverflowError)
+DAMAGE = (struct.error, IndexError, ValueError, OverflowError)
 """What readers raise on damaged bytes."""
 
 FORMATS = {
@@ -49,33 +39,8 @@ FORMATS = {
     "uuid": "16s",
 }
 """The types of fixed width, with their sign in a format of the struct module."""
-RANGES = {
-    "int8": (-(1 << 7), 1 << 7),
-    "int16": (-(1 << 15), 1 << 15),
-    "uint16": (0, 1 << 16),
-    "int32": (-(1 << 31), 1 << 31),
-    "int64": (-(1 << 63), 1 << 63),
-}
-NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-_FROM_URL_SAFE = str.maketrans("-_", "+/")
 _INTS = [struct.Struct(f">{n}i") for n in range(32)]
-
-
-class FieldError(ValueError):
-    """JSON that is no value of its field. ``path`` is the field's, from the outermost: ``endPoints[0].port``."""
-
-    def __init__(self, path: str, message: str) -> None:
-        self.path, self.message = path, message
-        super().__init__(f"{path}: {message}" if path else message)
-
-    def within(self, outer: str) -> FieldError:
-        """The same, seen from the structure around it."""
-        dot = "." if self.path and not self.path.startswith("[") else ""
-        return FieldError(f"{outer}{dot}{self.path}", self.message)
-
-
-# --- reading --------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1 << 14)
@@ -97,14 +62,29 @@ def _same(value: Any) -> Any:
 _SHOWN: dict[str, Callable[[Any], Any]] = {"uuid": uuid_text, "float64": _float}
 
 
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number in at most five groups of seven bits, and the position behind it."""
+    value = shift = 0
+    while True:
+        if at >= len(data):
+            raise ValueError("Buffer is exhausted")
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 28:
+            raise ValueError("Varint is too long, the most significant bit in the 5th byte is set")
+
+
 def read_length(data: bytes, at: int, width: int) -> tuple[int, int]:
     """The compact length of a list whose elements have at least ``width`` bytes; -1 for null."""
     n = data[at]
     if n < 128:
         at += 1
     else:
-        n, size = read_unsigned_varint(data, at)
-        at += size
+        n, at = read_varint(data, at)
     if (n - 1) * width > len(data) - at:
         raise ValueError(f"a length of {n - 1} elements, and {len(data) - at} bytes are left")
     return n - 1, at
@@ -128,9 +108,40 @@ def _read_uuids(data: bytes, at: int) -> tuple[list[str] | None, int]:
     return [uuid_text(data[i : i + 16]) for i in range(at, at + 16 * n, 16)], at + 16 * n
 
 
+def _read_text(data: bytes, at: int) -> tuple[bytes | None, int]:
+    """The bytes of a text, None for null."""
+    n, at = read_varint(data, at)
+    if n - 1 > len(data) - at:
+        raise ValueError("Buffer is exhausted")
+    return (data[at : at + n - 1], at + n - 1) if n else (None, at)
+
+
+def _present(raw: bytes | None) -> bytes:
+    if raw is None:
+        raise ValueError("Unexpectedly read null where compact string/bytes was expected")
+    return raw
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("Failed interpreting bytes as UTF-8") from None
+
+
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
+    raw, at = _read_text(data, at)
+    return _text(_present(raw)), at
+
+
+def _read_nullable_string(data: bytes, at: int) -> tuple[str | None, int]:
+    raw, at = _read_text(data, at)
+    return None if raw is None else _text(raw), at
+
+
 def _read_bytes(data: bytes, at: int) -> tuple[str, int]:
-    raw, size = read_compact_string_as_bytes(data, at)
-    return b64encode(raw).decode("ascii"), at + size
+    raw, at = _read_text(data, at)
+    return b64encode(_present(raw)).decode("ascii"), at
 
 
 def _array_reader(of: Type, version: int) -> Reader:
@@ -177,13 +188,7 @@ def reader(field: Field, version: int) -> Reader:
 
         return read_array
     if kind == "string":
-        string = read_compact_string_nullable if field.nullable else read_compact_string
-
-        def read_string(data: bytes, at: int) -> tuple[Any, int]:
-            value, size = string(data, at)
-            return value, at + size
-
-        return read_string
+        return _read_nullable_string if field.nullable else _read_string
     if kind == "bytes":
         return _read_bytes
     form, show = struct.Struct(">" + FORMATS[kind]), _SHOWN.get(kind, _same)
@@ -274,10 +279,8 @@ def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
             if tag < 128 and size < 128:
                 at += 2
             else:
-                tag, width = read_unsigned_varint(data, at)
-                at += width
-                size, width = read_unsigned_varint(data, at)
-                at += width
+                tag, at = read_varint(data, at)
+                size, at = read_varint(data, at)
             end = at + size
             if tag <= previous:
                 raise ValueError("tagged fields out of order")
@@ -306,155 +309,9 @@ def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
         if not count:
             return at + 1
         if count > 127:
-            count, size = read_unsigned_varint(data, at)
-            at += size - 1
-        return read_tags(data, at + 1, values, count)
+            count, at = read_varint(data, at)
+        else:
+            at += 1
+        return read_tags(data, at, values, count)
 
     return read
-
-
-# --- writing --------------------------------------------------------------------------------------------
-
-
-def put_varint(out: bytearray, value: int) -> None:
-    """An unsigned number in groups of seven bits."""
-    while value > 127:
-        out.append((value & 127) | 128)
-        value >>= 7
-    out.append(value)
-
-
-def uuid_bytes(text: Any) -> bytes:
-    """The 16 bytes of an id that Kafka wrote as text."""
-    if isinstance(text, str) and len(text) == 22 and text.isascii():
-        try:
-            raw = b64decode(text.translate(_FROM_URL_SAFE) + "==", validate=True)
-        except ValueError:
-            raw = b""
-        if len(raw) == 16:
-            return raw
-    raise FieldError("", "not an id of 22 characters of base64")
-
-
-def _put_length(out: bytearray, items: Any, nullable: bool) -> bool:
-    if items is None:
-        if not nullable:
-            raise FieldError("", "is null")
-        out.append(0)
-        return False
-    if not isinstance(items, list):
-        raise FieldError("", "not a list")
-    put_varint(out, len(items) + 1)
-    return True
-
-
-def _array_writer(field: Field, version: int) -> Writer:
-    assert isinstance(field.type, Array)
-    element = writer(Field("element", field.type.of), version)
-
-    def write(out: bytearray, value: Any, lenient: bool) -> None:
-        if _put_length(out, value, field.nullable):
-            for i, item in enumerate(value):
-                try:
-                    element(out, item, lenient)
-                except FieldError as wrong:
-                    raise wrong.within(f"[{i}]") from None
-
-    return write
-
-
-def _fixed_writer(kind: str) -> Writer:
-    form = struct.Struct(">" + FORMATS[kind])
-
-    def write(out: bytearray, value: Any, lenient: bool) -> None:
-        if kind == "uuid":
-            out += uuid_bytes(value)
-            return
-        if kind == "bool":
-            if not isinstance(value, bool):
-                raise FieldError("", "not true or false")
-        elif kind == "float64":
-            if isinstance(value, str) and value in NOT_FINITE:
-                value = float(value)
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise FieldError("", "not a number")
-        else:
-            low, high = RANGES[kind]
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise FieldError("", "not a whole number")
-            if not low <= value < high:
-                raise FieldError("", f"not within {low} and {high - 1}")
-        try:
-            out += form.pack(value)
-        except (struct.error, OverflowError):
-            raise FieldError("", "out of range") from None
-
-    return write
-
-
-def _text_writer(field: Field) -> Writer:
-    binary = field.type == "bytes"
-
-    def write(out: bytearray, value: Any, lenient: bool) -> None:
-        if value is None and field.nullable:
-            out.append(0)
-            return
-        if not isinstance(value, str):
-            raise FieldError("", "is null" if value is None else "not a string")
-        try:
-            raw = b64decode(value, validate=True) if binary else value.encode("utf-8")
-        except ValueError:
-            raise FieldError("", "not base64" if binary else "not Unicode text") from None
-        put_varint(out, len(raw) + 1)
-        out += raw
-
-    return write
-
-
-def writer(field: Field, version: int) -> Writer:
-    """The writer of one value."""
-    if isinstance(field.type, tuple):
-        return struct_writer(field.type, version)
-    if isinstance(field.type, Array):
-        return _array_writer(field, version)
-    return _fixed_writer(field.type) if field.type in FORMATS else _text_writer(field)
-
-
-def struct_writer(fields: tuple[Field, ...], version: int) -> StructWriter:
-    """The writer of a structure with its tagged fields. Unknown names are errors, or left out by a lenient one."""
-    present = [f for f in fields if f.since <= version]
-    plain = [(f.name, writer(f, version)) for f in present if f.tag is None]
-    by_tag = sorted((f for f in present if f.tag is not None), key=lambda f: f.tag or 0)
-    tagged = [(f.tag or 0, f.name, f.default, writer(f, version)) for f in by_tag]
-    names = {f.name for f in present}
-
-    def write(out: bytearray, values: Any, lenient: bool) -> None:
-        if not isinstance(values, dict):
-            raise FieldError("", "not an object")
-        if not lenient and not values.keys() <= names:
-            unknown = min(str(name) for name in values.keys() - names)
-            raise FieldError(unknown, f"no field of version {version}")
-        for name, put in plain:
-            if name not in values:
-                raise FieldError(name, "is missing")
-            _put_named(put, out, name, values[name], lenient)
-        given = [entry for entry in tagged if entry[1] in values and values[entry[1]] != entry[2]]
-        put_varint(out, len(given))
-        for tag, name, _, put in given:
-            content = bytearray()
-            _put_named(put, content, name, values[name], lenient)
-            put_varint(out, tag)
-            put_varint(out, len(content))
-            out += content
-
-    return write
-
-
-def _put_named(put: Writer, out: bytearray, name: str, value: Any, lenient: bool) -> None:
-    try:
-        put(out, value, lenient)
-    except FieldError as wrong:
-        raise wrong.within(name) from None
-
-
-__all__ = ["DAMAGE", "FieldError", "put_varint", "struct_reader", "struct_writer", "uuid_bytes", "uuid_text"]

@@ -99,6 +99,3 @@ def compress(codec: str, data: bytes) -> bytes:
     if codec == "zstd":
         return bytes(cramjam.zstd.compress(data))
     raise ValueError(f"no compression {codec!r}")
-
-
-__all__ = ["CODECS", "MAX_BATCH", "compress", "decompress"]

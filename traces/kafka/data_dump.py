@@ -140,6 +140,3 @@ class _Reading:
                     log.epochs.append((epoch, start))
             log.end, log.is_over = segment.end, segment.is_over
         return log
-
-
-__all__ = ["MAX_EPOCHS", "MAX_REPLICAS", "ReplicaLog", "broker_of", "is_data_dump", "read_data_dump"]

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.kafka.batches import MAX_BATCH, MAX_RECORDS, RecordBatch
+from highwater.traces.kafka.batches import MAX_RECORDS, RecordBatch
+from highwater.traces.kafka.compression import MAX_BATCH
+from highwater.traces.kafka.encoding import FieldError
 from highwater.traces.kafka.values import (
     CONTROL_KEYS,
-    FieldError,
     UnknownRecord,
     control_key,
     encode,
@@ -279,6 +280,3 @@ class _Dump:
             raise self._error(f"payload.data.{printable(wrong.path)}", wrong.message) from None
         self.left_out += 1
         return value
-
-
-__all__ = ["LOG_HEAD", "SNAPSHOT_HEAD", "read_dump"]

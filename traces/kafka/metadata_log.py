@@ -1,16 +1,25 @@
-"""A metadata log: the segments and snapshots of a directory, or one file, binary or as Kafka dumps it."""
+"""The metadata log of a directory: its segments and snapshots in order, whole or in pieces that are read apart."""
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from highwater.traces.kafka.batches import RecordBatch, read_batches
+from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, PREFIX, RecordBatch, read_batches
+from highwater.traces.kafka.compression import MAX_BATCH
 from highwater.traces.kafka.dump import read_dump
-from highwater.traces.kafka.recognise import SEGMENT, SEGMENT_DUMP, SNAPSHOT, SNAPSHOT_DUMP, Found, inspect
+from highwater.traces.kafka.recognise import (
+    SEGMENT,
+    SEGMENT_DUMP,
+    SNAPSHOT,
+    SNAPSHOT_DUMP,
+    KnownFile,
+    inspect,
+)
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reading.lines import Source
 
@@ -186,7 +195,7 @@ def open_metadata_log(path: Path) -> MetadataLog:
     return MetadataLog(path, DUMP if dump else LOG, _start(segments, snapshots), snapshots, notes, segments)
 
 
-def _single(path: Path) -> list[tuple[Path, Found]] | None:
+def _single(path: Path) -> list[tuple[Path, KnownFile]] | None:
     """What a file is; None for a directory."""
     if _is_directory(path):
         return None
@@ -201,8 +210,8 @@ def _is_directory(path: Path) -> bool:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
-def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, Found]]:
-    found: list[tuple[Path, Found]] = []
+def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
+    found: list[tuple[Path, KnownFile]] = []
     for file in _files(path):
         if file.name.endswith(_PASSED_OVER):
             continue
@@ -234,7 +243,7 @@ def _size(path: Path) -> int:
         raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
 
 
-def _segments(found: list[tuple[Path, Found]], notes: list[str]) -> list[Segment]:
+def _segments(found: list[tuple[Path, KnownFile]], notes: list[str]) -> list[Segment]:
     """In the order of their offsets; of two that begin at the same one, the larger."""
     best: dict[int, Segment] = {}
     for path, seen in found:
@@ -249,7 +258,7 @@ def _segments(found: list[tuple[Path, Found]], notes: list[str]) -> list[Segment
     return [best[offset] for offset in sorted(best)]
 
 
-def _snapshots(found: list[tuple[Path, Found]], dump: bool, notes: list[str]) -> list[Snapshot]:
+def _snapshots(found: list[tuple[Path, KnownFile]], dump: bool, notes: list[str]) -> list[Snapshot]:
     snapshots = []
     for path, seen in found:
         if seen.end_offset is None or seen.epoch is None:
@@ -272,4 +281,91 @@ def _start(segments: list[Segment], snapshots: list[Snapshot]) -> Snapshot | Non
     return next((s for s in snapshots if s.end_offset >= first), snapshots[-1])
 
 
-__all__ = ["DUMP", "LOG", "Gap", "MetadataLog", "Order", "Segment", "Snapshot", "open_metadata_log"]
+class BatchHead(NamedTuple):
+    """What a batch's header says: its offsets, its leader epoch, how many records it has; and where it begins."""
+
+    start: int
+    base_offset: int
+    last_offset: int
+    epoch: int
+    records: int
+
+
+def heads(path: Path) -> Iterator[BatchHead]:
+    """The headers of a file's batches, up to the first that is none. Raises TraceError."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            if size < HEADER.size:
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                unpack, at = HEADER.unpack_from, 0
+                while size - at >= HEADER.size:
+                    base, length, epoch, magic, _, _, delta, _, _, count = unpack(data, at)
+                    end = at + PREFIX + length
+                    if magic != MAGIC or not LEAST <= length <= MAX_BATCH or end > size:
+                        return
+                    yield BatchHead(at, base, base + delta, epoch, count)
+                    at = end
+    except OSError as wrong:
+        raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a file, from ``start`` to ``end`` (None: to its end).
+
+    ``is_last``: no segment follows. ``expected`` and ``skipped_below`` are those of ``Order``; of a snapshot
+    ``expected`` is None. ``epoch`` is the leader epoch of the batch before.
+    """
+
+    path: str
+    start: int
+    end: int | None
+    is_last: bool
+    epoch: int
+    expected: int | None
+    skipped_below: int = 0
+
+    def batches(self, notes: list[str]) -> Iterator[tuple[Path, RecordBatch] | Gap]:
+        """The batches, with the gaps between them. Raises TraceError."""
+        path = Path(self.path)
+        order = None if self.expected is None else Order(self.expected, self.skipped_below)
+        try:
+            file = path.open("rb")
+        except OSError as wrong:
+            raise TraceError(path, None, None, f"cannot be read: {wrong.strerror or wrong}") from None
+        with file:
+            file.seek(self.start)
+            part = file if self.end is None else _Part(file, self.end - self.start)
+            for batch in read_batches(
+                path, part, notes, last=self.is_last, start=self.start, epoch=self.epoch
+            ):
+                if order is None:
+                    yield path, batch
+                else:
+                    yield from order.take(path, batch)
+
+
+class _Part:
+    """The first bytes of what a file goes on with."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._left = file, size
+
+    def read(self, size: int, /) -> bytes:
+        found = self._file.read(min(size, self._left))
+        self._left -= len(found)
+        return found
+
+
+def can_be_divided(log: MetadataLog) -> bool:
+    """Whether a log's files can be read in pieces: no dumps, not compressed as files. Raises TraceError."""
+    if log.kind != LOG:
+        return False
+    for path in [*(s.path for s in log.segments), *(s.path for s in log.snapshots)]:
+        with Source(path) as source:
+            source.read(1)
+            if source.compressed:
+                return False
+    return True

@@ -288,5 +288,3 @@ CONTROL = (
     ),
 )
 """The control records of a KRaft log. The first field of each is the version in which the rest is written."""
-
-__all__ = ["CONTROL", "METADATA", "Array", "Field", "Schema", "Type"]

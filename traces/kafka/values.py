@@ -7,17 +7,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kio.serial.readers import read_unsigned_varint
-
-from highwater.traces.kafka.codec import (
-    DAMAGE,
-    FieldError,
-    StructReader,
-    StructWriter,
-    put_varint,
-    struct_reader,
-    struct_writer,
-)
+from highwater.traces.kafka.codec import DAMAGE, StructReader, read_varint, struct_reader
+from highwater.traces.kafka.encoding import FieldError, StructWriter, put_varint, struct_writer
 from highwater.traces.kafka.schemas import CONTROL, METADATA, Field, Schema
 from highwater.traces.reading.errors import printable
 
@@ -77,19 +68,18 @@ _CONTROL_VERSION = struct.Struct(">h")
 def _frame(value: bytes) -> tuple[int, int, int]:
     """API key, version, and the position behind the frame."""
     try:
-        frame, at = read_unsigned_varint(value, 0)
+        frame, at = read_varint(value, 0)
         if frame != FRAME:
             raise DamagedRecord(f"frame version {frame}, not {FRAME}")
-        key, size = read_unsigned_varint(value, at)
-        at += size
-        version, size = read_unsigned_varint(value, at)
+        key, at = read_varint(value, at)
+        version, at = read_varint(value, at)
     except DamagedRecord:
         raise
     except DAMAGE as wrong:
         raise DamagedRecord(f"no frame of a metadata record: {wrong}") from None
     if key > 0x7FFF or version > 0x7FFF:
         raise DamagedRecord("an API key or a version that is no int16")
-    return key, version, at + size
+    return key, version, at
 
 
 def api_key(value: bytes) -> tuple[int, int]:
@@ -235,26 +225,3 @@ def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) ->
     out = bytearray()
     known[1](out, data, lenient)
     return control_key(CONTROL_KEYS[type]), bytes(out)
-
-
-__all__ = [
-    "CONTROL_KEYS",
-    "CONTROL_TYPES",
-    "KEYS",
-    "LATEST",
-    "TYPES",
-    "DamagedRecord",
-    "FieldError",
-    "MetadataRecord",
-    "UnknownRecord",
-    "api_key",
-    "control_key",
-    "control_type",
-    "decode",
-    "decode_control",
-    "encode",
-    "encode_control",
-    "encode_unknown",
-    "is_known",
-    "undefined",
-]

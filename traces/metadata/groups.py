@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from typing import TypeGuard
 
+from highwater.traces.kafka.partition_records import CHANGE, NO_KIND, NO_OP, kind, kinds
 from highwater.traces.kafka.values import KEYS, TYPES
 from highwater.traces.reading.errors import TraceError
 
-CHANGE, NO_OP = KEYS["PARTITION_CHANGE_RECORD"], KEYS["NO_OP_RECORD"]
 _QUICK = frozenset({CHANGE, NO_OP})
 _BEGIN, _END, _ABORT = (KEYS[f"{what}_TRANSACTION_RECORD"] for what in ("BEGIN", "END", "ABORT"))
 MAX_TRANSACTION = 1_000_000
@@ -19,10 +20,15 @@ Record = tuple[int, int, bytes]
 """Offset, time in ms since the epoch, value."""
 
 
-class Together:
+def have_values(values: list[bytes | None], kinds: Set[int]) -> TypeGuard[list[bytes]]:
+    """Whether each record of a batch with these API keys has a value."""
+    return NO_KIND not in kinds
+
+
+class RecordGroups:
     """Keeps records until those are there that they belong with.
 
-    ``skipped`` is told what is not followed, and how often; ``damaged`` makes the error of a record at an offset.
+    ``skipped`` is called with what is not followed, and how often; ``damaged`` makes the error of a record.
     """
 
     def __init__(
@@ -41,10 +47,10 @@ class Together:
 
     def kinds(self, offset: int, values: Sequence[bytes | None]) -> Set[int]:
         """The API keys in a batch that begins at an offset. Raises TraceError where a record has none."""
-        try:
-            return {value[1] for value in values}  # type: ignore[index]
-        except (IndexError, TypeError):
-            raise self._damaged(offset, "a record without a value") from None
+        found = kinds(values)
+        if NO_KIND in found:
+            raise self._damaged(offset, "a record without a value")
+        return found
 
     def are_alone(self, kinds: Set[int], count: int) -> bool:
         """Whether each record of a batch is a decision of its own: changes of partitions, and what is skipped."""
@@ -57,7 +63,7 @@ class Together:
             earlier, kept = self._held
             offsets, values = [*earlier, *offsets], [*kept, *values]
             self._held = None
-        full = len(values) % SPLIT == 0 and values[-1][1] == CHANGE
+        full = len(values) % SPLIT == 0 and kind(values[-1]) == CHANGE
         if full and len(values) < MAX_TRANSACTION:
             self._held, self._held_time = (list(offsets), list(values)), time
             return
@@ -76,7 +82,7 @@ class Together:
             yield [self._begun]
 
     def note(self) -> str | None:
-        """What is to be said at the end of the log of records that were kept."""
+        """The note at the end of the log of records that were kept."""
         if self._transaction is None:
             return None
         return f"the log ends within a metadata transaction of {len(self._transaction)} records"
@@ -85,7 +91,7 @@ class Together:
         """Records up to a transaction, those of a transaction, those behind it."""
         group: list[Record] = []
         for offset, value in zip(offsets, values, strict=True):
-            if self._transaction is None and value[1] != _BEGIN:
+            if self._transaction is None and kind(value) != _BEGIN:
                 group.append((offset, time, value))
                 continue
             if group:
@@ -102,7 +108,7 @@ class Together:
 
         Where another one begins before, they never count: what began them is handed on.
         """
-        key, kept = value[1], self._transaction
+        key, kept = kind(value), self._transaction
         if key in (_BEGIN, _END, _ABORT):
             self._skipped(TYPES[key], 1)
         if key == _BEGIN or kept is None:
@@ -120,6 +126,3 @@ class Together:
         else:
             raise self._damaged(offset, f"a metadata transaction of more than {MAX_TRANSACTION} records")
         return None
-
-
-__all__ = ["CHANGE", "MAX_TRANSACTION", "NO_OP", "SPLIT", "Record", "Together"]

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from highwater.traces.metadata.beliefs.transitions import (
+from highwater.traces.metadata.beliefs.observations import (
     LEADING,
     TRAILING,
-    BrokerEvent,
+    BrokerChange,
     Change,
-    Item,
+    Observation,
     Settings,
-    Step,
 )
-from highwater.traces.metadata.image import Partition
+from highwater.traces.metadata.beliefs.slots import content
+from highwater.traces.metadata.beliefs.transitions import Transition
+from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.sharing import Reach, is_beyond
+from highwater.traces.metadata.tracker import Tracker
 
-if TYPE_CHECKING:
-    from highwater.traces.metadata.follow import Follower
-
-Variant = Callable[[Partition], BrokerEvent | None]
+Variant = Callable[[Partition], BrokerChange | None]
 """What happened to a broker as it concerns a partition; None where it does not."""
 
 
@@ -36,36 +35,36 @@ class _Explained(NamedTuple):
 
 
 class Pending:
-    """Collects items by partition; ``flush`` follows each partition through its own.
+    """Collects observations by partition; ``flush`` follows each partition through its own.
 
     It also sees to what holds across partitions: the records of one decision stand together, and those between a
     registration's broker epoch and its record belong to it (B8).
     """
 
-    def __init__(self, follower: Follower, time: int) -> None:
-        self._follower, self._time = follower, time
-        self._items: dict[Partition, list[tuple[Item, int]]] = {}
+    def __init__(self, tracker: Tracker, time: int) -> None:
+        self._tracker, self._time = tracker, time
+        self._observations: dict[Partition, list[tuple[Observation, int]]] = {}
         self._first: int | None = None
         self._registrations: list[tuple[int, int]] = []
         self._stops: list[int] = []
-        self._brokers: list[tuple[BrokerEvent, int, Variant | None]] = []
+        self._brokers: list[tuple[BrokerChange, int, Variant | None]] = []
         self._settings_only = True
         self._of_min_isr: list[tuple[str, int]] = []
         self.sets_elr: int | None = None
         """The offset of a record of the level of eligible.leader.replicas.version, where there is one."""
 
-    def add(self, partition: Partition, item: Item, offset: int) -> None:
-        """An item that concerns a partition."""
-        found = self._items.get(partition)
+    def add(self, partition: Partition, observation: Observation, offset: int) -> None:
+        """An observation that concerns a partition."""
+        found = self._observations.get(partition)
         if found is None:
-            self._items[partition] = [(item, offset)]
+            self._observations[partition] = [(observation, offset)]
         else:
-            found.append((item, offset))
+            found.append((observation, offset))
         if self._first is None:
             self._first = offset
-        if item.__class__ is not Change:
+        if not isinstance(observation, Change):
             self._first = offset + 1
-        if item.__class__ is not Settings:
+        if not isinstance(observation, Settings):
             self._settings_only = False
 
     def min_isr(self, topic: str, offset: int) -> None:
@@ -92,18 +91,18 @@ class Pending:
                 return True
         return False
 
-    def clear(self, partition: Partition, item: Change, offset: int) -> None:
+    def clear(self, partition: Partition, observation: Change, offset: int) -> None:
         """What a record that clears ELRs does to a partition: it belongs to the first setting that has none yet.
 
         The records of all settings of a request stand before those that clear.
         """
-        pairs = self._items.setdefault(partition, [])
-        if any(found.__class__ is Change for found, _ in pairs):
+        pairs = self._observations.setdefault(partition, [])
+        if any(isinstance(found, Change) for found, _ in pairs):
             # It is clear already.
             return
         own = (p for p, (found, _) in enumerate(pairs) if isinstance(found, Settings) and found.of_min_isr)
         place = next(own, len(pairs) - 1) + 1
-        pairs[place:] = [(item, offset), *((later, offset) for later, _ in pairs[place:])]
+        pairs[place:] = [(observation, offset), *((later, offset) for later, _ in pairs[place:])]
 
     def elsewhere(self, offset: int) -> None:
         """A change of a partition that is not followed here: it can be of the same decision."""
@@ -115,9 +114,9 @@ class Pending:
         """A record that is no change of a partition; decisions about partitions do not reach across it."""
         self._stops.append(offset)
 
-    def broker(self, event: BrokerEvent, offset: int, variant: Variant | None = None) -> None:
+    def broker(self, change: BrokerChange, offset: int, variant: Variant | None = None) -> None:
         """Something that happened to a broker, for all partitions that have it; ``variant`` says what it is to each."""
-        self._brokers.append((event, offset, variant))
+        self._brokers.append((change, offset, variant))
         self._first = offset + 1
         self._settings_only = False
 
@@ -136,69 +135,61 @@ class Pending:
 
     def flush(self) -> None:
         """Follow each partition through what was collected."""
-        items, self._items = self._items, {}
+        observations, self._observations = self._observations, {}
         self._first, self._settings_only = None, True
-        follower, changes, watched = self._follower, 0, bool(self._brokers)
-        self._with_brokers(items)
+        tracker, changes, watched = self._tracker, 0, bool(self._brokers)
+        self._with_brokers(observations)
         explained: list[_Explained] = []
-        for partition, pairs in items.items():
-            said = partition.roster.items
-            if len(pairs) == 1:
-                item = pairs[0][0]
-                step = partition.belief.steps.get(said.get(item.raw if item.__class__ is Change else item))
+        for partition, pairs in observations.items():
+            transition = partition.transition(*[content(found) for found, _ in pairs])
+            if transition is None or not transition.is_plain or partition.state is not None:
+                found, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+                followed = tracker.follow(partition, found, offsets, self._time, transition)
+                transition = followed.transition
+                pairs = list(zip(followed.observations, followed.offsets, strict=True))
             else:
-                step = partition.belief.steps.get(
-                    tuple([said.get(i.raw if i.__class__ is Change else i) for i, _ in pairs])
-                )
-            if step is None or not step.is_plain or partition.state is not None:
-                events, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-                step, *placed = follower.go_on(partition, events, offsets, self._time, step)
-                pairs = list(zip(*placed, strict=True))
-            else:
-                changes += step.changes
-                partition.belief = step.after
-                partition.partition_epoch += step.changes
-                partition.leader_epoch += step.bumps
-            if watched and step is not None and step.changes:
-                explained += _explained(partition, step, pairs)
-        follower.report.changes += changes
-        follower.index()
+                changes += transition.changes
+                partition.advance(transition)
+            if watched and transition is not None and transition.changes:
+                explained += _explained(partition, transition, pairs)
+        tracker.report.changes += changes
+        tracker.index()
         if explained:
             explained.sort(key=lambda e: e.offset)
             self._whole(explained)
             self._registered(explained)
         self._registrations, self._stops, self._brokers = [], [], []
 
-    def _with_brokers(self, items: dict[Partition, list[tuple[Item, int]]]) -> None:
-        """Put what happened to brokers among the items of the partitions that have them, by offset.
+    def _with_brokers(self, observations: dict[Partition, list[tuple[Observation, int]]]) -> None:
+        """Put what happened to brokers among the observations of the partitions that have them, by offset.
 
         Where one thing happened to one broker, most partitions have nothing but that, and follow it at once.
         """
-        follower = self._follower
+        tracker = self._tracker
         alone = len(self._brokers) == 1
         for common, offset, variant in self._brokers:
-            for partition in list(follower.image.replicas.get(common.broker, ())):
-                event = common if variant is None else variant(partition)
-                if event is None:
+            for partition in list(tracker.image.replicas.get(common.broker, ())):
+                own = common if variant is None else variant(partition)
+                if own is None:
                     continue
-                found = items.get(partition)
+                found = observations.get(partition)
                 if found is not None:
-                    found.append((event, offset))
+                    found.append((own, offset))
                 elif alone:
-                    step = partition.belief.steps.get(partition.roster.items.get(event))
-                    if step is None or not step.is_plain or step.changes:
-                        follower.go_on(partition, [event], [offset], self._time, step)
+                    transition = partition.transition(own)
+                    if transition is None or not transition.is_plain or transition.changes:
+                        tracker.follow(partition, [own], [offset], self._time, transition)
                     else:
-                        partition.belief = step.after
+                        partition.advance(transition)
                 else:
-                    items[partition] = [(event, offset)]
+                    observations[partition] = [(own, offset)]
             if common.kind == "unfence":
                 # It has the controller look for leaders of all partitions without one, also of others.
-                for partition, pairs in items.items():
-                    if partition.belief.leaderless and common.broker not in partition.roster.slots:
+                for partition, pairs in observations.items():
+                    if partition.belief.leaderless and common.broker not in partition.binding.slots:
                         pairs.append((common, offset))
         if self._brokers:
-            for pairs in items.values():
+            for pairs in observations.values():
                 pairs.sort(key=_offset)
 
     # --- across partitions ----------------------------------------------------------------------------
@@ -219,10 +210,10 @@ class Pending:
     ) -> None:
         """Seen from the record of the broker outwards: what is of its decision comes before all else."""
         stop, kinds = (after, LEADING) if is_leading else (before, TRAILING)
-        kind = next((event.kind for event, offset, _ in self._brokers if offset == stop), None)
-        across = self._follower.across
-        key = (0 if across is None else across.group, before, after, is_leading)
-        end = None if across is None else across.ends.get(key)
+        kind = next((change.kind for change, offset, _ in self._brokers if offset == stop), None)
+        share = self._tracker.share
+        key = (0 if share is None else share.group, before, after, is_leading)
+        end = None if share is None else share.ends.get(key)
         ended, reach = False, Reach()
         for change in run:
             belongs_to = change.after if is_leading else change.before
@@ -236,8 +227,8 @@ class Pending:
                     reach.hoped = change.offset
             if kind not in change.causes and not ended:
                 ended, reach.ended = True, change.offset
-        if across is not None:
-            across.reaches[key] = reach
+        if share is not None:
+            share.reaches[key] = reach
 
     def _registered(self, explained: Sequence[_Explained]) -> None:
         """A registration's epoch says where its decision begins: what is in it must be of it, and nothing else."""
@@ -253,26 +244,25 @@ class Pending:
                 )
 
     def _wrong(self, change: _Explained, what: str, field: str, expected: str, found: str) -> None:
-        self._follower.telling.wrong(
+        self._tracker.reporter.wrong(
             change.offset, self._time, change.partition.name, what, {field: (expected, found)}
         )
 
 
-def _offset(pair: tuple[Item, int]) -> int:
+def _offset(pair: tuple[Observation, int]) -> int:
     return pair[1]
 
 
-def _explained(partition: Partition, step: Step, pairs: Sequence[tuple[Item, int]]) -> list[_Explained]:
-    """The changes of a step, each with the records of brokers that stand beside it in the partition's items."""
+def _explained(
+    partition: Partition, transition: Transition, pairs: Sequence[tuple[Observation, int]]
+) -> list[_Explained]:
+    """The changes of a transition, each with the records of brokers that stand beside it."""
     found = []
-    for hop in step.hops:
-        if hop.changes:
-            at = hop.item
-            before = pairs[at - 1][1] if at and isinstance(pairs[at - 1][0], BrokerEvent) else None
+    for span in transition.spans:
+        if span.changes:
+            at = span.last
+            before = pairs[at - 1][1] if at and isinstance(pairs[at - 1][0], BrokerChange) else None
             following = pairs[at + 1] if at + 1 < len(pairs) else None
-            after = following[1] if following and isinstance(following[0], BrokerEvent) else None
-            found.append(_Explained(pairs[at][1], hop.causes, before, after, partition))
+            after = following[1] if following and isinstance(following[0], BrokerChange) else None
+            found.append(_Explained(pairs[at][1], span.causes, before, after, partition))
     return found
-
-
-__all__ = ["Pending", "Variant"]

@@ -11,8 +11,9 @@ from pathlib import Path
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import LOG, Gap, MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
-from highwater.traces.metadata.follow import Follower, OnSetting, Tracks
+from highwater.traces.metadata.follow import Follower
 from highwater.traces.metadata.reporting.reporter import OnChange, OnSettingInForce
+from highwater.traces.metadata.tracker import OnSetting, Tracks
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Damage
 from highwater.traces.reports.report import Report
@@ -38,15 +39,15 @@ def replay_metadata(
 
     Returns the effective min ISR of the partitions at the end, by name, as far as the log says it.
 
-    ``on_change`` is told each change of the partitions that ``tracks`` accepts by name, and ``on_setting`` the topic
-    whose settings changed, None for all; ``on_setting_in_force`` what a setting then is for each partition that
-    ``tracks`` accepts. KeyboardInterrupt ends it with what was found so far
+    ``on_change`` is called with each change of the partitions that ``tracks`` accepts by name, and ``on_setting`` with
+    the topic whose settings changed, None for all; ``on_setting_in_force`` with what a setting then is for each
+    partition that ``tracks`` accepts. KeyboardInterrupt ends it with what was found so far
     (``Report.interrupted``), and so does what cannot be read behind records that could (``Report.damage``). Raises
     TraceError where nothing can be read, LanguageError where the profile or a rule does not exist.
     """
     started = time.perf_counter()
     follower = Follower(report, profile, switched, tracks, on_change, on_setting)
-    follower.telling.on_setting_in_force = on_setting_in_force
+    follower.reporter.on_setting_in_force = on_setting_in_force
     reading = _Reading(log, follower, report)
     try:
         with rarely_collected():
@@ -138,7 +139,7 @@ class _Reading:
 
 
 def begins_with(start: Snapshot) -> str:
-    """What is to be said of a log that begins with a snapshot."""
+    """The note on a log that begins with a snapshot."""
     return (
         f"begins with the snapshot at offset {start.end_offset}; supposed is that ISR and ELR members held "
         "every committed record then"
@@ -146,7 +147,7 @@ def begins_with(start: Snapshot) -> str:
 
 
 def not_compared(snapshot: Snapshot, next_offset: int) -> str:
-    """What is to be said of a snapshot that does not end where the log is known."""
+    """The note on a snapshot that does not end where the log is known."""
     return (
         f"{snapshot.path}: ends at offset {snapshot.end_offset}, and the log at {next_offset}: not compared"
     )
@@ -203,11 +204,8 @@ def check(snapshot: Snapshot, follower: Follower) -> None:
         return
     report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
     if len(found) > snapshots.LIMIT:
-        report.notes.append(snapshots.more_than_told(snapshot))
+        report.notes.append(snapshots.more_than_limit(snapshot))
     for partition, wrong, common in found[: snapshots.LIMIT]:
         what = f"the snapshot {snapshot.path.name}"
-        follower.telling.wrong(snapshot.end_offset, None, partition, what, wrong, common)
-    follower.tell()
-
-
-__all__ = ["Sequence", "begins_with", "check", "not_compared", "rarely_collected", "replay_metadata"]
+        follower.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
+    follower.publish()

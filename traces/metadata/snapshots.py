@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from highwater.traces.kafka.metadata_log import Snapshot
+from highwater.traces.kafka.partition_records import is_creation
 from highwater.traces.kafka.values import (
     KEYS,
     TYPES,
@@ -18,11 +19,12 @@ from highwater.traces.kafka.values import (
     undefined,
 )
 from highwater.traces.metadata.follow import Follower
-from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC, UNCLEAN, Image
+from highwater.traces.metadata.image.image import BROKER, TOPIC, Image
 from highwater.traces.metadata.records.accepted import supported_by
 from highwater.traces.metadata.records.topics import partition_state
-from highwater.traces.metadata.sharing import Across, is_creation
+from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.settings import MIN_ISR, UNCLEAN
 
 SKIPPED = frozenset(TYPES) - {
     KEYS[name]
@@ -33,7 +35,7 @@ SKIPPED = frozenset(TYPES) - {
 """Records that are known, and that are not compared."""
 _OF_ELR = ("elr", "lastKnownElr")
 LIMIT = 20
-"""So many differences of one snapshot are told."""
+"""So many differences of one snapshot are reported."""
 
 
 def load(follower: Follower, snapshot: Snapshot) -> None:
@@ -48,13 +50,13 @@ Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
 
 
 def differences(follower: Follower, snapshot: Snapshot) -> list[Difference]:
-    """The first differences by the partitions' names, at most one more than are told. Raises TraceError.
+    """The first differences by the partitions' names, at most one more than are reported. Raises TraceError.
 
     None where the snapshot, or the log, has something that is not known: that is a doubt.
     """
     # A snapshot that is written with ELR off leaves out what partitions still have of it (K9).
-    has_elr = any("eligible_leader_replicas" in rules for rules in follower.situations().beliefs.rules)
-    found = compare(follower.image, snapshot, follower.across, has_elr)
+    has_elr = any("eligible_leader_replicas" in rules for rules in follower.automaton().beliefs.rules)
+    found = compare(follower.image, snapshot, follower.share, has_elr)
     try:
         if follower.lacks_beginning:
             return []
@@ -65,13 +67,13 @@ def differences(follower: Follower, snapshot: Snapshot) -> list[Difference]:
         return []
 
 
-def more_than_told(snapshot: Snapshot) -> str:
-    """What is to be said where there are more."""
+def more_than_limit(snapshot: Snapshot) -> str:
+    """The note where there are more."""
     return f"{snapshot.path}: more than {LIMIT} differences"
 
 
 def compare(
-    image: Image, snapshot: Snapshot, across: Across | None, has_elr: bool = True
+    image: Image, snapshot: Snapshot, share: Share | None, has_elr: bool = True
 ) -> Iterator[Difference]:
     """What a snapshot has otherwise than the records before it. Raises TraceError, and UnknownRecord.
 
@@ -86,7 +88,7 @@ def compare(
     brokers: set[int] = set()
     features: set[str] = set()
     configs: dict[tuple[int, str, str], str] = {}
-    for record in _records(snapshot, across):
+    for record in _records(snapshot, share):
         data = record.data
         if (wrong := undefined(record.type, data)) and record.type != "PARTITION_RECORD":
             yield None, {f"{record.type}.{field}": pair for field, pair in wrong.items()}, True
@@ -129,12 +131,12 @@ def compare(
             yield None, {f"{key[2]} of {key[1] or 'all'}": (ours_all.get(key), configs.get(key))}, True
 
 
-def _records(snapshot: Snapshot, across: Across | None) -> Iterator[MetadataRecord]:
+def _records(snapshot: Snapshot, share: Share | None) -> Iterator[MetadataRecord]:
     for batch in snapshot.batches():
         if batch.control:
             continue
         for offset, value in zip(batch.offsets, batch.values, strict=False):
-            if across is not None and is_creation(value or b"") and not across.owns(value or b""):
+            if share is not None and is_creation(value or b"") and not share.owns(value or b""):
                 continue
             try:
                 if api_key(value or b"")[0] in SKIPPED:
@@ -184,6 +186,3 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     if known.directories and (listed := data.get("logDirs")):
         pairs["logDirs"] = (sorted(known.directories), sorted(listed))
     return {f"{name}.{field}": pair for field, pair in pairs.items() if pair[0] != pair[1]}
-
-
-__all__ = ["LIMIT", "Difference", "compare", "differences", "load", "more_than_told"]

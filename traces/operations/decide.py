@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from highwater.model.replication.controller import batches
-from highwater.traces.operations.change_partitions import DecisionFails
 from highwater.traces.operations.decide_brokers import (
     broker_heartbeat,
     fence_stale_broker,
@@ -25,13 +24,13 @@ from highwater.traces.operations.decide_topics import (
     incremental_alter_configs,
     update_features,
 )
-from highwater.traces.operations.format import ANY_TEXT, Operation
-from highwater.traces.operations.outcome import NotKnown, Outcome
+from highwater.traces.operations.format import ANY_TEXT, Decided, NotKnown, Operation
+from highwater.traces.operations.model_records import DecisionFails
 from highwater.traces.operations.state import ControllerState
 
 UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
 
-DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Outcome]] = {
+DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Decided]] = {
     "registerBroker": register_broker,
     "brokerHeartbeat": broker_heartbeat,
     "fenceStaleBroker": fence_stale_broker,
@@ -46,13 +45,13 @@ DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Outcome]] = {
     "assignReplicasToDirs": assign_replicas_to_dirs,
     "updateFeatures": update_features,
 }
-"""By the name of an operation; the names are those of ``read_arguments.OPERATIONS``."""
+"""By the name of an operation; the names are those of ``read_operations.OPERATIONS``."""
 
 NEWER = frozenset({"unregisterBroker", "assignReplicasToDirs", "updateFeatures"})
 """Operations of which only the rules of versions with the feature eligible.leader.replicas.version are asked."""
 
 
-def decide(state: ControllerState, op: Operation) -> Outcome:
+def decide(state: ControllerState, op: Operation) -> Decided:
     """What the model does with an operation; the state becomes the model's state after it.
 
     Raises LanguageError where a value leaves its type, TraceError where the operation makes no sense, NotKnown where
@@ -73,17 +72,17 @@ def decide(state: ControllerState, op: Operation) -> Outcome:
     return outcome
 
 
-def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Outcome:
+def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Decided:
     """A decision that throws: an answer, or the end of the active controller."""
     vars(state).update(vars(kept))
     if op.name == "brokerHeartbeat":
         state.heard_of(op.arguments["broker"], op.arguments["brokerEpoch"])
     if op.name in batches.FAILURE_IS_ANSWERED:
-        return Outcome(UNKNOWN_SERVER_ERROR)
+        return Decided(UNKNOWN_SERVER_ERROR)
     if state.tracks_contacts:
         _fail_over(state)
     response = {"exception": "IllegalArgumentException", "message": ANY_TEXT, "causesFailover": True}
-    return Outcome(UNKNOWN_SERVER_ERROR, response)
+    return Decided(UNKNOWN_SERVER_ERROR, response)
 
 
 def _fail_over(state: ControllerState) -> None:
@@ -99,6 +98,3 @@ def _fail_over(state: ControllerState) -> None:
         state.sessions[broker] = session
         if session["last_contact_ms"] is not None:
             state.contacts[(broker, registration["epoch"])] = session["last_contact_ms"]
-
-
-__all__ = ["DECIDED_BY", "decide"]

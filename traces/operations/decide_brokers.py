@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.model.replication.controller import batches
-from highwater.traces.operations.change_partitions import BrokerDecision
-from highwater.traces.operations.format import Operation, Record
+from highwater.traces.operations.format import Decided, Operation, Record, exception
 from highwater.traces.operations.model_records import (
+    BrokerDecision,
     controlled_shutdown_record,
     fencing_record,
     log_dirs_record,
     register_broker_record,
     unregister_broker_record,
 )
-from highwater.traces.operations.outcome import Outcome, exception
 from highwater.traces.operations.state import ControllerState
 
 _REPLY = {
@@ -25,9 +24,9 @@ _REPLY = {
 }
 
 
-def register_broker(state: ControllerState, op: Operation) -> Outcome:
+def register_broker(state: ControllerState, op: Operation) -> Decided:
     """A broker registers. Raises TraceError for a broker that the meta line does not have."""
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     broker = args["broker"]
     if broker >= state.count:
         at = op.place.at("op.broker")
@@ -78,9 +77,9 @@ def register_broker(state: ControllerState, op: Operation) -> Outcome:
     return outcome
 
 
-def unregister_broker(state: ControllerState, op: Operation) -> Outcome:
+def unregister_broker(state: ControllerState, op: Operation) -> Decided:
     """A broker is removed from the cluster."""
-    broker, outcome = state.slot(op.arguments["broker"]), Outcome()
+    broker, outcome = state.slot(op.arguments["broker"]), Decided()
     own = [unregister_broker_record(state, broker)]
     outcome.records = BrokerDecision(state, broker).batch(batches.REMOVAL, own, state.model.removal)
     state.registrations[broker] = state.nobody["registration"]
@@ -91,7 +90,7 @@ def unregister_broker(state: ControllerState, op: Operation) -> Outcome:
     return outcome
 
 
-def fence_stale_broker(state: ControllerState, op: Operation) -> Outcome:
+def fence_stale_broker(state: ControllerState, op: Operation) -> Decided:
     """The periodic check fences a broker whose session has ended: the one whose session ended first.
 
     The heartbeat tracker has its entries in no particular order, and those of former epochs and removed brokers are
@@ -99,7 +98,7 @@ def fence_stale_broker(state: ControllerState, op: Operation) -> Outcome:
     """
     if state.tracks_contacts:
         return _drop_contact(state, op)
-    broker, outcome = state.slot(op.arguments["broker"]), Outcome()
+    broker, outcome = state.slot(op.arguments["broker"]), Decided()
     found = state.model.stale_broker(
         registrations=state.registrations,
         sessions=state.sessions,
@@ -117,7 +116,7 @@ def fence_stale_broker(state: ControllerState, op: Operation) -> Outcome:
     return outcome
 
 
-def _fence(state: ControllerState, outcome: Outcome, broker: int) -> None:
+def _fence(state: ControllerState, outcome: Decided, broker: int) -> None:
     own = [fencing_record(state, broker, fenced=True)]
     outcome.records = BrokerDecision(state, broker).batch(batches.FENCING, own, state.model.fencing)
     state.sessions[broker] = state.model.session_of_fencing(
@@ -126,8 +125,8 @@ def _fence(state: ControllerState, outcome: Outcome, broker: int) -> None:
     state.registrations[broker] = {**state.registrations[broker], "fenced": True}
 
 
-def _drop_contact(state: ControllerState, op: Operation) -> Outcome:
-    outcome = Outcome(annotations={"sessionExpired": False}, response={"removed": None, "again": False})
+def _drop_contact(state: ControllerState, op: Operation) -> Decided:
+    outcome = Decided(annotations={"sessionExpired": False}, response={"removed": None, "again": False})
     over = [
         contact
         for contact, heard in state.contacts.items()
@@ -156,9 +155,9 @@ def _drop_contact(state: ControllerState, op: Operation) -> Outcome:
     return outcome
 
 
-def broker_heartbeat(state: ControllerState, op: Operation) -> Outcome:
+def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
     """A heartbeat, which can fence or unfence the broker or begin its controlled shutdown."""
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     broker = state.slot(args["broker"])
     request = {
         "broker": broker,
@@ -219,6 +218,3 @@ def _lose_directories(
     # A record that lists no directory leaves the registration as it was.
     state.directories.listed[broker] = left or state.directories.listed[broker]
     return [*groups, [log_dirs_record(state, broker)]]
-
-
-__all__ = ["broker_heartbeat", "fence_stale_broker", "register_broker", "unregister_broker"]

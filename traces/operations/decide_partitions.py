@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from highwater.traces.operations.change_partitions import (
+from highwater.traces.operations.format import ANY_TEXT, Decided, Key, Operation, exception
+from highwater.traces.operations.model_records import (
     BrokerDecision,
     as_seen,
     change_partitions,
     store_change,
 )
-from highwater.traces.operations.format import ANY_TEXT, Key, Operation
-from highwater.traces.operations.outcome import Outcome, exception
 from highwater.traces.operations.state import ControllerState
 
 
@@ -24,9 +23,9 @@ def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, 
     return key, known, {"partition": partition, "registrations": state.registrations, **settings}
 
 
-def alter_partition(state: ControllerState, op: Operation) -> Outcome:
+def alter_partition(state: ControllerState, op: Operation) -> Decided:
     """A leader proposes an ISR."""
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     key, known, inputs = _about(state, args["topic"], args["partition"])
     # A list longer than there are brokers has somebody twice, and so has its beginning.
     members = args["newIsr"][: state.model.t.proposed_isr.maximum]
@@ -67,9 +66,9 @@ def alter_partition(state: ControllerState, op: Operation) -> Outcome:
     return outcome
 
 
-def elect_leaders(state: ControllerState, op: Operation) -> Outcome:
+def elect_leaders(state: ControllerState, op: Operation) -> Decided:
     """An election on request, of one partition or of all; for all, those that need none are not mentioned."""
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     every = args["topic"] is None
     keys = list(state.partitions) if every else [(args["topic"], args["partition"])]
     results, records = {}, []
@@ -91,19 +90,19 @@ def elect_leaders(state: ControllerState, op: Operation) -> Outcome:
     return outcome
 
 
-def maybe_elect_unclean_leaders(state: ControllerState, op: Operation) -> Outcome:
+def maybe_elect_unclean_leaders(state: ControllerState, op: Operation) -> Decided:
     """The periodic unclean election, of all partitions."""
-    return Outcome(records=[change_partitions(state, state.model.unclean_task, state.partitions)])
+    return Decided(records=[change_partitions(state, state.model.unclean_task, state.partitions)])
 
 
-def maybe_balance_partition_leaders(state: ControllerState, op: Operation) -> Outcome:
+def maybe_balance_partition_leaders(state: ControllerState, op: Operation) -> Decided:
     """The periodic preferred election, of all partitions."""
-    return Outcome(records=[change_partitions(state, state.model.balance_task, state.partitions)])
+    return Decided(records=[change_partitions(state, state.model.balance_task, state.partitions)])
 
 
-def alter_partition_reassignments(state: ControllerState, op: Operation) -> Outcome:
+def alter_partition_reassignments(state: ControllerState, op: Operation) -> Decided:
     """A reassignment of a partition, or, without replicas, the cancellation of one."""
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     key, known, inputs = _about(state, args["topic"], args["partition"])
     if args["replicas"] is None:
         found = state.model.cancel(**inputs, partition_known=known)
@@ -123,9 +122,9 @@ def alter_partition_reassignments(state: ControllerState, op: Operation) -> Outc
     return outcome
 
 
-def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Outcome:
+def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Decided:
     """KIP-858. A broker says in which log directory its replica is; one that is offline takes it out of the ISR."""
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     broker, directory = state.slot(args["broker"]), args["dir"]
     key, known, inputs = _about(state, args["topic"], args["partition"])
     outcome.annotations["dirOnline"] = directory in state.directories.listed.get(broker, [])
@@ -147,9 +146,3 @@ def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Outcome:
         records += decision.change([key], state.model.removal)
     outcome.records = [records]
     return outcome
-
-
-__all__ = [
-    "alter_partition", "alter_partition_reassignments", "assign_replicas_to_dirs", "elect_leaders",
-    "maybe_balance_partition_leaders", "maybe_elect_unclean_leaders",
-]  # fmt: skip

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import re
 
-from highwater.traces.operations.change_partitions import store_change
-from highwater.traces.operations.format import ANY_TEXT, ELR_FEATURE, MIN_ISR, Key, Operation, Record
+from highwater.traces.operations.format import (
+    ANY_TEXT,
+    ELR_FEATURE,
+    MIN_ISR,
+    Decided,
+    Key,
+    NotKnown,
+    Operation,
+    Record,
+)
 from highwater.traces.operations.model_records import (
     clear_elr_record,
     config_record,
     feature_record,
     partition_record,
+    store_change,
     topic_record,
 )
-from highwater.traces.operations.outcome import NotKnown, Outcome
 from highwater.traces.operations.state import CLUSTER, ControllerState, can_be
 
 _REFUSED = {"message": ANY_TEXT}
 
 
-def incremental_alter_configs(state: ControllerState, op: Operation) -> Outcome:
+def incremental_alter_configs(state: ControllerState, op: Operation) -> Decided:
     """One configuration is set or removed. Raises NotKnown for what the older versions' rules do not have."""
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     name, key, value = args["resource"], args["key"], args["value"]
     of_topic = args["resourceType"] == "TOPIC"
     if not state.meta.knows_elr_feature and (not can_be(key, value) or (not of_topic and name)):
@@ -41,9 +49,9 @@ def incremental_alter_configs(state: ControllerState, op: Operation) -> Outcome:
     if of_topic and name not in state.topic_ids:
         if not state.meta.knows_elr_feature:
             raise NotKnown(f"{op.name} of a topic that does not exist")
-        return Outcome("UNKNOWN_TOPIC_OR_PARTITION", _REFUSED)
+        return Decided("UNKNOWN_TOPIC_OR_PARTITION", _REFUSED)
     if not of_topic and not _exists(state, name):
-        return Outcome("BROKER_ID_NOT_REGISTERED", _REFUSED)
+        return Decided("BROKER_ID_NOT_REGISTERED", _REFUSED)
     if same:
         return outcome
     state.set_config(of_topic, name, key, value)
@@ -81,13 +89,13 @@ def min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) ->
     return [[clear_elr_record(topic)]]
 
 
-def update_features(state: ControllerState, op: Operation) -> Outcome:
+def update_features(state: ControllerState, op: Operation) -> Decided:
     """KIP-584. A feature gets another level; what makes ELR safe is written before."""
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     name, level = args["feature"], args["level"]
     if name != ELR_FEATURE:
         # Of other features it is known only that these are refused: an unknown one, and an older metadata version.
-        return Outcome("INVALID_UPDATE_VERSION", _REFUSED)
+        return Decided("INVALID_UPDATE_VERSION", _REFUSED)
     brokers = [b for b in range(state.count) if state.registrations[b]["registered"]]
     knows_level = level <= 1 and (level == 0 or not any(state.without_feature.get(b) for b in brokers))
     has_own = [b for b, configs in state.broker_configs.items() if b != CLUSTER and MIN_ISR in configs]
@@ -122,17 +130,17 @@ def update_features(state: ControllerState, op: Operation) -> Outcome:
     return outcome
 
 
-def create_topic(state: ControllerState, op: Operation) -> Outcome:
+def create_topic(state: ControllerState, op: Operation) -> Decided:
     """A topic is created with its partitions; the recording says which identifier it was given.
 
     Raises NotKnown, in an older recording, for a topic that exists already, TraceError for more replicas than brokers.
     """
-    args, outcome = op.arguments, Outcome()
+    args, outcome = op.arguments, Decided()
     topic, identity = args["topic"], (op.response or {}).get("topicId")
     if topic in state.topic_ids:
         if not state.meta.knows_elr_feature:
             raise NotKnown(f"{op.name} of a topic that exists already")
-        return Outcome("TOPIC_ALREADY_EXISTS", _REFUSED)
+        return Decided("TOPIC_ALREADY_EXISTS", _REFUSED)
     configs = args["configs"]
     if MIN_ISR in configs:
         valid = _is_min_isr(configs[MIN_ISR])
@@ -169,6 +177,3 @@ def create_topic(state: ControllerState, op: Operation) -> Outcome:
         created.append(partition_record(state, number, identity, partition))
     outcome.records = [[topic_record(topic, identity)], config_records, cleared, created]
     return outcome
-
-
-__all__ = ["create_topic", "incremental_alter_configs", "min_isr_changes", "update_features"]

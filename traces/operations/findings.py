@@ -14,8 +14,8 @@ from typing import Any
 from highwater.invariants.replication.observed import CONDITIONS
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, controller_actions
 from highwater.traces.metadata.reporting.findings import finding
-from highwater.traces.operations.change_partitions import as_seen
 from highwater.traces.operations.format import MIN_ISR, Key, Operation
+from highwater.traces.operations.model_records import as_seen
 from highwater.traces.operations.state import ControllerState
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionState
@@ -141,6 +141,3 @@ def _told(state: ControllerState, key: Key) -> PartitionState:
         tuple(p["adding"]),
         tuple(p["removing"]),
     )
-
-
-__all__ = ["Logs", "Watch"]

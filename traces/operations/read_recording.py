@@ -14,10 +14,15 @@ from highwater.traces.operations.format import (
     Operation,
     metadata_version,
 )
-from highwater.traces.operations.read_arguments import NEWER, OPERATIONS
-from highwater.traces.operations.read_records import read_record
-from highwater.traces.operations.read_response import read_response
-from highwater.traces.operations.read_state import read_brokers, read_partitions, read_stale_entries
+from highwater.traces.operations.read_operations import (
+    NEWER,
+    OPERATIONS,
+    read_brokers,
+    read_partitions,
+    read_record,
+    read_response,
+    read_stale_entries,
+)
 from highwater.traces.operations.state import can_be
 from highwater.traces.reading.fields import INT64, Fields, Place
 from highwater.traces.reading.lines import read_lines
@@ -112,6 +117,3 @@ def _operation(place: Place, value: dict[str, Any]) -> Operation:
         line.number("elrVersion") if "elrVersion" in line else None,
         read_stale_entries(line) if "elrIndexExtra" in line else [],
     )
-
-
-__all__ = ["read_controller_trace"]

@@ -1,28 +1,24 @@
-"""Replay of a controller's recorded operations: each is run through the rules from the state before it.
-
-The state before an operation is the recorded one. What the recording does not hold, the sessions of the
-brokers and the dynamic configurations, is carried along by the model's own rules.
-"""
+"""Replay of recorded operations: each is decided by the rules, and compared with what was recorded."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from highwater.model.language.errors import LanguageError
-from highwater.traces.operations.comparison import differences
+from highwater.traces.operations.comparison import adopt, differences, recorded_form
 from highwater.traces.operations.decide import decide
 from highwater.traces.operations.findings import Watch
-from highwater.traces.operations.format import ControllerTrace, Operation
-from highwater.traces.operations.outcome import NotKnown, Outcome
-from highwater.traces.operations.recorded_form import adopt, recorded_form
-from highwater.traces.operations.state import ControllerState
-from highwater.traces.operations.suppositions import suppositions
-from highwater.traces.reading.errors import printable
+from highwater.traces.operations.format import ControllerTrace, Decided, Meta, NotKnown, Operation
+from highwater.traces.operations.read_recording import read_controller_trace
+from highwater.traces.operations.state import ControllerState, suppositions
+from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Unexplained
 from highwater.traces.reports.report import Report
+from highwater.traces.rules.rule_sets import RuleSet, rule_set
 
 
 class ControllerReplay:
@@ -42,7 +38,7 @@ class ControllerReplay:
         for suppose in (_as_recorded, *suppositions(kept, op)):
             self.state = kept.copy()
             wrong: dict[str, tuple[Any, Any]] = {}
-            outcome = Outcome()
+            outcome = Decided()
             try:
                 suppose(self.state)
                 outcome = self.decide(op)
@@ -60,7 +56,7 @@ class ControllerReplay:
         candidates.sort(key=lambda c: len(c.differences))
         return _unexplained(op, before, candidates)
 
-    def decide(self, op: Operation) -> Outcome:
+    def decide(self, op: Operation) -> Decided:
         """What the model does with an operation, whatever is recorded; its state after it is kept."""
         return decide(self.state, op)
 
@@ -137,4 +133,42 @@ def replay_operations(trace: ControllerTrace, rules: frozenset[str], report: Rep
         yield report.operations
 
 
-__all__ = ["ControllerReplay", "replay_operations"]
+KIND = "controller operations"
+PROGRESS_EVERY = 100
+
+
+def rules_in_force(
+    meta: Meta, profile: str | None = None, rules: Mapping[str, bool] | None = None
+) -> RuleSet:
+    """The rules to replay with: what the recording says, unless told otherwise.
+
+    Raises LanguageError for a profile or a rule that does not exist.
+    """
+    if profile is not None:
+        return rule_set(profile, rules)
+    return rule_set(meta.profile, rules, ("clean_registration",) * meta.clean_aware_registration)
+
+
+def replay_recording(
+    file: Path,
+    profile: str | None = None,
+    rules: Mapping[str, bool] | None = None,
+    progress: Callable[[Report], None] | None = None,
+) -> Report:
+    """Replay a recording. KeyboardInterrupt ends it with what was found so far (``Report.interrupted``).
+
+    ``profile`` and ``rules`` go over what the recording says. Raises TraceError where the file cannot be read,
+    LanguageError where the profile or a rule does not exist.
+    """
+    if file.exists() and not file.is_file():
+        raise TraceError(file, None, None, "not a file")
+    trace = read_controller_trace(file)
+    chosen = rules_in_force(trace.meta, profile, rules)
+    report = Report(str(file), KIND, chosen.profile, tuple(sorted(chosen.rules)))
+    try:
+        for done in replay_operations(trace, chosen.rules, report):
+            if progress and done % PROGRESS_EVERY == 0:
+                progress(report)
+    except KeyboardInterrupt:
+        report.interrupted = True
+    return report

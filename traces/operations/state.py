@@ -1,20 +1,57 @@
-"""The controller's state as it is carried along from one operation to the next.
-
-Brokers are slots, as the rules have them: the ids ``0 .. brokers-1``, and one slot more that stands for all ids
-that nobody has; nothing ever registers there.
-"""
+"""The controller's state, line by line: brokers, topics, settings, directories; and what has to be supposed of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.operations.format import MIN_ISR, RESOURCES, UNCLEAN, Key, Meta, Operation
-from highwater.traces.operations.log_directories import Directories
 from highwater.traces.rules.decisions import Decisions, decisions, effective_min_isr, zero
+from highwater.traces.rules.log_directories import UNASSIGNED, default_directory, is_online
+
+
+@dataclass
+class Directories:
+    """The directories that brokers list, by broker, and those of a partition's replicas, by partition and broker.
+
+    A broker that lists none is one of a recording without directories: all its replicas are online.
+    """
+
+    listed: dict[int, list[str]] = field(default_factory=dict)
+    replicas: dict[Key, dict[int, str]] = field(default_factory=dict)
+
+    def copy(self) -> Directories:
+        """A copy, which goes its own way."""
+        return replace(self, listed=self.listed.copy(), replicas=self.replicas.copy())
+
+    def place(self, key: Key, replicas: Iterable[int]) -> None:
+        """The replicas of a partition: those that stay keep their directories, new ones get their broker's default."""
+        before = self.replicas.get(key, {})
+        self.replicas[key] = {
+            b: before.get(b, default_directory(self.listed.get(b) or None)) for b in replicas
+        }
+
+    def assign(self, key: Key, broker: int, directory: str) -> None:
+        """A replica is in a directory."""
+        self.replicas[key] = {**self.replicas.get(key, {}), broker: directory}
+
+    def of(self, key: Key, replicas: Iterable[int]) -> list[str]:
+        """The directories of a partition's replicas, in their order."""
+        return [self.replicas.get(key, {}).get(b, UNASSIGNED) for b in replicas]
+
+    def offline(self, key: Key) -> list[int]:
+        """The replicas of a partition in a directory that their broker does not have any more."""
+        replicas = self.replicas.get(key, {}).items()
+        return [b for b, directory in replicas if not is_online(directory, self.listed.get(b, []))]
+
+    def within(self, broker: int, directory: str) -> list[Key]:
+        """The partitions with the broker's replica in a directory."""
+        return [key for key, replicas in self.replicas.items() if replicas.get(broker) == directory]
+
 
 UNKNOWN = "unknown broker"
 """Stands for the id in the slot of all ids that nobody has."""
@@ -244,4 +281,46 @@ def can_be(key: str, value: str | None) -> bool:
     return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
 
 
-__all__ = ["CLUSTER", "UNKNOWN", "ControllerState", "can_be", "zero"]
+Supposition = Callable[[ControllerState], None]
+"""Makes the state what it is if something was not recorded."""
+
+
+def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:
+    """Each possibility assumes as little as explains the operation.
+
+    A broker can have been heard of since its last recorded heartbeat, so that its session still lives; and it
+    can have replayed more metadata than it last reported, so that another's controlled shutdown is granted.
+    """
+    broker, every = op.arguments.get("broker", -1), range(state.count)
+    others = [b for b in every if b != broker]
+    if state.tracks_contacts:
+        # Every heartbeat is recorded.
+        return []
+    if op.name == "registerBroker" and broker in every:
+        return [partial(_heard_of, brokers=[broker], now_ms=op.time_ms)]
+    if op.name == "fenceStaleBroker":
+        return [partial(_heard_of, brokers=heard, now_ms=op.time_ms) for heard in (others, every)]
+    if op.name == "brokerHeartbeat" and broker in every:
+        shutdown = state.sessions[broker]["controlled_shutdown_offset"]
+        if shutdown is not None:
+            return [partial(_have_replayed, brokers=others, offset=shutdown)]
+    return []
+
+
+def _heard_of(state: ControllerState, brokers: Iterable[int], now_ms: int) -> None:
+    earliest = max(0, now_ms - state.meta.session_timeout_ms)
+    for broker in brokers:
+        session = state.sessions[broker]
+        heard = session["last_contact_ms"]
+        state.sessions[broker] = {
+            **session,
+            "last_contact_ms": earliest if heard is None else max(heard, earliest),
+        }
+
+
+def _have_replayed(state: ControllerState, brokers: Iterable[int], offset: int) -> None:
+    for broker in brokers:
+        session = state.sessions[broker]
+        reported = session["metadata_offset"]
+        at_least = offset if reported is None else max(reported, offset)
+        state.sessions[broker] = {**session, "metadata_offset": at_least}

@@ -122,6 +122,3 @@ class Belief:
     def drop_parked(self, leader: int) -> None:
         """Fetches that are parked with one who leads no more end."""
         self.parked = {f: p for f, p in self.parked.items() if p.leader != leader}
-
-
-__all__ = ["UNKNOWN", "Belief", "Log", "Node", "Parked", "Response"]

@@ -56,7 +56,6 @@ class Delays:
         self.voters = voters
         self.committed = Measured()
         self.members: dict[int, Measured] = {}
-        self.given_up = 0
         self._open: deque[_Append] = deque()
         self._last_fetch: dict[int, int] = {}
 
@@ -66,11 +65,9 @@ class Delays:
         if isinstance(what, e.Appended):
             while self._open and self._open[0].leader != event.node:
                 self._open.popleft()
-                self.given_up += 1
             self._open.append(_Append(event.node, what.epoch, what.end, event.time_ms))
             if len(self._open) > MAX_OPEN:
                 self._open.popleft()
-                self.given_up += 1
         elif isinstance(what, e.Started):
             # What was appended while its process was down is no delay of the protocol's.
             for append in self._open:
@@ -123,6 +120,3 @@ class Delays:
             found |= {f"{name}, in {n} messages": count for n, count in sorted(measured.messages.items())}
             found[f"{name}, with a park timer"] = measured.with_timer
         return found
-
-
-__all__ = ["Delays", "Measured"]

@@ -337,6 +337,3 @@ class Elections(Leaders):
             node.leader = None
         self.explained["restart: role"] += 1
         self._compare_role("restart", node, what)
-
-
-__all__ = ["Elections"]

@@ -220,10 +220,3 @@ class Event:
     time_ms: int
     place: Place = field(repr=False)
     what: What
-
-
-__all__ = [
-    "Answered", "Appended", "Begin", "BeginAnswer", "Completing", "Event", "Fetch", "FetchAnswer", "FollowerEnd",
-    "GotAnswer", "Hwm", "Ignored", "Judged", "Message", "Other", "Received", "Role", "Sent", "Started", "Truncated",
-    "Vote", "VoteAnswer", "What",
-]  # fmt: skip

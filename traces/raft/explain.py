@@ -146,6 +146,3 @@ class Explainer:
                 node.log.append(end, epoch)
             node.maybe_more = None
         return node.log
-
-
-__all__ = ["Differences", "Explainer", "Turn"]

@@ -44,6 +44,7 @@ class Fetches(Explainer):
         else:
             sent = outcome.after["requests"][window.slots[f]]
             self.explain("send_fetch", says, {
+                "sender": (f, fetch.sender),
                 "epoch": (window.real_epoch(sent["epoch"]), fetch.epoch),
                 "offset": (window.offset(sent["offset"]), fetch.offset),
                 "last_epoch": (window.real_epoch(sent["last_epoch"] or 0), fetch.last_epoch),
@@ -166,6 +167,3 @@ class Fetches(Explainer):
         for upto in ends:
             found.append((upto, source.epoch_at(upto - 1) if source is not None else response.epoch))
         return found
-
-
-__all__ = ["Fetches"]

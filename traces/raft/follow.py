@@ -30,7 +30,7 @@ class Follower(Elections):
         elif isinstance(what, e.GotAnswer):
             self._got_answer(event, what, exchange)
         elif isinstance(what, e.Ignored):
-            self._ignored(event)
+            self._ignored(event, what)
         elif isinstance(what, e.Judged):
             self.judged(event, what)
         elif isinstance(what, e.Role):
@@ -163,9 +163,15 @@ class Follower(Elections):
                 # To Kafka this is contact with the leader, as an answer to a fetch is.
                 self.belief.node(event.node).heard = True
 
-    def _ignored(self, event: e.Event) -> None:
+    def _ignored(self, event: e.Event, what: e.Ignored) -> None:
         turn = self.turns.get(event.node)
-        self.explained["an answer that nobody waits for"] += 1
+        came = (
+            turn.what.correlation
+            if turn is not None and isinstance(turn.what, e.GotAnswer)
+            else what.correlation
+        )
+        answer = {"answer": (came, what.correlation)}
+        self.explain("an answer that nobody waits for", {"node": event.node}, answer)
         if turn is not None and turn.pending and isinstance(turn.what, e.GotAnswer):
             turn.pending = False
             if isinstance(turn.what.message, e.VoteAnswer):
@@ -176,6 +182,3 @@ class Follower(Elections):
     def _other(self, message: e.Message) -> None:
         api = message.api if isinstance(message, e.Other) else type(message).__name__
         self.outside[f"a message that the model has not: {api}"] += 1
-
-
-__all__ = ["Follower"]

@@ -90,7 +90,7 @@ class Judge:
             raise TooLarge(f"a step is about {len(window.offsets)} offsets")
         chosen = json.dumps(parameters, sort_keys=True)
         state = window.state(self.voters, self.members, EPOCHS, self._budgets(self.model))
-        key = action, chosen, json.dumps(state)
+        key = action, chosen, repr(state)
         found = self._said.get(key)
         if found is None:
             if len(self._said) >= KEPT:
@@ -118,7 +118,7 @@ class Judge:
         if len(window.offsets) > WIDE:
             raise TooLarge(f"a state has {len(window.offsets)} offsets")
         state = window.state(self.voters, self.members, EPOCHS, self._budgets(self._wide))
-        key = json.dumps(state)
+        key = repr(state)
         if key not in self._asked:
             if len(self._asked) >= KEPT:
                 self._asked.clear()
@@ -137,6 +137,3 @@ class Judge:
 
 def _scalars(model: Model, state: dict[str, Any]) -> tuple[int, ...]:
     return tuple(node.value for node in model.protocol.state.lift(state).nodes)
-
-
-__all__ = ["EPOCHS", "OFFSETS", "PROFILE", "Judge", "Outcome"]

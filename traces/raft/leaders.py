@@ -343,6 +343,3 @@ class Leaders(Fetches):
             committed = node.log.copy()
             committed.truncate(what.offset)
             self.belief.committed = committed
-
-
-__all__ = ["Leaders"]

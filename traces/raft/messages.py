@@ -122,5 +122,3 @@ _READERS = {
     "BeginQuorumEpochRequestData": _begin,
     "BeginQuorumEpochResponseData": _begin_answer,
 }
-
-__all__ = ["message", "node_of"]

@@ -198,6 +198,3 @@ class Order:
 def sender_of(message: Message) -> int | None:
     """Who sent a request, where it says so."""
     return message.sender if isinstance(message, Fetch | Vote | Begin) and message.sender >= 0 else None
-
-
-__all__ = ["SLACK_MS", "Exchange", "Order", "Ordered", "sender_of"]

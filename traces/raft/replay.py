@@ -203,6 +203,3 @@ def _tell(report: Report, nodes: Sequence[_NodeLogs], follower: Follower, delays
     report.figures |= {f"explained: {name}": count for name, count in sorted(follower.explained.items())}
     report.figures |= {f"guessed: {name}": count for name, count in sorted(follower.guessed.items())}
     report.figures["nodes"] = len(nodes)
-
-
-__all__ = ["KIND", "replay_raft"]

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from highwater.traces.reading.errors import TraceError, printable
 from highwater.traces.reading.fields import INT32, INT64, Place
 
 MAX_DEPTH = 64
-_TOKEN = re.compile(r"'[^']*'|[()\[\]{},]")
+_TOKEN = re.compile(r"((?:[^'()\[\]{},]++|'[^']*+'|')*+)([()\[\]{},])")
+"""What stands before a sign, with quoted texts as a whole, and the sign."""
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_NAME = re.compile(r"\s*([\w.$-]+)=")
+_NAME = re.compile(r"\s*([\w.$-]+)")
 _NUMBER = re.compile(r"-?\d{1,19}")
 
 
@@ -26,10 +28,18 @@ class Part:
     for is missing or is something else.
     """
 
-    place: Place
+    outer: Part | Place
+    own: str
+    """What it is called in the object that it is in, or its name."""
     name: str
     fields: dict[str, Part | str] = field(default_factory=dict)
     items: list[Part | str] = field(default_factory=list)
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        within = self.outer if isinstance(self.outer, Place) else self.outer.place
+        return within.at(self.own) if self.own else within
 
     def at(self, *names: str) -> Part:
         """An object within this one, by the fields that lead to it; ``0`` is the first item of a list."""
@@ -92,29 +102,25 @@ class Part:
 def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
     """The object that begins here, and where it ends. Raises TraceError where it breaks off or is nested too deeply."""
     stack: list[tuple[Part, str, str]] = []
-    before = start
     for token in _TOKEN.finditer(text, start):
-        sign = token[0]
-        if sign[0] == "'":
-            continue
-        piece = text[before : token.start()]
-        before = token.end()
+        piece, sign = token.groups()
         if sign in _CLOSING:
             name, word = _named(piece)
-            own = name or word.strip()
-            outer = stack[-1][0].place if stack else place
-            stack.append((Part(outer.at(own) if own else outer, word.strip()), name, _CLOSING[sign]))
+            word = word.strip()
+            stack.append((Part(stack[-1][0] if stack else place, name or word, word), name, _CLOSING[sign]))
             if len(stack) > MAX_DEPTH:
                 raise place.wrong("nested too deeply")
         elif not stack:
             break
         elif sign == ",":
-            _add(stack[-1][0], piece)
+            if piece:
+                _add(stack[-1][0], piece)
         else:
             part, name, closing = stack.pop()
             if sign != closing:
                 raise part.place.wrong(f"{sign} where {closing} was expected")
-            _add(part, piece)
+            if piece:
+                _add(part, piece)
             if not stack:
                 return part, token.end()
             holder = stack[-1][0]
@@ -125,9 +131,17 @@ def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
     raise place.wrong("breaks off")
 
 
+@lru_cache(maxsize=1024)
+def _name(text: str) -> str:
+    found = _NAME.fullmatch(text)
+    return found[1] if found else ""
+
+
 def _named(piece: str) -> tuple[str, str]:
-    found = _NAME.match(piece)
-    return (found[1], piece[found.end() :]) if found else ("", piece)
+    """The name before the first equals sign, if that is one, and the rest."""
+    before, sign, word = piece.partition("=")
+    name = _name(before) if sign else ""
+    return (name, word) if name else ("", piece)
 
 
 def _add(part: Part, piece: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from highwater.traces.raft.belief import UNKNOWN, Belief, Log, Node, Response
@@ -79,7 +80,9 @@ class Window:
             yield b.committed.last_epoch
 
     def _pairs(self, of: Mapping[tuple[int, int], Any]) -> Iterable[tuple[int, int]]:
-        return [pair for pair in of if pair[0] in self.nodes and pair[1] in self.nodes]
+        """Of votes between members those that are in it; only voters have any."""
+        within = {n for n in self.nodes if n in self.belief.voters}
+        return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
         """A log whose epochs that nothing is compared with are told as the next one that something is."""
@@ -168,17 +171,15 @@ class Window:
         }
 
     def _member(self, number: int | None, voters: int) -> dict[str, Any]:
-        is_in = number is not None and number in self.nodes
-        node = self.belief.node(number) if number is not None and is_in else Node(-1)
-        log = self.logs[number] if number is not None and is_in else Log()
-        fetched = [
-            self.rank(node.fetched.get(self.ids[v], UNKNOWN)) if node.leads else UNKNOWN
-            for v in range(voters)
-        ]
+        if number is None or number not in self.nodes:
+            return _at_the_beginning(voters)
+        node, fetched = self.belief.node(number), [UNKNOWN] * voters
+        if node.leads:
+            fetched = [self.rank(node.fetched.get(self.ids[v], UNKNOWN)) for v in range(voters)]
         return {
             "epoch": self.epoch(node.epoch),
             "leader": self.slot(node.leader),
-            "log": self._records(log),
+            "log": self._records(self.logs[number]),
             "hwm": self.rank(node.hwm),
             "peak": self.rank(node.peak),
             "fetched": fetched,
@@ -266,8 +267,23 @@ class Window:
         return None if slot is None else self.ids.get(slot)
 
 
+@lru_cache(maxsize=8)
+def _at_the_beginning(voters: int) -> dict[str, Any]:
+    """A member that a step is not about; not to be changed."""
+    node = Node(-1)
+    return {
+        "epoch": node.epoch,
+        "leader": node.leader,
+        "log": [],
+        "hwm": node.hwm,
+        "peak": node.peak,
+        "fetched": [UNKNOWN] * voters,
+        "ballot": node.ballot,
+        "granted": [],
+        "voted": node.voted,
+        "heard": node.heard,
+    }
+
+
 def _nothing(count: int) -> list[Any]:
     return [None] * count
-
-
-__all__ = ["OBSERVERS", "TooLarge", "Window"]

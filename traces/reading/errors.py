@@ -32,6 +32,3 @@ def printable(text: object, limit: int = 200) -> str:
     shown = str(text)
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
-
-
-__all__ = ["TraceError", "printable"]

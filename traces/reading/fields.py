@@ -115,6 +115,3 @@ def number(place: Place, value: Any, low: int, high: int) -> int:
 def _shown(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
     return names.get(type(value), printable(value, 40))
-
-
-__all__ = ["INT32", "INT64", "Fields", "Place", "number"]

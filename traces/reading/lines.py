@@ -191,6 +191,3 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def refuse_constant(constant: str) -> Any:
     """ValueError for NaN and the infinities, as ``parse_constant``: JSON has no such numbers."""
     raise ValueError(f"{constant} is no JSON number")
-
-
-__all__ = ["MAX_BYTES", "MAX_LINE", "Source", "distinct", "parse", "read_lines", "refuse_constant", "split"]

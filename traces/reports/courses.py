@@ -128,6 +128,3 @@ def _said(event: BrokerEvent) -> Iterator[tuple[int, str, int]]:
             yield event.broker, LEO, event.offset
         case _:
             pass
-
-
-__all__ = ["HWM", "LEO", "MAX_POINTS", "Course", "Courses"]

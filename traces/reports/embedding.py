@@ -82,6 +82,3 @@ def _between(text: str, start: str, end: str) -> str:
 def _hash(text: str) -> str:
     """How a policy names a text that it allows."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
-
-
-__all__ = ["as_json", "policy", "signs", "told_rules"]

@@ -12,7 +12,7 @@ LIMIT = 100
 """So many unexplained lines, and findings of a property, are reported in full; the rest are counted."""
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
-    "missing beginning", "missing records", "open transaction", "unknown operation",
+    "missing beginning", "missing records", "open transaction", "unknown operation", "clocks",
 )  # fmt: skip
 """The kinds of doubts. docs/replay.md says what each means."""
 

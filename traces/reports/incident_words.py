@@ -274,6 +274,3 @@ def _first_when(found: Finding) -> str:
 def _when(found: Finding) -> str:
     offset = found.position.get("offset")
     return utc(found.time) + ("" if offset is None else f" (offset {offset})")
-
-
-__all__ = ["broken", "elected", "is_configured", "lost", "nobody"]

@@ -233,9 +233,3 @@ def _advice(kind: str, group: Group) -> str:
     if group.of("elr_within_replicas"):
         return to_do("removed")
     return to_do("elr") if group.of("elr_only_under_min_isr", "electable_completeness") else ""
-
-
-__all__ = [
-    "CAN_BE_LOST", "KINDS", "LOST", "MAY_BE_LOST", "NOBODY", "NOTHING_LOST", "OTHER", "Group", "Incident", "groups",
-    "incidents",
-]  # fmt: skip

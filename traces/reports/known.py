@@ -115,6 +115,3 @@ def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ..
 def to_do(*kinds: str) -> str:
     """What to do about incidents of these kinds."""
     return " ".join(_words()["to_do"][kind] for kind in kinds)
-
-
-__all__ = ["CONDITIONS", "Defect", "defects", "known_defects", "to_do"]

@@ -75,6 +75,3 @@ class PartitionChange:
             "min_isr": self.min_isr,
             "unclean_election": self.unclean_election,
         }
-
-
-__all__ = ["PartitionChange", "PartitionState"]

@@ -166,6 +166,3 @@ def _template(reports: Sequence[Report]) -> tuple[str, str]:
     )
     before, _, after = text.rpartition("{{data}}")
     return before, after
-
-
-__all__ = ["data", "known_promises", "write_page"]

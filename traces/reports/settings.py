@@ -70,6 +70,3 @@ class Resized:
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         return {"setting": self.change.to_json(), "before": self.before, "after": self.after}
-
-
-__all__ = ["BROKER", "CLUSTER", "MIN_ISR", "TOPIC", "UNCLEAN", "Resized", "SettingChange", "SettingInForce"]

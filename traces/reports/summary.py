@@ -43,7 +43,7 @@ _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
 
 @dataclass(frozen=True)
-class Group:
+class PropertyGroup:
     """All findings of one property: how many there are, the first of them, and whether any is certain, or reliable."""
 
     rule: str
@@ -111,13 +111,13 @@ def _unreliable(report: Report) -> str:
     return "; none of it is reliable" if unreliable == told else f"; {unreliable:,} of these are not reliable"
 
 
-def groups(report: Report) -> list[Group]:
+def groups(report: Report) -> list[PropertyGroup]:
     """Findings by property, in the order of the catalogue of rules."""
     by_property: dict[str, list[Finding]] = {}
     for found in report.findings:
         by_property.setdefault(found.property, []).append(found)
     made = [
-        Group(
+        PropertyGroup(
             found[0].rule,
             name,
             report.findings_count.get(name, len(found)),
@@ -194,7 +194,7 @@ def _findings(report: Report) -> Iterator[_Line]:
         yield _Line(f"the first of each property; {_more(max(g.count for g in found))}", 2, "quiet")
 
 
-def _named(group: Group) -> str:
+def _named(group: PropertyGroup) -> str:
     said = f"{printable(group.rule, 20)} {printable(group.property, 60)}{_restrictions(group)}"
     said += f" ({printable(group.kip, 40)})" if group.kip else ""
     return said + (f": {group.count:,}, the first" if group.count > 1 else "")
@@ -313,13 +313,13 @@ def _candidate(candidate: Candidate) -> Iterator[_Line]:
     yield from (_Line(text, 4) for text in told)
 
 
-def _restrictions(group: Group) -> str:
+def _restrictions(group: PropertyGroup) -> str:
     said = [] if group.certain else ["possible"]
     said += [] if group.reliable else ["not reliable"]
     return f" ({', '.join(said)})" if said else ""
 
 
-def _about(group: Group) -> Iterator[str]:
+def _about(group: PropertyGroup) -> Iterator[str]:
     if group.first.summary:
         yield printable(group.first.summary, _SENTENCE)
     if group.first.at_risk:
@@ -375,6 +375,3 @@ def _natural(rule: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts 966.4 before 966.12."""
     parts = re.findall(r"[0-9]{1,9}|[^0-9]+", rule)
     return tuple((int(p), "") if p.isdecimal() else (10**10, p) for p in parts)
-
-
-__all__ = ["Group", "duration", "figure", "groups", "rich_summary", "summary", "utc", "verdict"]

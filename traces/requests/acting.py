@@ -362,6 +362,3 @@ def acting(slots: int, profile: str, patient: bool = False) -> Acting:
     """
     rules = PROFILES[profile if profile in PROFILES else "kafka_4_2"].rules
     return Acting(max(2, slots), rules | {"hwm_waits_for_caught_up"} if patient else rules)
-
-
-__all__ = ["MAX_SLOTS", "RANKS", "UNHEARD", "Acting", "Answered", "Leading", "acting"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.metadata.replay import rarely_collected
+from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.settings import SettingInForce
@@ -46,13 +47,15 @@ class RequestsBeside:
         except KeyboardInterrupt:
             report.interrupted = True
         verdicts = context.verdicts
-        doubted = report.is_doubted
-        verdicts.unexplained = [replace(u, reliable=not doubted(u.partition)) for u in verdicts.unexplained]
-        verdicts.findings = [replace(f, reliable=not doubted(f.partition)) for f in verdicts.findings]
+        report.doubts += requests.doubts
+        off = requests.files_off
+
+        def reliable(of: Unexplained | Finding) -> bool:
+            return not report.is_doubted(of.partition) and of.position.get("file") not in off
+
+        verdicts.unexplained = [replace(u, reliable=reliable(u)) for u in verdicts.unexplained]
+        verdicts.findings = [replace(f, reliable=reliable(f)) for f in verdicts.findings]
         verdicts.tell(report)
         report.notes += requests.notes
         report.figures["request log lines"] = requests.counted.lines
         report.seconds += time.perf_counter() - started
-
-
-__all__ = ["RequestsBeside"]

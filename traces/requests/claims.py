@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from highwater.invariants import statements
 from highwater.traces.requests.context import Context
-from highwater.traces.requests.leading import LINES_MS, TOP, Claim, Leadership
+from highwater.traces.requests.leading import LINES_MS, Claim, Leadership
 from highwater.traces.requests.lines import RequestLine
-from highwater.traces.requests.stages import OWN_MS
+from highwater.traces.requests.stages import OWN_MS, Stage
 from highwater.traces.requests.verdicts import ACKNOWLEDGED, ANSWERED
 from highwater.traces.rules import log_rules
 
@@ -71,20 +71,17 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
             return
         context.verdicts.not_explained(claim.line, led.name, ACKNOWLEDGED, (), {"hwm": (high, claim.hwm)})
         return
-    opened = _greatest(led, claim, min_isr=1)
-    if opened is None or opened >= claim.hwm:
-        least = min(stage.min_isr for stage in led.possible())
-        sizes = max(len(stage.version.state.isr) for stage in led.possible())
-        assert not log_rules.hwm_stands_under_min_isr(isr_size=sizes, min_isr=least)
-        text = f"{what} while its ISR had {sizes} members, under min ISR {least}"
+    under = _under_min_isr(led, claim)
+    if under is not None:
+        size, least = under
+        text = f"{what} while its ISR had {size} members, under min ISR {least}"
         context.finding(
             statements.hwm_stands_under_min_isr, "966.1", claim.line, led.name, text, risk, facts=facts
         )
         return
     waiting = _not_reached(led, claim)
     rule = "B4"
-    unproposed = _greatest(led, claim, proposed=False)
-    if unproposed is None or unproposed >= claim.hwm:
+    if any(_reaches(led, claim, stage, proposed=False) for stage in led.possible(claim.line.taken)):
         rule = "B4, B7"
     text = (
         f"{what} in leader epoch {led.epoch}, and has to wait for {', '.join(waiting)}"
@@ -93,18 +90,28 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
     context.finding(statements.hwm_waits_for_isr, rule, claim.line, led.name, text, risk, facts=facts)
 
 
-def _greatest(led: Leadership, claim: Claim, min_isr: int | None = None, proposed: bool = True) -> int | None:
-    """The greatest HWM, were it not for min ISR, or for what is proposed; None where nothing bounds it."""
-    base = claim.base or 0
-    found = base
+def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
+    """The size of an ISR and min ISR, where a claim is too high only as the one is under the other (966.1)."""
     for stage in led.possible(claim.line.taken):
-        leading, offsets = led.ranked(stage, claim.leos, base)
-        if min_isr is not None:
-            leading = leading._replace(min_isr=min_isr)
-        if not proposed:
-            leading = leading._replace(proposed=-1)
-        found = max(found, offsets[led.acting.settled(leading)])
-    return None if found == TOP else found
+        size, least = len(stage.version.state.isr), stage.min_isr
+        if not log_rules.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
+            led, claim, stage, min_isr=1
+        ):
+            return size, least
+    return None
+
+
+def _reaches(
+    led: Leadership, claim: Claim, stage: Stage, min_isr: int | None = None, proposed: bool = True
+) -> bool:
+    """Whether the HWM could be as claimed in a stage, were it not for min ISR, or for what is proposed."""
+    base = claim.base or 0
+    leading, offsets = led.ranked(stage, claim.leos, base)
+    if min_isr is not None:
+        leading = leading._replace(min_isr=min_isr)
+    if not proposed:
+        leading = leading._replace(proposed=-1)
+    return offsets[led.acting.settled(leading)] >= claim.hwm
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
@@ -118,6 +125,3 @@ def _not_reached(led: Leadership, claim: Claim) -> list[str]:
             at = f"at {offset}" if broker in claim.leos else "which has not fetched"
             found.append(f"broker {broker} ({at})")
     return found or ["its ISR"]
-
-
-__all__ = ["claim", "heard", "recheck"]

@@ -71,6 +71,3 @@ class Context:
                 facts=dict(facts or {}),
             )
         )
-
-
-__all__ = ["Context", "Led"]

@@ -179,6 +179,3 @@ def _wrongly_named(
         f"leader {led.broker} named broker epoch {named} of broker {member}, {said}",
         "a life of the broker can be taken in that has less than the leader heard of",
     )  # fmt: skip
-
-
-__all__ = ["Waiting", "judge", "noted", "waiting"]

@@ -85,7 +85,7 @@ def _can_refuse(
     return model.refuses(False, 1)
 
 
-def sender_is_known(context: Context, led: Leadership, fetch: Fetch) -> bool:
+def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
     """Whether the sender has, or can have had, the broker epoch that it names (903.1)."""
     if fetch.epoch < 0:
         return True
@@ -99,7 +99,7 @@ def sender_is_known(context: Context, led: Leadership, fetch: Fetch) -> bool:
         context.verdicts.guessed["a broker whose registration is not in the metadata log"] += 1
         return True
     context.verdicts.not_explained(
-        line, led.name, SENT, (), {"replicaEpoch": (_registered(context, fetch), fetch.epoch)}, f=fetch.replica
+        line, partition, SENT, (), {"replicaEpoch": (_registered(context, fetch), fetch.epoch)}, f=fetch.replica
     )  # fmt: skip
     return False
 
@@ -136,11 +136,11 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
     return True
 
 
-def continued(context: Context, led: Leadership, fetch: Fetch, asked: Asked, before: Before | None) -> None:
+def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, before: Before | None) -> None:
     """B3, B4. The follower goes on from where the answer before took it."""
     if before is None or before.leader_epoch != asked.leader_epoch or before.epoch != fetch.epoch:
         return
-    reached = led.acting.goes_on_from(1, before.kind)
+    reached = acting(3, context.profile).goes_on_from(1, before.kind)
     offset = asked.offset
     goes_on = (offset > before.offset) if reached > 1 else (offset == before.offset)
     if before.kind == "diverging":
@@ -149,7 +149,7 @@ def continued(context: Context, led: Leadership, fetch: Fetch, asked: Asked, bef
         context.verdicts.explained[TAKEN] += 1
     else:
         context.verdicts.not_explained(
-            fetch.line, led.name, TAKEN, (), {"fetchOffset": (before.end if before.kind == "diverging" else
+            fetch.line, partition, TAKEN, (), {"fetchOffset": (before.end if before.kind == "diverging" else
             before.offset + (reached > 1), offset)}, f=fetch.replica, answer=before.kind,
         )  # fmt: skip
 
@@ -282,16 +282,3 @@ def _diverging(
     context.verdicts.not_explained(
         fetch.line, led.name, DIVERGED, (), {"divergingEpoch": (model, parted)}, f=fetch.replica
     )  # fmt: skip
-
-
-__all__ = [
-    "FENCED_EPOCH",
-    "NOT_LEADER",
-    "UNKNOWN_EPOCH",
-    "Before",
-    "answered",
-    "continued",
-    "is_stale",
-    "refused",
-    "sender_is_known",
-]

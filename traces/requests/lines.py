@@ -97,7 +97,7 @@ def begins(path: Path) -> bytes:
 
 
 def read_request_log(
-    path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: int = 0
+    path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: float = 0
 ) -> Iterator[RequestLine]:
     """The requests of these kinds in the order of the file; the others are counted.
 
@@ -132,7 +132,7 @@ def read_request_log(
 
 
 def _parsed(
-    path: Path, number: int, line: bytes, at: int, end: int, days: dict[bytes, int], utc_offset_ms: int
+    path: Path, number: int, line: bytes, at: int, end: int, days: dict[bytes, int], utc_offset_ms: float
 ) -> RequestLine:
     head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
     if head is None:
@@ -204,9 +204,3 @@ def _time(path: Path, number: int, head: re.Match[bytes], days: dict[bytes, int]
         days.clear()
         start = days[day] = (ordinal - date(1970, 1, 1).toordinal()) * _DAY_MS
     return start + int(hour) * 3_600_000 + int(minute) * 60_000 + int(second) * 1000 + int(ms)
-
-
-__all__ = [
-    "ALTER_PARTITION", "FETCH", "HEARTBEAT", "PRODUCE", "READ", "REGISTRATION", "Counted", "RequestLine",
-    "begins", "is_request_log", "read_request_log",
-]  # fmt: skip

@@ -294,8 +294,3 @@ def read_produce(line: RequestLine) -> list[Produced]:
 read_alter = _reader(_alter)
 read_registered = _reader(_registered)
 read_heartbeat = _reader(_heartbeat)
-
-__all__ = [
-    "CONSUMER", "NO_EPOCH", "Answer", "Asked", "Fetch", "Heartbeat", "Key", "Produced", "Proposal", "Registered",
-    "read_alter", "read_fetch", "read_heartbeat", "read_produce", "read_registered",
-]  # fmt: skip

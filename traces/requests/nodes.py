@@ -8,6 +8,7 @@ from highwater.invariants import statements
 from highwater.traces.requests import expansions, fetches, writes
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import recheck
+from highwater.traces.requests.clocks import Early
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
 from highwater.traces.requests.leading import IDLE_MS, Leadership, slots_for
@@ -28,7 +29,7 @@ class Node:
 
     def __init__(self, context: Context, broker: int) -> None:
         self.context, self.broker = context, broker
-        self.sessions = Sessions()
+        self.sessions, self.early = Sessions(), Early(broker)
         self.led: dict[int, Leadership | None] = {}
         self._before: OrderedDict[tuple[int, Key], Before] = OrderedDict()
         self._pending: dict[int, list[expansions.Waiting]] = {}
@@ -78,45 +79,63 @@ class Node:
             )
             self._before.pop((fetch.replica, key), None)
             return
+        if not self._is_registered(history, fetch):
+            return
+        fetches.continued(context, history.name, fetch, asked, before)
         is_later = before is not None and before.leader_epoch > asked.leader_epoch
         led = self._leads(history, asked.leader_epoch, fetch.line, is_later)
-        if led is None:
+        hwm = before.hwm if before is not None and before.leader_epoch == asked.leader_epoch else -1
+        told = answer if answer is not None else Answer(0, hwm, 0, None) if hwm >= 0 else None
+        if led is not None:
+            if self._is_stale(led, fetch):
+                return
+            if told is not None:
+                fetches.answered(context, led, fetch, asked, told, before)
+        elif not self._was_under_way(history, asked.leader_epoch):
             return
-        if not self._is_current(led, fetch):
-            return
-        fetches.continued(context, led, fetch, asked, before)
-        hwm = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
         kind, end = "empty", -1
-        if answer is not None:
-            fetches.answered(context, led, fetch, asked, answer, before)
-            hwm = answer.hwm
-            if answer.diverging is not None:
-                kind, end = "diverging", answer.diverging[1]
-            elif answer.size:
-                kind = "record"
-        elif hwm >= 0:
-            same = Answer(0, hwm, 0, None)
-            fetches.answered(context, led, fetch, asked, same, before)
+        if told is not None and told.diverging is not None:
+            kind, end = "diverging", told.diverging[1]
+        elif told is not None and told.size:
+            kind = "record"
         self._keep(
             (fetch.replica, key),
-            Before(asked.leader_epoch, fetch.epoch, asked.offset, kind, end, hwm, fetch.line.answered),
-        )
+            Before(
+                asked.leader_epoch, fetch.epoch, asked.offset, kind, end,
+                hwm if told is None else told.hwm, fetch.line.answered,
+            ),
+        )  # fmt: skip
+        if led is None:
+            return
         pending = self._pending.get(id(led))
         if pending:
             if fetch.replica in led.heard and kind != "diverging":
                 expansions.noted(context, led, pending, fetch.replica, fetch.line.taken)
             self._judge(led)
 
-    def _is_current(self, led: Leadership, fetch: Fetch) -> bool:
+    def _is_current(self, fetch: Fetch) -> bool:
         """Whether the sender is in the only life that it had around then; else the judges say what they make of it."""
         sender = (fetch.replica, fetch.epoch)
         if sender not in self._lives:
             self._lives[sender] = _life(self.context, fetch)
         begins, ends = self._lives[sender]
-        if begins <= fetch.line.answered and fetch.line.answered < ends:
-            return True
-        known = fetches.sender_is_known(self.context, led, fetch)
-        return known and not fetches.is_stale(self.context, led, fetch)
+        return begins <= fetch.line.answered and fetch.line.answered < ends
+
+    def _is_registered(self, history: History, fetch: Fetch) -> bool:
+        return self._is_current(fetch) or fetches.sender_is_known(self.context, history.name, fetch)
+
+    def _is_stale(self, led: Leadership, fetch: Fetch) -> bool:
+        return not self._is_current(fetch) and fetches.is_stale(self.context, led, fetch)
+
+    def _was_under_way(self, history: History, epoch: int) -> bool:
+        """Whether a fetch that is of no leadership now was one of this leader's last epoch but one."""
+        led, versions = self.led.get(id(history)), history.of_epoch(epoch)
+        return (
+            led is not None
+            and epoch < led.epoch
+            and bool(versions)
+            and versions[0].state.leader == self.broker
+        )
 
     def _keep(self, key: tuple[int, Key], before: Before) -> None:
         self._before[key] = before
@@ -178,6 +197,8 @@ class Node:
             return led
         verdicts, versions = self.context.verdicts, history.of_epoch(epoch)
         if not versions or versions[0].time > line.answered + CLOCKS_MS:
+            if versions and versions[0].state.leader == self.broker:
+                self.early.answer(line, id(history), epoch, versions[0].time - line.answered)
             there = [e for e, (first, _) in history.epochs.items()
                      if history.versions[first].time <= line.answered + CLOCKS_MS]  # fmt: skip
             verdicts.not_explained(
@@ -263,6 +284,3 @@ def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
             ends = epochs[number + 1][1] if number + 1 < len(epochs) else float("inf")
             return time + CLOCKS_MS, ends - CLOCKS_MS
     return float("inf"), 0.0
-
-
-__all__ = ["Node"]

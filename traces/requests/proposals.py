@@ -39,12 +39,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
     recorded = _recorded(proposal)
     told: list[tuple[tuple[str, ...], Any]] = []
     for position, version in context.spine.decisions(history, line.arrived - OWN_MS, line.answered + OWN_MS):
-        epoch = version.state.partition_epoch
-        if (
-            proposal.error == 0
-            and epoch > proposal.partition_epoch
-            and epoch >= proposal.answer_partition_epoch
-        ):
+        if proposal.error == 0 and version.state.partition_epoch > proposal.partition_epoch:
             continue  # what it made itself
         refused_by, answer = _answer(context, proposal, slots, position, version)
         if answer == recorded:
@@ -60,7 +55,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
             return
     for member, sent in proposal.members:
         latest = _latest(context, member, line.arrived)
-        if proposal.error == 0 and answers == {"INELIGIBLE_REPLICA"} and NO_EPOCH < sent < latest:
+        if proposal.error == 0 and answers == {"INELIGIBLE_REPLICA"} and sent != NO_EPOCH:
             text = f"the controller took in broker {member} under broker epoch {sent}, when {latest} was registered"
             if _stale(context, history, proposal, text, sent, [latest]):
                 return
@@ -219,6 +214,3 @@ def in_flight(context: Context, names: dict[int, History], proposals: Iterable[P
                 "which ISR its HWM has to wait for",
                 certain=proposal.line.connection == before[0].line.connection,
             )  # fmt: skip
-
-
-__all__ = ["ERRORS", "decided", "in_flight"]

@@ -14,7 +14,9 @@ from pathlib import Path
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.kafka.data_dump import broker_of
 from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import Doubt
 from highwater.traces.requests import proposals
+from highwater.traces.requests.clocks import controllers_ahead
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.lines import (
     ALTER_PARTITION,
@@ -62,7 +64,11 @@ class Requests:
         self.context, self.paths, self._read = context, sorted(paths, key=begins), read
         self.counted = Counted()
         self.notes: list[str] = []
+        self.doubts: list[Doubt] = []
+        self.files_off: set[str] = set()
+        """Logs of nodes whose clocks are off."""
         self.offset_ms = 0
+        self._controllers_ahead: dict[Path, float] = {}
         self._nodes: dict[int, Node] = {}
         self._of_listener: dict[tuple[str, Path], int | None] = {}
 
@@ -70,10 +76,14 @@ class Requests:
         """Read all logs. Raises TraceError where one cannot be read."""
         self._controllers()
         for path in self.paths:
-            for line in self._read(path, self.counted, _OF_BROKERS, self.offset_ms):
+            for line in self._read(path, self.counted, _OF_BROKERS, self._ahead(path)):
                 self._of_broker(line)
         for node in self._nodes.values():
             node.finish()
+            doubt = node.early.doubt()
+            if doubt is not None:
+                self.doubts.append(doubt)
+                self.files_off |= {str(path) for path in node.early.paths}
         verdicts = self.context.verdicts
         for name, count in self.counted.others.items():
             if name not in _SKIPPED_NAMES:
@@ -106,11 +116,20 @@ class Requests:
                 if len(found) > MAX_PROPOSALS or len(heartbeats) > MAX_PROPOSALS:
                     raise TraceError(path, line.line, None, f"more than {MAX_PROPOSALS} requests of one kind")
         self.offset_ms = self._utc_offset(found)
-        found = sorted((p._replace(line=self._shifted(p.line)) for p in found), key=lambda p: p.line.arrived)
+        found = [p._replace(line=self._shifted(p.line)) for p in found]
+        self._controllers_ahead = controllers_ahead(self.context.spine, found)
+        for path, ms in self._controllers_ahead.items():
+            self.notes.append(
+                f"{path}: the clock of this log is {ms / 1000:.1f} s ahead of the metadata log's, which is taken out"
+            )
+        found = [
+            p._replace(line=_moved(p.line, self._controllers_ahead.get(p.line.path, 0.0))) for p in found
+        ]
+        found.sort(key=lambda p: p.line.arrived)
         histories = self._assign(found)
         for heartbeat in sorted(heartbeats, key=lambda h: h.line.arrived):
             known = self.context.replayed[heartbeat.broker]
-            arrived = heartbeat.line.arrived - self.offset_ms
+            arrived = heartbeat.line.arrived - self._ahead(heartbeat.line.path)
             if not known or heartbeat.metadata_offset > known[-1][1]:
                 known.append((arrived, heartbeat.metadata_offset))
         for registration in registered:
@@ -127,14 +146,12 @@ class Requests:
         if not found.error:
             kept.append(found)
 
+    def _ahead(self, path: Path) -> float:
+        """By how many ms the times in a log are ahead of the metadata log's."""
+        return self.offset_ms + self._controllers_ahead.get(path, 0.0)
+
     def _shifted(self, line: RequestLine) -> RequestLine:
-        by = self.offset_ms
-        return line._replace(
-            arrived=line.arrived - by,
-            taken=line.taken - by,
-            answered=line.answered - by,
-            ended=line.ended - by,
-        )
+        return _moved(line, self._ahead(line.path))
 
     def _utc_offset(self, found: Iterable[Proposal]) -> int:
         offset = UtcOffset()
@@ -170,7 +187,7 @@ class Requests:
             return
         epochs = dict(self.context.spine.epochs_of(found.broker))
         time = epochs.get(found.broker_epoch)
-        if time is not None and time <= found.line.answered - self.offset_ms + CLOCKS_MS:
+        if time is not None and time <= found.line.answered - self._ahead(found.line.path) + CLOCKS_MS:
             verdicts.explained[REGISTERED] += 1
         else:
             verdicts.not_explained(
@@ -226,7 +243,11 @@ class Requests:
         return named if named in self.context.spine.brokers else None
 
 
+def _moved(line: RequestLine, by: float) -> RequestLine:
+    return line._replace(
+        arrived=line.arrived - by, taken=line.taken - by, answered=line.answered - by, ended=line.ended - by
+    )
+
+
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
 """Read before the brokers' requests, and counted there."""
-
-__all__ = ["QUORUM", "Requests"]

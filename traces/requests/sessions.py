@@ -67,6 +67,3 @@ class Sessions:
         self._sessions.move_to_end(number)
         if len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
-
-
-__all__ = ["Session", "Sessions"]

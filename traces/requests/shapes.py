@@ -145,6 +145,3 @@ def _mismatch(value: Any, shape: Any, path: str) -> tuple[str, str] | None:
             if value.get(n.rstrip("?")) is not None or not (n.endswith("?") or n in _OLD)
         )
     return next((wrong for part in parts if (wrong := _mismatch(*part)) is not None), None)
-
-
-__all__ = ["MAX_PARTITIONS", "SHAPES", "check"]

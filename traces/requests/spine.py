@@ -224,6 +224,3 @@ class Spine:
             if before:
                 found[place] = before[-1]
         return sorted(found.items())
-
-
-__all__ = ["History", "Registration", "Spine", "Version"]

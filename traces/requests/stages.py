@@ -77,6 +77,3 @@ def stages(
     for stage in reversed(found):
         latest = stage.reached = min(stage.reached, latest)
     return found
-
-
-__all__ = ["CLOCKS_MS", "NEVER", "OWN_MS", "Stage", "stages"]

@@ -73,9 +73,3 @@ class Verdicts:
         for name, count in self.dropped.items():
             report.findings_count[name] = report.findings_count.get(name, 0) + count
         report.figures |= self.figures()
-
-
-__all__ = [
-    "ACKNOWLEDGED", "ANSWERED", "DECIDED", "DIVERGED", "NOT_WRITTEN", "PROPOSED", "REFUSED", "REGISTERED", "SENT",
-    "TAKEN", "WRITTEN", "Verdicts",
-]  # fmt: skip

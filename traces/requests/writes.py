@@ -120,6 +120,3 @@ def _appended(
     claim(context, led, found.offset + 1, line, None)
     led.aging.append((line.answered, None, found.offset + 1))
     led.last_answered = max(led.last_answered, line.answered)
-
-
-__all__ = ["not_led", "produced"]

@@ -595,6 +595,3 @@ def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
 def zero(type_: Any) -> Any:
     """The least value of a type."""
     return type_.decode([n.value for n in type_.zero().nodes])
-
-
-__all__ = ["Decisions", "decisions", "effective_min_isr", "is_online", "names_default", "zero"]

@@ -24,6 +24,3 @@ def default_directory(listed: Collection[str] | None) -> str:
     if not listed:
         return MIGRATING
     return next(iter(listed)) if names_default(len(listed)) else UNASSIGNED
-
-
-__all__ = ["LOST", "MIGRATING", "UNASSIGNED", "default_directory", "is_online"]

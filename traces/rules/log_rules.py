@@ -20,7 +20,7 @@ from highwater.model.replication.controller import elections
 from highwater.model.replication.controller.types import MAX_INT, MAX_LONG
 
 
-class Asked:
+class AskedRule:
     """A rule whose answer is yes or no, asked of plain values by the names of its arguments."""
 
     def __init__(self, rule: Callable[..., Truth], **inputs: Type) -> None:
@@ -46,38 +46,33 @@ _OFFSET = Int(-1, MAX_LONG)
 _ONE = Index("broker", 1)
 """A cluster that is looked at for one broker's sake has no others."""
 
-is_held = Asked(high_watermark.is_held, end=_OFFSET, hwm=_OFFSET)
-end_is_told = Asked(high_watermark.end_is_told, hwm=_OFFSET, epoch_start=_OFFSET)
-hwm_never_moves_back = Asked(statements.hwm_never_moves_back.function, before=_OFFSET, after=_OFFSET)
-hwm_stands_under_min_isr = Asked(
+is_held = AskedRule(high_watermark.is_held, end=_OFFSET, hwm=_OFFSET)
+end_is_told = AskedRule(high_watermark.end_is_told, hwm=_OFFSET, epoch_start=_OFFSET)
+hwm_never_moves_back = AskedRule(statements.hwm_never_moves_back.function, before=_OFFSET, after=_OFFSET)
+hwm_stands_under_min_isr = AskedRule(
     statements.hwm_stands_under_min_isr.function, isr_size=_COUNT, min_isr=_COUNT
 )
-hwm_waits_for_isr = Asked(statements.hwm_waits_for_isr.function, leo=_OFFSET, hwm=_OFFSET)
-isr_joined_caught_up = Asked(
+hwm_waits_for_isr = AskedRule(statements.hwm_waits_for_isr.function, leo=_OFFSET, hwm=_OFFSET)
+isr_joined_caught_up = AskedRule(
     statements.isr_joined_caught_up.function, leo=_OFFSET, hwm=_OFFSET, epoch_start=_OFFSET
 )
-leader_answers_in_its_epoch = Asked(
+leader_answers_in_its_epoch = AskedRule(
     statements.leader_answers_in_its_epoch.function, asked=_OFFSET, leads=_OFFSET
 )
-stale_epochs_are_refused = Asked(statements.stale_epochs_are_refused.function, sent=_OFFSET, known=_OFFSET)
-proposals_name_fetched_epochs = Asked(
+stale_epochs_are_refused = AskedRule(
+    statements.stale_epochs_are_refused.function, sent=_OFFSET, known=_OFFSET
+)
+proposals_name_fetched_epochs = AskedRule(
     statements.proposals_name_fetched_epochs.function, named=_OFFSET, fetched=_OFFSET
 )
-one_proposal_is_under_way = Asked(statements.one_proposal_is_under_way.function, under_way=_COUNT)
-acknowledged_has_copies = Asked(
+one_proposal_is_under_way = AskedRule(statements.one_proposal_is_under_way.function, under_way=_COUNT)
+acknowledged_has_copies = AskedRule(
     statements.acknowledged_has_copies.function, hwm=_OFFSET, offset=_OFFSET, copies=_COUNT, min_isr=_COUNT
 )
-_clean = Asked(_is_clean, partition=Struct("Partition", isr=Set(_ONE), elr=Set(_ONE)), leader=_ONE)
+_clean = AskedRule(_is_clean, partition=Struct("Partition", isr=Set(_ONE), elr=Set(_ONE)), leader=_ONE)
 
 
 def is_clean(in_isr: bool, in_elr: bool) -> bool:
     """966.13. Whether an election is clean, by whether its leader was in the ISR, or in the ELR, before it."""
     broker = (0,)
     return _clean(partition={"isr": broker * in_isr, "elr": broker * in_elr}, leader=0)
-
-
-__all__ = [
-    "Asked", "acknowledged_has_copies", "end_is_told", "hwm_never_moves_back", "hwm_stands_under_min_isr",
-    "hwm_waits_for_isr", "is_clean", "is_held", "isr_joined_caught_up", "leader_answers_in_its_epoch",
-    "one_proposal_is_under_way", "proposals_name_fetched_epochs", "stale_epochs_are_refused",
-]  # fmt: skip

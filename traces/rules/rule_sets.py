@@ -25,6 +25,3 @@ def rule_set(
     Raises ChoiceError for a profile or a rule that does not exist.
     """
     return RuleSet(profile, rules_on(Controller, profile, dict.fromkeys(also_on, True), switched or {}))
-
-
-__all__ = ["RuleSet", "rule_set"]

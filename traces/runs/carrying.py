@@ -131,6 +131,3 @@ class Carrier:
                 f"inconclusive: more than {self.limit} states of the model fit what was observed so far; "
                 "observe more of the state, name the actions, or suppose fewer hidden steps",
             )
-
-
-__all__ = ["Advance", "Carrier", "Reached"]

@@ -29,6 +29,3 @@ class Compiled:
 
     def _compile_guards(self, numbers: tuple[int, ...]) -> Evaluate:
         return compile_nodes([g.node for number in numbers for g in self.model.instances[number].guards])
-
-
-__all__ = ["Compiled"]

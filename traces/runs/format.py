@@ -188,6 +188,3 @@ def _text(place: Place, value: Any) -> str:
     if not isinstance(value, str):
         raise place.wrong("expected a string")
     return value
-
-
-__all__ = ["FORMAT", "MAX_HIDDEN", "Line", "Meta", "RunTrace", "is_run_trace", "read_run"]

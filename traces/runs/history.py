@@ -136,6 +136,3 @@ def _from_start(
         reached, number = step
         numbers.append(number)
     return reached[1], numbers[::-1]
-
-
-__all__ = ["KEPT_STATES", "History", "Taken", "Told"]

@@ -95,6 +95,3 @@ def expression(type: Type, value: Any) -> Any:
 
 def _key(value: int | str) -> Any:
     return value if isinstance(value, str) else {"#bigint": str(int(value))}
-
-
-__all__ = ["ACTION", "SUFFIX", "expression", "itf", "write_itf"]

@@ -81,6 +81,3 @@ class Nearest:
             number: [g.name for g in self.model.instances[number].guards if not next(results)]
             for number in numbers
         }
-
-
-__all__ = ["KEPT", "Nearest"]

@@ -270,6 +270,3 @@ def _fields_of(type_: Struct) -> str:
 def _shown(value: Any) -> str:
     kinds = {dict: "an object", list: "a list", type(None): "null"}
     return kinds.get(type(value)) or printable(repr(value) if isinstance(value, str) else value, 40)
-
-
-__all__ = ["Part", "Seen", "parts", "read_value"]

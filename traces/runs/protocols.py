@@ -74,6 +74,3 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
     traced = Model(protocol, known.invariants, step_properties=known.step_properties)
     _ = traced.start  # so that what is wrong with the initial states is said now
     return Compiled(traced)
-
-
-__all__ = ["MAX_CHOICES", "model_for"]

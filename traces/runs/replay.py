@@ -224,6 +224,3 @@ def _said(bound: str) -> str:
     if bound == OF_THE_TYPES:
         return "a step was not taken that leaves the types of the state: no run comes to where it begins"
     return f"steps were cut at the bound {bound}; a larger one may explain it"
-
-
-__all__ = ["KIND", "LIMIT_STATES", "NOT_LOOKED_AT", "RunTrace", "hold", "replay_run"]

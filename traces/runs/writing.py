@@ -137,6 +137,3 @@ def random_walk(model: Model, depth: int, seed: int) -> Walk:
         path.append(number)
         violated = interpreter.violated(state) + interpreter.broken(before, state)
     return Walk(initial, tuple(path), tuple(violated))
-
-
-__all__ = ["Walk", "meta_of", "random_walk", "step_lines", "taken", "write_run"]

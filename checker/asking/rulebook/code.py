@@ -127,6 +127,3 @@ def _tests() -> tuple[tuple[str, str], ...]:
         return ()
     paths = sorted(folder.rglob("test_*.py"))
     return tuple((p.relative_to(ROOT).as_posix(), p.read_text(encoding="utf-8")) for p in paths)
-
-
-__all__ = ["ROOT", "at", "functions", "gallery", "names_number", "tests"]

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from highwater.checker.asking.rulebook import code, sources
-from highwater.model.language.rulebook import Family, NumberedRule, Proposal
+from highwater.model.language.rulebook import NumberedRule, Proposal, RuleFamily
 from highwater.model.rulebook import RULEBOOK
 
 Entry = dict[str, Any]
@@ -88,7 +88,7 @@ def _short(rule: NumberedRule) -> Entry:
     }
 
 
-def _family(family: Family) -> Entry:
+def _family(family: RuleFamily) -> Entry:
     return {
         "kind": "family",
         "name": f"KIP-{family.prefix}" if family.prefix.isdigit() else family.prefix,
@@ -121,6 +121,3 @@ def _proposal(proposal: Proposal) -> Entry:
 
 def _cited(proposal: Proposal) -> Entry:
     return {"name": proposal.name, "title": proposal.title, "link": proposal.link}
-
-
-__all__ = ["find", "listed", "names", "number", "unknown_number"]

@@ -31,6 +31,3 @@ def section(text: str, book: Rulebook) -> Iterator[str]:
             yield f"<p><b>Beyond the proposal's letter:</b> {escape(rule.beyond)}</p>"
         if cited:
             yield f"<p>From {cited}{', ' if rule.section else ''}{escape(rule.section)}</p>"
-
-
-__all__ = ["linked", "section"]

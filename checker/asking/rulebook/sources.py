@@ -109,8 +109,3 @@ def _once(found: Iterable[tuple[Definition, str, str, str | None]]) -> list[Entr
         )
         entry["protocols"].append(definition.name)
     return list(by_place.values())
-
-
-__all__ = [
-    "definitions", "helpers", "named", "other_properties", "outlines", "scenarios", "switches",
-]  # fmt: skip

@@ -66,6 +66,3 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-__all__ = ["LEFT", "aside", "sync"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import crc32c
@@ -24,13 +25,16 @@ def of_descriptor(descriptor: int) -> tuple[int, int]:
     return offset, value
 
 
-def of_file(path: Path) -> tuple[int, int]:
-    """The size and the CRC-32C of a file. Raises OSError, also where it is a link or no file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+def is_file_with(path: Path, size: int, value: int) -> bool:
+    """Whether a path is a file of this size with this CRC-32C. Of another size nothing is read, and no pipe waited for.
+
+    Raises OSError where it cannot be read, also where it is a link.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        return of_descriptor(descriptor)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+            return False
+        return of_descriptor(descriptor) == (size, value)
     finally:
         os.close(descriptor)
-
-
-__all__ = ["checksum", "of_descriptor", "of_file"]

@@ -226,6 +226,3 @@ def _printable(name: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-__all__ = ["HEADS", "LOCK", "CheckpointDirectory", "remove_files"]

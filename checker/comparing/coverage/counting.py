@@ -38,6 +38,3 @@ def count(layout: Layout, nodes: Sequence[Node], states: Words) -> list[int]:
             totals += [np.count_nonzero(column) for column in columns]
         known |= {node.id: int(total) for node, total in zip(some, totals, strict=True)}
     return [known[node.id] for node in nodes]
-
-
-__all__ = ["count"]

@@ -149,6 +149,3 @@ def add_trace(
     layout = Layout(model.leaves)
     packed = np.array([layout.pack(s) for s in seen], dtype=np.uint64).reshape(len(seen), layout.words)
     coverage.add(str(path), model, packed, rules=rules)
-
-
-__all__ = ["Coverage", "add_scenario", "add_trace"]

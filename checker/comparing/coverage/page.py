@@ -66,6 +66,3 @@ def _said(site: Site, coverage: Coverage) -> str:
     if site.kind == GUARD:
         return f"{site.action}: held {a:,}, refused {b:,}, alone {alone:,}"
     return f"{site.action}: taken {a:,}, not {b:,}"
-
-
-__all__ = ["page"]

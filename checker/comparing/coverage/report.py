@@ -153,6 +153,3 @@ def as_json(coverage: Coverage) -> dict[str, Any]:
         "notes": coverage.notes,
         "versions": versions("coverage"),
     }
-
-
-__all__ = ["as_json", "gaps", "lines", "summary"]

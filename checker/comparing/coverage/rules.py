@@ -115,6 +115,3 @@ def _split(step: Instance | None, layout: Layout, states: Words) -> tuple[Words,
         return states[:0], states
     (possible,) = Evaluation(layout, [step.leads_on], Effort.QUICK)(states)
     return states[possible], states[~possible]
-
-
-__all__ = ["RuleUse", "uses"]

@@ -25,7 +25,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Question:
+class SiteQuestion:
     """What is asked of a site for one choice of an action's parameters: three expressions over a state.
 
     Of a guard: it holds; it refuses; it alone refuses. Of a branch, in states that the guards stated before it let
@@ -36,25 +36,25 @@ class Question:
     nodes: tuple[Node, Node, Node]
 
 
-def questions(model: Model) -> Iterator[Question]:
+def questions(model: Model) -> Iterator[SiteQuestion]:
     """Everything to ask of a model's actions, instance by instance."""
     for instance in model.instances:
         yield from _guards(instance)
         yield from _branches(model, instance)
 
 
-def _guards(instance: Instance) -> Iterator[Question]:
+def _guards(instance: Instance) -> Iterator[SiteQuestion]:
     name, guards = instance.action.name, instance.guards
     for number, guard in enumerate(guards):
         others = graph.all_(g.node for i, g in enumerate(guards) if i != number)
         refuses = graph.not_(guard.node)
         site = Site(GUARD, guard.place or name, guard.name, name)
-        yield Question(site, (guard.node, refuses, graph.and_(refuses, others)))
+        yield SiteQuestion(site, (guard.node, refuses, graph.and_(refuses, others)))
 
 
-def _branches(model: Model, instance: Instance) -> Iterator[Question]:
+def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
     """Trace the action once more, and note the condition of every ``where`` that is not known while tracing."""
-    found: dict[tuple[str, int], Question] = {}
+    found: dict[tuple[str, int], SiteQuestion] = {}
     name = instance.action.name
 
     def watch(condition: Node, where: str | None) -> None:
@@ -62,7 +62,7 @@ def _branches(model: Model, instance: Instance) -> Iterator[Question]:
             return
         before = graph.all_(g.node for g in guards_so_far())
         nodes = (graph.and_(before, condition), graph.and_(before, graph.not_(condition)), graph.FALSE)
-        found[where, condition.id] = Question(Site(BRANCH, where, "where", name), nodes)
+        found[where, condition.id] = SiteQuestion(Site(BRANCH, where, "where", name), nodes)
 
     choice = {
         parameter: next(
@@ -75,6 +75,3 @@ def _branches(model: Model, instance: Instance) -> Iterator[Question]:
         for _ in trace_instances(model.protocol, model.leaves, model.inputs, instance.action, choice):
             pass
     yield from found.values()
-
-
-__all__ = ["BRANCH", "GUARD", "Question", "Site", "questions"]

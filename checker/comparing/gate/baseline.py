@@ -17,7 +17,7 @@ from typing import Any
 from highwater.checker.asking import scenarios
 from highwater.checker.base import untrusted
 from highwater.checker.base.problems import InputError, unknown
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Entry
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
 from highwater.checker.comparing.gate.facts import NUMBERS, TABLES, Facts
 
 DEFAULT = Path(".highwater") / "gate.toml"
@@ -40,19 +40,19 @@ class Selection:
     without: list[str] = field(default_factory=list)
     proofs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def entries(self, root: Path) -> list[Entry]:
+    def entries(self, root: Path) -> list[GateEntry]:
         """The entries that the selection names now."""
         found = {name for pattern in self.scenarios for name in _matching(pattern, root)}
         chosen = [n for n in found if not any(fnmatchcase(n, pattern) for pattern in self.without)]
-        return [*(Entry.of_scenario(n, root) for n in sorted(chosen)), *self._proofs(root)]
+        return [*(GateEntry.of_scenario(n, root) for n in sorted(chosen)), *self._proofs(root)]
 
     def unmatched(self, root: Path) -> str | None:
         """A name or pattern that is selected and that no scenario has; None where there is none."""
         return next((pattern for pattern in self.scenarios if not _matching(pattern, root)), None)
 
-    def _proofs(self, root: Path) -> Iterator[Entry]:
+    def _proofs(self, root: Path) -> Iterator[GateEntry]:
         for name, table in sorted(self.proofs.items()):
-            yield Entry(
+            yield GateEntry(
                 PROOF,
                 name,
                 table["scenario"],
@@ -92,13 +92,13 @@ class Baseline:
         parent = self.path.absolute().parent
         return parent.parent if parent.name == DEFAULT.parent.name else parent
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[GateEntry]:
         """What the facts are of; a proof that [select] no longer has is left out."""
         proofs = {e.name: e for e in self.select.entries(self.root) if e.kind == PROOF}
         found = []
         for kind, name in self.facts:
             if kind == SCENARIO:
-                found.append(Entry.of_scenario(name, self.root))
+                found.append(GateEntry.of_scenario(name, self.root))
             elif name in proofs:
                 found.append(proofs[name])
         return found
@@ -221,6 +221,3 @@ def _value(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-__all__ = ["DEFAULT", "STANDARD", "Baseline", "Selection", "read"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import TABLES, Facts, Ran
 
 GRAPH = "graph"
@@ -29,7 +29,7 @@ KINDS = {
 }
 
 
-class State(StrEnum):
+class EntryState(StrEnum):
     """What a gate says of an entry. DIFFERENT, FAILED and NOT_RUN keep it from passing."""
 
     SAME = "same"
@@ -81,11 +81,11 @@ def _say(value: Any, table: str = "") -> str:
 
 
 @dataclass
-class Verdict:
+class EntryVerdict:
     """An entry, what it gave, and what that means. ``renamed`` is pairs (kind, name before, name after)."""
 
-    entry: Entry
-    state: State
+    entry: GateEntry
+    state: EntryState
     before: Facts | None = None
     ran: Ran = field(default_factory=Ran)
     differences: list[Difference] = field(default_factory=list)
@@ -101,25 +101,27 @@ class Verdict:
     @property
     def passes(self) -> bool:
         """Whether what was promised of this entry is kept."""
-        return self.state in (State.SAME, State.RENAMED, State.SKIPPED, State.UPDATED)
+        return self.state in (EntryState.SAME, EntryState.RENAMED, EntryState.SKIPPED, EntryState.UPDATED)
 
 
-def compare(entry: Entry, before: Facts, ran: Ran | None) -> Verdict:
+def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
     """Hold what an entry gave against what the baseline has of it."""
     if ran is None:
-        return Verdict(entry, State.NOT_RUN, before, note="the budget was used up")
+        return EntryVerdict(entry, EntryState.NOT_RUN, before, note="the budget was used up")
     if ran.error is not None:
-        return Verdict(entry, State.FAILED, before, ran, note=ran.error)
+        return EntryVerdict(entry, EntryState.FAILED, before, ran, note=ran.error)
     if ran.facts is None:
-        return Verdict(entry, State.NOT_RUN, before, ran, note=f"stopped: {ran.stopped}")
+        return EntryVerdict(entry, EntryState.NOT_RUN, before, ran, note=f"stopped: {ran.stopped}")
     renamed = renamings(before, ran.facts)
     found = list(differences(before, ran.facts, {(t, old): new for t, old, new in renamed}))
     if found and before.get(GRAPH) != ran.facts.get(GRAPH):
         # Something else is different, too: then equal numbers do not make two names one.
         renamed, found = [], list(differences(before, ran.facts, {}))
-    state = State.DIFFERENT if found or ran.broken else State.RENAMED if renamed else State.SAME
+    state = (
+        EntryState.DIFFERENT if found or ran.broken else EntryState.RENAMED if renamed else EntryState.SAME
+    )
     told = list(dict.fromkeys((KINDS[t], old, new) for t, old, new in renamed))
-    return Verdict(entry, state, before, ran, found, told, "; ".join(ran.broken))
+    return EntryVerdict(entry, state, before, ran, found, told, "; ".join(ran.broken))
 
 
 def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
@@ -156,6 +158,3 @@ def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], s
             if old.get(n) != new.get(n)
         ]
     return found
-
-
-__all__ = ["GRAPH", "Difference", "State", "Verdict", "compare", "differences", "renamings"]

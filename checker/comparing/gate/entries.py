@@ -14,7 +14,7 @@ SCENARIO, PROOF = "scenario", "proof"
 
 
 @dataclass(frozen=True)
-class Entry:
+class GateEntry:
     """One thing to run. ``scenario`` is a name, or a path relative to ``root`` where it ends in ``.toml``.
 
     Of a proof ``parameters`` and ``rules`` go over the scenario; ``unbounded`` says that its numbers end nowhere.
@@ -34,7 +34,7 @@ class Entry:
             allowed_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
 
     @classmethod
-    def of_scenario(cls, name: str, root: Path) -> Entry:
+    def of_scenario(cls, name: str, root: Path) -> GateEntry:
         """A scenario as it is written."""
         return cls(SCENARIO, name, name, root)
 
@@ -57,6 +57,3 @@ class Entry:
         if self.scenario.endswith(".toml"):
             return scenarios.read(self.root / self.scenario, self.scenario)
         return scenarios.find(self.scenario)
-
-
-__all__ = ["PROOF", "SCENARIO", "Entry"]

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import highwater
-from highwater.checker.asking.search import SearchOptions, SearchResult, Violation
+from highwater.checker.asking.search import SearchOptions, SearchResult, ViolatingRun
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.comparing.gate.entries import PROOF, Entry
+from highwater.checker.comparing.gate.entries import PROOF, GateEntry
 from highwater.checker.comparing.models.fingerprints import Fingerprints
 from highwater.checker.comparing.models.restored import RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
@@ -53,11 +53,11 @@ class Ran:
     stopped: str | None = None
     seconds: float = 0.0
     runs: dict[str, list[str]] = field(default_factory=dict)
-    violations: dict[str, Violation] = field(default_factory=dict)
+    violations: dict[str, ViolatingRun] = field(default_factory=dict)
     broken: tuple[str, ...] = ()
 
 
-def run(entry: Entry, limit_seconds: float | None = None, memory_bytes: int | None = None) -> Ran:
+def run(entry: GateEntry, limit_seconds: float | None = None, memory_bytes: int | None = None) -> Ran:
     """Run an entry. What is wrong with it is a result; KeyboardInterrupt and InternalError are raised."""
     started = time.perf_counter()
     ran = Ran()
@@ -91,7 +91,7 @@ def engine() -> str:
     return digest.hexdigest()
 
 
-def fingerprint(entry: Entry) -> str | None:
+def fingerprint(entry: GateEntry) -> str | None:
     """The fingerprint of an entry's model; None where it cannot be had (running it will say why)."""
     try:
         return _graph(entry)[1]
@@ -99,7 +99,7 @@ def fingerprint(entry: Entry) -> str | None:
         return None
 
 
-def _graph(entry: Entry) -> tuple[Model, str]:
+def _graph(entry: GateEntry) -> tuple[Model, str]:
     request = entry.request()
     if entry.kind != PROOF:
         model = request.model()
@@ -110,7 +110,7 @@ def _graph(entry: Entry) -> tuple[Model, str]:
     return model, Fingerprints().model(model, entry.unbounded)
 
 
-def _scenario(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
+def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
     request = entry.request()
     options = SearchOptions(
         workers=1,
@@ -184,7 +184,7 @@ def _found(
     return facts
 
 
-def _proof(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
+def _proof(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
     command = [sys.executable, "-P", "-m", "highwater", "prove", entry.argument, "--induction", "--quiet"]
     command += ["--json", "-"]
     command += [f"--set={name}={value}" for name, value in entry.parameters.items()]
@@ -215,6 +215,3 @@ def _proof(entry: Entry, ran: Ran, limit_seconds: float | None, memory_bytes: in
     }
     if result["never_enabled"]:
         ran.facts["never_enabled"] = ", ".join(sorted(result["never_enabled"]))
-
-
-__all__ = ["NUMBERS", "TABLES", "Facts", "Ran", "engine", "fingerprint", "run", "run_image"]

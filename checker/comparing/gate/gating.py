@@ -13,8 +13,8 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.base.status import Status
 from highwater.checker.comparing.gate import facts, runs
 from highwater.checker.comparing.gate.baseline import Baseline
-from highwater.checker.comparing.gate.comparison import GRAPH, State, Verdict, compare
-from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Entry
+from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry
 from highwater.checker.comparing.gate.facts import Facts
 from highwater.checker.comparing.gate.nowhere import rules_on_nowhere
 from highwater.checker.comparing.models import compared as models
@@ -51,7 +51,7 @@ class Gate:
     """
 
     baseline: Baseline
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[EntryVerdict] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     against: str | None = None
     revisions: bool = False
@@ -66,11 +66,11 @@ class Gate:
         states = {v.state for v in self.verdicts}
         if self.interrupted:
             return Status.INTERRUPTED
-        if states & {State.DIFFERENT, State.FAILED}:
+        if states & {EntryState.DIFFERENT, EntryState.FAILED}:
             return Status.VIOLATED
-        return Status.INCONCLUSIVE if State.NOT_RUN in states else Status.AS_PROMISED
+        return Status.INCONCLUSIVE if EntryState.NOT_RUN in states else Status.AS_PROMISED
 
-    def count(self, state: State) -> int:
+    def count(self, state: EntryState) -> int:
         """How many entries are in a state."""
         return sum(v.state is state for v in self.verdicts)
 
@@ -96,7 +96,7 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
     gate.notes += rules_on_nowhere(all_entries)
     moved = _moved(baseline, entries, unlisted, options)
     gate.unlisted = [] if options.names else [e.name for e in unlisted if e not in moved.values()]
-    plan: dict[Key, Entry] = {}
+    plan: dict[Key, GateEntry] = {}
     for entry in _ordered(baseline, entries, options, gate):
         now = moved.get(entry.key, entry)
         plan[now.key] = now
@@ -107,7 +107,7 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
     for verdict in gate.verdicts:
         if verdict.entry.key in old_names:
             verdict.renamed.insert(0, ("scenario", old_names[verdict.entry.key], verdict.entry.name))
-            verdict.state = State.RENAMED if verdict.state is State.SAME else verdict.state
+            verdict.state = EntryState.RENAMED if verdict.state is EntryState.SAME else verdict.state
     _explain_by_history(gate, old_names, options)
     gate.sort()
     return gate
@@ -133,7 +133,9 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
         touched = []
         for entry in entries:
             if prints[entry.key] is not None and prints[entry.key] == _print_of(images[entry.key]):
-                gate.verdicts.append(Verdict(entry, State.SKIPPED, note="the expressions are the same"))
+                gate.verdicts.append(
+                    EntryVerdict(entry, EntryState.SKIPPED, note="the expressions are the same")
+                )
             else:
                 touched.append(entry)
         try:
@@ -147,9 +149,9 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
                     note = (
                         "the budget was used up" if ran is None else f"{revision}: {ran.error or ran.stopped}"
                     )
-                    gate.verdicts.append(Verdict(entry, State.NOT_RUN, note=note))
+                    gate.verdicts.append(EntryVerdict(entry, EntryState.NOT_RUN, note=note))
             _run(gate, [e for e in touched if e.key in before], before, options)
-        except runs.Interrupted:
+        except runs.GateInterrupted:
             gate.interrupted = True
         _explain(gate, old, images, options)
     gate.sort()
@@ -177,7 +179,7 @@ def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
                 new.facts[entry.key] = ran.facts
             if before is not None or ran.facts is None or ran.broken:
                 gate.verdicts.append(compare(entry, before or ran.facts or {}, ran))
-    except runs.Interrupted:
+    except runs.GateInterrupted:
         gate.interrupted = True
     gate.sort()
     return new, gate
@@ -186,7 +188,7 @@ def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
 # --- what is run, and in which order ----------------------------------------------------------------
 
 
-def _chosen(entries: Sequence[Entry], names: Sequence[str]) -> list[Entry]:
+def _chosen(entries: Sequence[GateEntry], names: Sequence[str]) -> list[GateEntry]:
     if not names:
         return list(entries)
     found = [e for e in entries if any(fnmatchcase(e.name, name) for name in names)]
@@ -196,11 +198,11 @@ def _chosen(entries: Sequence[Entry], names: Sequence[str]) -> list[Entry]:
     return found
 
 
-def _cost(known: Facts, entry: Entry) -> int:
+def _cost(known: Facts, entry: GateEntry) -> int:
     return _PROOF_COST if entry.kind == PROOF else int(known.get("distinct_states", 1_000_000))
 
 
-def _ordered(baseline: Baseline, entries: list[Entry], options: Options, gate: Gate) -> list[Entry]:
+def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gate: Gate) -> list[GateEntry]:
     """The entries in their order; with a budget what the change touches comes first, and the cheap before the dear."""
     costs = {e.key: _cost(baseline.facts[e.key], e) for e in entries}
     if options.budget is None and not options.only_changed:
@@ -211,7 +213,9 @@ def _ordered(baseline: Baseline, entries: list[Entry], options: Options, gate: G
         if baseline.engine == facts.engine():
             for entry in [e for e in entries if e.key in untouched]:
                 note = "the model and the engine are those of the baseline"
-                gate.verdicts.append(Verdict(entry, State.SKIPPED, baseline.facts[entry.key], note=note))
+                gate.verdicts.append(
+                    EntryVerdict(entry, EntryState.SKIPPED, baseline.facts[entry.key], note=note)
+                )
             entries = [e for e in entries if e.key not in untouched]
         else:
             gate.notes.append(
@@ -221,15 +225,15 @@ def _ordered(baseline: Baseline, entries: list[Entry], options: Options, gate: G
 
 
 def _moved(
-    baseline: Baseline, entries: Sequence[Entry], unlisted: Sequence[Entry], options: Options
-) -> dict[Key, Entry]:
+    baseline: Baseline, entries: Sequence[GateEntry], unlisted: Sequence[GateEntry], options: Options
+) -> dict[Key, GateEntry]:
     """Scenarios that are gone, each with one that has come and has the same model: it was only renamed."""
     gone = [e for e in entries if e.kind == SCENARIO and not _there(e)]
     come = [e for e in unlisted if e.kind == SCENARIO]
     if not gone or not come:
         return {}
     prints = runs.fingerprints(come, processes=options.processes, quiet=options.quiet)
-    found: dict[Key, Entry] = {}
+    found: dict[Key, GateEntry] = {}
     for entry in gone:
         for other in come:
             graph = prints[other.key]
@@ -239,7 +243,7 @@ def _moved(
     return found
 
 
-def _there(entry: Entry) -> bool:
+def _there(entry: GateEntry) -> bool:
     try:
         entry.found()
     except InputError:
@@ -247,13 +251,13 @@ def _there(entry: Entry) -> bool:
     return True
 
 
-def _run(gate: Gate, entries: Sequence[Entry], before: Mapping[Key, Facts], options: Options) -> None:
+def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], options: Options) -> None:
     try:
         for entry, ran in runs.run_all(
             entries, processes=options.processes, budget=options.budget, quiet=options.quiet
         ):
             gate.verdicts.append(compare(entry, before[entry.key], ran))
-    except runs.Interrupted:
+    except runs.GateInterrupted:
         gate.interrupted = True
 
 
@@ -293,7 +297,7 @@ def _explain_by_history(gate: Gate, old_names: Mapping[Key, str], options: Optio
         _explain(gate, old, images, options)
 
 
-def _to_explain(gate: Gate, options: Options) -> list[Verdict]:
+def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
     """The verdicts to explain: what differs, or where nothing does what has other expressions; the least first."""
     wanted = [
         v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed
@@ -316,7 +320,7 @@ def _explain(gate: Gate, old: Revision, images: Mapping[Key, Mapping[str, Any]],
             return
         except (EngineError, LanguageError, UnknownImageError) as wrong:
             gate.notes.append(f"{verdict.entry.name}: not explained: {wrong}")
-    if any(v.graph_changed or v.state is State.FAILED for v in gate.verdicts):
+    if any(v.graph_changed or v.state is EntryState.FAILED for v in gate.verdicts):
         gate.texts = texts.changed(old.root, gate.baseline.root, _own_files(gate))
 
 
@@ -341,6 +345,3 @@ def _print_of(image: Mapping[str, Any]) -> str | None:
         return Fingerprints().model(RestoredModel(image), image["symmetry"], image["deadlock"])
     except (UnknownImageError, LanguageError):
         return None
-
-
-__all__ = ["Gate", "Options", "updated", "with_baseline", "with_revision"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.model.language.protocol import Protocol
 
 
-def rules_on_nowhere(entries: Sequence[Entry]) -> list[str]:
+def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
     """What to say of the rules, of the protocols of these entries, that no profile has and no entry switches on."""
     protocols: dict[str, type[Protocol]] = {}
     on: dict[str, set[str]] = {}
@@ -28,6 +28,3 @@ def rules_on_nowhere(entries: Sequence[Entry]) -> list[str]:
         if rules:
             found.append(f"{name}: on in no profile and in nothing that is run here: {', '.join(rules)}")
     return found
-
-
-__all__ = ["rules_on_nowhere"]

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 from typing import Any
 
-from highwater.checker.comparing.gate.comparison import State, Verdict
+from highwater.checker.comparing.gate.comparison import EntryState, EntryVerdict
 from highwater.checker.comparing.gate.facts import engine
 from highwater.checker.comparing.gate.gating import Gate
 from highwater.checker.comparing.models import differences
@@ -19,7 +19,7 @@ RUN_LINES = 60
 
 def summary(gate: Gate) -> str:
     """One line: how many entries are in which state."""
-    counts = [f"{gate.count(state)} {state}" for state in State if gate.count(state)]
+    counts = [f"{gate.count(state)} {state}" for state in EntryState if gate.count(state)]
     what = f"compared with {gate.against}" if gate.revisions else f"of {gate.baseline.path}"
     return f"{len(gate.verdicts)} {what}: {', '.join(counts) or 'nothing to run'}"
 
@@ -27,7 +27,7 @@ def summary(gate: Gate) -> str:
 def lines(gate: Gate) -> Iterator[str]:
     """The report for people."""
     for verdict in gate.verdicts:
-        if verdict.state not in (State.SAME, State.SKIPPED):
+        if verdict.state not in (EntryState.SAME, EntryState.SKIPPED):
             yield from _verdict(verdict)
     yield from _why(gate)
     if gate.unlisted:
@@ -37,13 +37,13 @@ def lines(gate: Gate) -> Iterator[str]:
         yield summary(gate)
 
 
-def _verdict(verdict: Verdict) -> Iterator[str]:
+def _verdict(verdict: EntryVerdict) -> Iterator[str]:
     seconds = f" ({verdict.ran.seconds:.1f} s)" if verdict.ran.seconds else ""
     yield f"{verdict.entry.name}: {verdict.state}{seconds}"
     yield from (f"  {line}" for line in verdict_lines(verdict))
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
+def verdict_lines(verdict: EntryVerdict) -> list[str]:
     """What is to be said of one entry, the run to a violation that is new included."""
     said = [f"{kind} {old} is {new} now" for kind, old, new in verdict.renamed]
     found = [str(d) for d in verdict.differences]
@@ -61,7 +61,7 @@ def verdict_lines(verdict: Verdict) -> list[str]:
 
 
 def _why(gate: Gate) -> Iterator[str]:
-    changed = [v for v in gate.verdicts if v.passes and v.state is not State.SKIPPED and v.graph_changed]
+    changed = [v for v in gate.verdicts if v.passes and v.state is not EntryState.SKIPPED and v.graph_changed]
     if changed:
         yield f"the expressions changed, and nothing that was promised did: {', '.join(v.entry.name for v in changed)}"
     for found in gate.explained:
@@ -85,7 +85,7 @@ def markdown(gate: Gate) -> str:
         int(gate.status)
     ]
     said = [f"## The gate {word}", "", summary(gate), ""]
-    told = [v for v in gate.verdicts if v.state not in (State.SAME, State.SKIPPED)]
+    told = [v for v in gate.verdicts if v.state not in (EntryState.SAME, EntryState.SKIPPED)]
     if told:
         said += ["| | verdict | what |", "| --- | --- | --- |"]
         for verdict in told:
@@ -111,14 +111,14 @@ def _cell(text: str) -> str:
 
 def junit(gate: Gate) -> str:
     """A test suite with a case for each entry, as XML."""
-    bad = [v for v in gate.verdicts if v.state in (State.DIFFERENT, State.FAILED)]
-    skipped = [v for v in gate.verdicts if v.state in (State.NOT_RUN, State.SKIPPED)]
+    bad = [v for v in gate.verdicts if v.state in (EntryState.DIFFERENT, EntryState.FAILED)]
+    skipped = [v for v in gate.verdicts if v.state in (EntryState.NOT_RUN, EntryState.SKIPPED)]
     suite = xml.Element(
         "testsuite",
         name="highwater gate",
         tests=str(len(gate.verdicts)),
-        failures=str(sum(v.state is State.DIFFERENT for v in bad)),
-        errors=str(sum(v.state is State.FAILED for v in bad)),
+        failures=str(sum(v.state is EntryState.DIFFERENT for v in bad)),
+        errors=str(sum(v.state is EntryState.FAILED for v in bad)),
         skipped=str(len(skipped)),
         time=f"{sum(v.ran.seconds for v in gate.verdicts):.3f}",
     )
@@ -134,7 +134,7 @@ def junit(gate: Gate) -> str:
         if verdict in skipped:
             xml.SubElement(case, "skipped", message=_clean(verdict.note or str(verdict.state)))
         elif verdict in bad:
-            kind = "error" if verdict.state is State.FAILED else "failure"
+            kind = "error" if verdict.state is EntryState.FAILED else "failure"
             child = xml.SubElement(case, kind, message=_clean(said[0] if said else str(verdict.state)))
             child.text = _clean("\n".join(said))
     if any(_why(gate)):
@@ -154,9 +154,9 @@ def github(gate: Gate) -> Iterator[str]:
     """Workflow commands by which GitHub shows messages beside the lines that they are about."""
     places = [p for c in gate.explained for a in c.actions for p in a.places]
     for verdict in gate.verdicts:
-        if verdict.state in (State.SAME, State.SKIPPED):
+        if verdict.state in (EntryState.SAME, EntryState.SKIPPED):
             continue
-        level = {State.RENAMED: "notice", State.NOT_RUN: "warning"}.get(verdict.state, "error")
+        level = {EntryState.RENAMED: "notice", EntryState.NOT_RUN: "warning"}.get(verdict.state, "error")
         own = [
             p for c in gate.explained if c.scenario == verdict.entry.name for a in c.actions for p in a.places
         ]
@@ -194,7 +194,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
     }
 
 
-def _entry(verdict: Verdict) -> dict[str, Any]:
+def _entry(verdict: EntryVerdict) -> dict[str, Any]:
     return {
         "kind": verdict.entry.kind,
         "name": verdict.entry.name,
@@ -250,9 +250,6 @@ def _comparison(found: differences.Comparison) -> dict[str, Any]:
     }
 
 
-def _run(found: differences.Run | None) -> list[dict[str, str]]:
+def _run(found: differences.ToldRun | None) -> list[dict[str, str]]:
     steps = () if found is None else found.steps
     return [{"sentence": s.sentence, "changes": s.changes} for s in steps]
-
-
-__all__ = ["as_json", "github", "junit", "lines", "markdown", "summary", "verdict_lines"]

@@ -19,14 +19,14 @@ from typing import Any
 from highwater.checker.base.memory import available_memory
 from highwater.checker.base.problems import InternalError
 from highwater.checker.comparing.gate import facts
-from highwater.checker.comparing.gate.entries import Entry
+from highwater.checker.comparing.gate.entries import GateEntry
 from highwater.checker.comparing.gate.facts import Ran
 
 _SAID = {"run": "run", "image": "of the other revision run", "fingerprint": "traced"}
 _PLAIN_SECONDS = 5.0
 
 
-class Progress:
+class GateProgress:
     """Says how far the gate is: a live line in a terminal, elsewhere a line every few seconds."""
 
     def __init__(self, total: int, *, quiet: bool = False, word: str = "run") -> None:
@@ -53,17 +53,17 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-class Interrupted(Exception):
+class GateInterrupted(Exception):
     """Ctrl-C, after which what was found so far is still told."""
 
 
 def run_all(
-    entries: Sequence[Entry],
+    entries: Sequence[GateEntry],
     *,
     processes: int | None = None,
     budget: float | None = None,
     quiet: bool = False,
-) -> Iterator[tuple[Entry, Ran | None]]:
+) -> Iterator[tuple[GateEntry, Ran | None]]:
     """Run entries in their order and give each with its result; None for those that the budget left no time for.
 
     Raises Interrupted where Ctrl-C ended it.
@@ -74,19 +74,19 @@ def run_all(
 
 def run_images(
     images: Mapping[tuple[str, str], Mapping[str, Any]],
-    entries: Sequence[Entry],
+    entries: Sequence[GateEntry],
     *,
     processes: int | None = None,
     budget: float | None = None,
     quiet: bool = False,
-) -> Iterator[tuple[Entry, Ran | None]]:
+) -> Iterator[tuple[GateEntry, Ran | None]]:
     """Run entries as another revision has them, from their images."""
     deadline = None if budget is None else time.perf_counter() + budget
     yield from _all("image", entries, processes, deadline, quiet, images)
 
 
 def fingerprints(
-    entries: Sequence[Entry], *, processes: int | None = None, quiet: bool = False
+    entries: Sequence[GateEntry], *, processes: int | None = None, quiet: bool = False
 ) -> dict[tuple[str, str], str | None]:
     """The fingerprint of each entry's model."""
     return {e.key: found for e, found in _all("fingerprint", entries, processes, None, quiet)}
@@ -94,18 +94,18 @@ def fingerprints(
 
 def _all(
     word: str,
-    entries: Sequence[Entry],
+    entries: Sequence[GateEntry],
     processes: int | None,
     deadline: float | None,
     quiet: bool,
     images: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
-) -> Iterator[tuple[Entry, Any]]:
+) -> Iterator[tuple[GateEntry, Any]]:
     count = min(len(entries), processes or len(os.sched_getaffinity(0)))
     left = list(reversed(entries))
-    progress = Progress(len(entries), quiet=quiet, word=_SAID[word])
+    progress = GateProgress(len(entries), quiet=quiet, word=_SAID[word])
     done = 0
     with _workers(count) as workers:
-        running: dict[Connection, Entry] = {}
+        running: dict[Connection, GateEntry] = {}
         idle = list(workers)
         try:
             while left or running:
@@ -133,7 +133,7 @@ def _all(
                     yield entry, found
                 progress(done, [e.name for e in running.values()])
         except KeyboardInterrupt:
-            raise Interrupted from None
+            raise GateInterrupted from None
         finally:
             progress.end()
 
@@ -197,6 +197,3 @@ def _work(connection: Connection, memory_bytes: int) -> None:
         except InternalError as wrong:
             told = wrong
         connection.send(told)
-
-
-__all__ = ["Interrupted", "Progress", "fingerprints", "run_all", "run_images"]

@@ -26,6 +26,3 @@ def runs(gate: Gate) -> Iterator[ShownRun]:
         for told in (comparison.to_new, comparison.to_lost):
             if told is not None and told.shown is not None:
                 yield replace(told.shown, title=f"{comparison.scenario}: {told.shown.title}")
-
-
-__all__ = ["runs"]

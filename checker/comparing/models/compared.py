@@ -85,6 +85,3 @@ def _order(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[int] | None:
             return order
         return None
     return list(range(len(after))) if kinds[0] == kinds[1] else None
-
-
-__all__ = ["LIMIT_STATES", "compare"]

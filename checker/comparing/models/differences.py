@@ -12,7 +12,7 @@ from highwater.checker.telling.page.shown import ShownRun
 
 
 @dataclass(frozen=True)
-class Step:
+class ToldStep:
     """A step of a run: the sentence, and what changed, in words."""
 
     sentence: str
@@ -20,10 +20,10 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Run:
+class ToldRun:
     """A shortest run to a state that only one revision reaches; ``shown`` is the same for a page."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ToldStep, ...]
     shown: ShownRun | None = field(default=None, compare=False)
 
     @property
@@ -82,8 +82,8 @@ class Comparison:
     depth: int = 0
     new_states: int = 0
     lost_states: int = 0
-    to_new: Run | None = None
-    to_lost: Run | None = None
+    to_new: ToldRun | None = None
+    to_lost: ToldRun | None = None
 
 
 def lines(found: Comparison) -> Iterator[str]:
@@ -166,6 +166,3 @@ def _state_lines(found: Comparison) -> Iterator[str]:
         width = max(len(s.sentence) for s in told.steps)
         for number, step in enumerate(told.steps, 1):
             yield f"  {number:3}  {step.sentence:{width}}  {step.changes}".rstrip()
-
-
-__all__ = ["ActionChange", "Comparison", "Run", "Step", "lines"]

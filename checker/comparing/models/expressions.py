@@ -119,6 +119,3 @@ class Expressions:
             elif self.comparable and before[name] != key:
                 self.found.properties.append(f"{name} asks for something else")
         self.found.properties += [f"{name} is gone" for name in gone.values()]
-
-
-__all__ = ["Expressions"]

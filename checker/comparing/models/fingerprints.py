@@ -149,6 +149,3 @@ def by_action(model: Model) -> dict[str, list[Instance]]:
     for instance in model.instances:
         found.setdefault(instance.action.name, []).append(instance)
     return found
-
-
-__all__ = ["Fingerprints", "by_action"]

@@ -41,6 +41,3 @@ def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
         graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))
         for leaf in sorted({*a.writes, *b.writes})
     )
-
-
-__all__ = ["instances_of_both", "leads_elsewhere", "questions_of_both"]

@@ -147,6 +147,3 @@ def _index(image: Sequence[Any]) -> types.Index | types.Enum:
     found = _type(image)
     assert isinstance(found, (types.Index, types.Enum))
     return found
-
-
-__all__ = ["RestoredModel", "UnknownImageError"]

@@ -108,6 +108,3 @@ def unpack(archive: tarfile.TarFile, directory: str | Path) -> None:
         archive.extractall(directory, filter="data")
     else:
         archive.extractall(directory)
-
-
-__all__ = ["Revision", "checked_out", "last_change", "unpack"]

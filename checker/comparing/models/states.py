@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from highwater.checker.asking.search import SearchOptions
 from highwater.checker.base import words
-from highwater.checker.comparing.models.differences import ActionChange, Comparison, Run, Step
+from highwater.checker.comparing.models.differences import ActionChange, Comparison, ToldRun, ToldStep
 from highwater.checker.comparing.models.fingerprints import by_action
 from highwater.checker.comparing.models.questions import instances_of_both, questions_of_both
 from highwater.checker.comparing.models.restored import RestoredModel
@@ -137,16 +137,16 @@ def _levels(explored: Explored) -> int:
     return int(np.searchsorted(explored.level_starts, explored.expanded, side="right"))
 
 
-def _run(explored: Explored, state: int, drawn: Model, title: str) -> Run:
+def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
     """A shortest run to a state, told by the interpreter; it is drawn as the model of now says."""
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
     scalars = explored.scalars(first)
-    steps = [Step("initial state", "")]
+    steps = [ToldStep("initial state", "")]
     for number in path:
         after = interpreter.step(scalars, number).state
         assert after is not None
-        steps.append(Step(_sentence(model.instances[number]), _changes(model, scalars, after)))
+        steps.append(ToldStep(_sentence(model.instances[number]), _changes(model, scalars, after)))
         scalars = after
     shown = ShownRun(
         title,
@@ -154,7 +154,7 @@ def _run(explored: Explored, state: int, drawn: Model, title: str) -> Run:
         tuple(taken(model, explored.scalars(first), path)),
         protocol=drawn.protocol,
     )
-    return Run(tuple(steps), shown)
+    return ToldRun(tuple(steps), shown)
 
 
 def _sentence(instance: Instance | None) -> str:
@@ -179,6 +179,3 @@ def _changes(model: Model, before: Scalars, after: Scalars) -> str:
         for path, (a, b) in changes.items()
     ]
     return "; ".join(told) or "nothing changes"
-
-
-__all__ = ["States"]

@@ -100,6 +100,3 @@ def _collect(body: list[ast.stmt], prefix: str, found: dict[str, _Definition]) -
         found[prefix + name] = _Definition(
             dump, meaning, statement.lineno, " ".join(meaning.split("\n\n")[0].split())
         )
-
-
-__all__ = ["TextChange", "changed"]

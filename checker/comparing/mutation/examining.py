@@ -42,7 +42,7 @@ Room = tuple[float, int]
 
 
 @dataclass(frozen=True)
-class Result:
+class MutantResult:
     """What one scenario says of a mutant.
 
     ``how`` it was killed: a property is violated, one that is promised to be violated holds, or an action leaves its
@@ -62,7 +62,7 @@ class Result:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-Say = Callable[[int, Result], None]
+Say = Callable[[int, MutantResult], None]
 
 
 def _most(states: int, room: Room) -> int:
@@ -135,7 +135,7 @@ class Examination:
             base.explore()
             differs = differing(program, base.all_states, sorted(numbers))
             for number in sorted(numbers):
-                found = Result(UNFINISHED, NEARBY)
+                found = MutantResult(UNFINISHED, NEARBY)
                 if number in differs:
                     searched = self._from_the_start(program, number, options)
                     found = searched if searched.kind == KILLED and searched.how != HOLDS else found
@@ -179,13 +179,13 @@ class Examination:
         program.prepare(base.distinct * len(numbers))
         differs = differing(program, base.all_states, sorted(numbers))
         for number in sorted(set(numbers) - differs.keys()):
-            say(number, Result(EQUAL))
+            say(number, MutantResult(EQUAL))
         for number, state in sorted(differs.items()):
             yield number, base.depth_of(state)
 
     def _searched(
         self, program: MutantProgram, base: MutantRun, number: int, options: SearchOptions
-    ) -> Result:
+    ) -> MutantResult:
         new = None
         if base.stop is None and not options.deadlock:
             run = BeyondRun(program, number, options, base)
@@ -194,45 +194,39 @@ class Examination:
             finally:
                 run.close()
             if not (bad or run.stop or self.promised):
-                return Result(SURVIVED, new=new)
+                return MutantResult(SURVIVED, new=new)
         return replace(self._from_the_start(program, number, options), new=new)
 
-    def _from_the_start(self, program: MutantProgram, number: int, options: SearchOptions) -> Result:
+    def _from_the_start(self, program: MutantProgram, number: int, options: SearchOptions) -> MutantResult:
         found = explore(program, number, options, self.promised)
         if found.error is not None:
-            return Result(KILLED, LEAVES, found.error, found.depth)
+            return MutantResult(KILLED, LEAVES, found.error, found.depth)
         if found.violated:
             name, depth = min(found.violated.items(), key=lambda x: (x[1], x[0]))
-            return Result(KILLED, VIOLATED, name, depth)
+            return MutantResult(KILLED, VIOLATED, name, depth)
         if found.stopped_by not in (None, "violation"):
-            return Result(UNFINISHED)
+            return MutantResult(UNFINISHED)
         missed = sorted((self.promised & set(self.model.safety)) - found.kept)
         if missed:
-            return Result(KILLED, HOLDS, ", ".join(missed), found.depth)
-        return Result(SURVIVED)
+            return MutantResult(KILLED, HOLDS, ", ".join(missed), found.depth)
+        return MutantResult(SURVIVED)
 
-    def _lived(self, program: MutantProgram, number: int, options: SearchOptions) -> Result:
+    def _lived(self, program: MutantProgram, number: int, options: SearchOptions) -> MutantResult:
         from highwater.checker.engines.liveness import violating_run
 
         try:
             explored = graph(program, number, options)
             if not explored.complete:
-                return Result(UNFINISHED)
+                return MutantResult(UNFINISHED)
             runs = [violating_run(explored, prop).violation for prop in explored.model.liveness]
         except BoundError as wrong:
-            return Result(KILLED, LEAVES, str(wrong))
+            return MutantResult(KILLED, LEAVES, str(wrong))
         except EngineError:
-            return Result(UNFINISHED)
+            return MutantResult(UNFINISHED)
         depths = {v.property: v.depth for v in runs if v is not None}
         if new := [(depth, name) for name, depth in depths.items() if name not in self.promised]:
             depth, name = min(new)
-            return Result(KILLED, VIOLATED, name, depth)
+            return MutantResult(KILLED, VIOLATED, name, depth)
         if missed := sorted(self.promised & {p.name for p in self.model.liveness} - depths.keys()):
-            return Result(KILLED, HOLDS, ", ".join(missed))
-        return Result(SURVIVED)
-
-
-__all__ = [
-    "AGAIN", "EQUAL", "FIRST", "HOLDS", "KILLED", "LEAVES", "NEARBY", "SURVIVED", "UNFINISHED", "VIOLATED",
-    "Examination", "Result",
-]  # fmt: skip
+            return MutantResult(KILLED, HOLDS, ", ".join(missed))
+        return MutantResult(SURVIVED)

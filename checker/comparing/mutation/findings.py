@@ -21,7 +21,7 @@ from highwater.checker.comparing.mutation.examining import (
     SURVIVED,
     UNFINISHED,
     VIOLATED,
-    Result,
+    MutantResult,
 )
 from highwater.model.language.mutation import Mutant
 
@@ -34,11 +34,11 @@ _HOWS = {None, VIOLATED, HOLDS, LEAVES, NEARBY}
 
 
 @dataclass
-class Part:
+class ScenarioResults:
     """What one scenario said, of its invariants or of its liveness: results by the numbers that its model gives."""
 
     digest: str
-    results: dict[int, Result] = field(default_factory=dict)
+    results: dict[int, MutantResult] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Size:
 
 
 @dataclass
-class Kept:
+class KeptFile:
     """What a file keeps: sizes by scenario, parts by scenario and name."""
 
     sizes: dict[str, Size] = field(default_factory=dict)
-    parts: dict[tuple[str, str], Part] = field(default_factory=dict)
+    parts: dict[tuple[str, str], ScenarioResults] = field(default_factory=dict)
 
 
 @dataclass
@@ -73,11 +73,11 @@ class Record:
     mutant: Mutant
     protocol: str
     actions: set[str] = field(default_factory=set)
-    results: dict[tuple[int, str], Result] = field(default_factory=dict)
+    results: dict[tuple[int, str], MutantResult] = field(default_factory=dict)
     reason: str | None = None
 
     @property
-    def killed(self) -> tuple[tuple[int, str], Result] | None:
+    def killed(self) -> tuple[tuple[int, str], MutantResult] | None:
         """The first scenario that kills it."""
         return next(((k, r) for k, r in sorted(self.results.items()) if r.kind == KILLED), None)
 
@@ -104,18 +104,18 @@ class Record:
         return WITHIN if found == SURVIVED and news and not any(news) else found
 
     @property
-    def differing(self) -> list[tuple[tuple[int, str], Result]]:
+    def differing(self) -> list[tuple[tuple[int, str], MutantResult]]:
         """What those scenarios said in which it has another step, in their order."""
         other = [(key, r) for key, r in sorted(self.results.items()) if r.kind != EQUAL]
         return [(key, r) for key, r in other if r.how != NEARBY or r.differs is not None]
 
 
-def read(path: Path) -> Kept:
+def read(path: Path) -> KeptFile:
     """What a file keeps; nothing without a file. InputError where it is not ours."""
     try:
         content = untrusted.read_json(path)
     except FileNotFoundError:
-        return Kept()
+        return KeptFile()
     except InputError as wrong:
         said = str(wrong).removeprefix(f"{path}: ")
         raise InputError(f"{path}: not what highwater mutate keeps: {said}") from None
@@ -129,18 +129,18 @@ def read(path: Path) -> Kept:
             raise ValueError("it is damaged")
         sizes = {_text(name): _size(size) for name, size in content.get("sizes", {}).items()}
         parts = {
-            (_text(scenario), _text(name)): Part(
+            (_text(scenario), _text(name)): ScenarioResults(
                 _text(part["digest"]), {int(n): result(r) for n, r in part["results"].items()}
             )
             for scenario, parts in content["scenarios"].items()
             for name, part in parts.items()
         }
-        return Kept(sizes, parts)
+        return KeptFile(sizes, parts)
     except (AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
 
 
-def write(path: Path, kept: Kept) -> None:
+def write(path: Path, kept: KeptFile) -> None:
     """Keep this in a file: written beside it, and renamed. InputError where it cannot be written."""
     scenarios: dict[str, dict[str, Any]] = {}
     for (scenario, name), part in sorted(kept.parts.items()):
@@ -171,9 +171,9 @@ def _size(value: Mapping[str, Any]) -> Size:
     return size
 
 
-def result(value: Mapping[str, Any]) -> Result:
+def result(value: Mapping[str, Any]) -> MutantResult:
     """A result from JSON; TypeError or ValueError where it is none."""
-    found = Result(**value)
+    found = MutantResult(**value)
     numbers = (found.depth, found.differs, found.new)
     if found.kind not in _KINDS or found.how not in _HOWS:
         raise ValueError(f"{found.kind!r}, {found.how!r} is no result")
@@ -182,6 +182,3 @@ def result(value: Mapping[str, Any]) -> Result:
     if found.property is not None:
         _text(found.property)
     return found
-
-
-__all__ = ["LISTED", "WITHIN", "Kept", "Part", "Record", "Size", "read", "result", "write"]

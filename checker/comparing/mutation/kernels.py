@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.checker.engines.layout import Layout
-from highwater.checker.engines.native.text.ir import Function, Scope
+from highwater.checker.engines.native.text.ir import FunctionText, ValueScope
 from highwater.checker.engines.native.text.kernels import PREDECESSOR, PREDECESSOR_BITS, WORDS, _Output
 from highwater.checker.engines.native.text.linking import FIELDS as OF_LINKS
 from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
@@ -72,13 +72,13 @@ class MutantKernels(CutKernels):
         return variables + super().text()
 
     def _successors(self) -> str:
-        f = Function(
+        f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
             "ptr %premises)"
         )
         words = self._load(f, "%state")
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
-        scope = Scope(f, self.layout, words)
+        scope = ValueScope(f, self.layout, words)
         f.store(0, "%enabled")
         asked, mutated = f.load("@asked"), f.load("@mutated")
         output = _Output("%out", base, words)
@@ -98,8 +98,8 @@ class MutantKernels(CutKernels):
 
     def _group(
         self,
-        f: Function,
-        scope: Scope,
+        f: FunctionText,
+        scope: ValueScope,
         asked: str,
         mutated: str,
         bit: int,
@@ -118,10 +118,10 @@ class MutantKernels(CutKernels):
             arrivals.append((self._decide(f, scope.child(), instances, 0, output), f.block))
             f.jump(done)
         f.start(done)
-        return f.op("phi ptr " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
+        return f.join("ptr", arrivals)
 
 
-def _bit(f: Function, mask: str, bit: int) -> str:
+def _bit(f: FunctionText, mask: str, bit: int) -> str:
     return f.op(f"trunc i64 {f.op(f'lshr i64 {mask}, {bit}')} to i1")
 
 
@@ -136,7 +136,7 @@ class MutantRuntime(LinkRuntime):
         """The text of all functions."""
         return "\n".join([super().text(), self._differ()])
 
-    def _steps(self, f: Function, state: str, out: str, cuts: str, counts: str) -> tuple[str, str, str]:
+    def _steps(self, f: FunctionText, state: str, out: str, cuts: str, counts: str) -> tuple[str, str, str]:
         """The steps of a state: the end of the candidates, an error, whether one is enabled."""
         error, enabled = f.op("alloca i64, align 8"), f.op("alloca i64, align 8")
         f.store(0, error)
@@ -154,45 +154,32 @@ class MutantRuntime(LinkRuntime):
         A step is another one where it leads elsewhere, is cut elsewhere, leaves a type, or cannot be taken. Mutants
         that were told go behind those that were not.
         """
-        f = Function("void @differ(ptr %context)")
+        f = FunctionText("void @differ(ptr %context)")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
         mutants, masks, differs = (self._pointer(f, n) for n in ("mutants", "masks", "differs"))
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%index = phi i64 [ {start}, %entry ], [ %index_next, %more ]")
-        f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
-        f.start("body")
-        f.do(
-            f"%state = getelementptr inbounds i64, ptr {states}, i64 {f.op(f'mul i64 %index, {self.words}')}"
-        )
-        f.jump("each")
-        f.start("each")
-        f.do("%j = phi i64 [ 0, %body ], [ %j_next, %same ], [ %j, %told ]")
-        f.branch(f.op(f"icmp ult i64 %j, {self._number(f, 'mutant_count')}"), "ask", "more")
-        f.start("ask")
-        number, mask = f.load(f.at(mutants, "%j")), f.load(f.at(masks, "%j"))
-        f.do(f"%same_steps = call i1 @same_steps(ptr %context, ptr %state, i64 {number}, i64 {mask})")
-        f.branch("%same_steps", "same", "told")
-        f.start("same")
-        f.do("%j_next = add i64 %j, 1")
-        f.jump("each")
-        f.start("told")
-        self._tell(f, mutants, masks, differs)
-        f.jump("each")
-        f.start("more")
-        f.do("%index_next = add i64 %index, 1")
-        f.jump("loop")
-        f.start("finished")
+        with f.each(start, end) as index:
+            state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
+            with f.loop("i64 0") as loop:
+                (at,) = loop.values
+                loop.while_(f.op(f"icmp ult i64 {at}, {self._number(f, 'mutant_count')}"))
+                number, mask = f.load(f.at(mutants, at)), f.load(f.at(masks, at))
+                same = f.op(f"call i1 @same_steps(ptr %context, ptr {state}, i64 {number}, i64 {mask})")
+                f.branch(same, "same", "told")
+                f.start("same")
+                loop.again(f.op(f"add i64 {at}, 1"))
+                f.start("told")
+                self._tell(f, index, at, (mutants, masks, differs))
+                loop.again(at)
         for name, value in (("selector", 0), ("mutated", 0), ("asked", -1)):
             f.store(value, f"@{name}")
         return self._same_steps() + f.end()
 
-    def _tell(self, f: Function, mutants: str, masks: str, differs: str) -> None:
+    def _tell(self, f: FunctionText, index: str, at: str, arrays: tuple[str, str, str]) -> None:
         """Note the state, and put the last mutant that is not told in the place of this one."""
-        f.store(f.op("add i64 %index, 1"), f.at(differs, "%j"))
+        f.store(f.op(f"add i64 {index}, 1"), f.at(arrays[2], at))
         last = f.op(f"sub i64 {self._number(f, 'mutant_count')}, 1")
-        for array in (mutants, masks, differs):
-            one, other = f.at(array, "%j"), f.at(array, last)
+        for array in arrays:
+            one, other = f.at(array, at), f.at(array, last)
             a, b = f.load(one), f.load(other)
             f.store(b, one)
             f.store(a, other)
@@ -200,7 +187,7 @@ class MutantRuntime(LinkRuntime):
 
     def _same_steps(self) -> str:
         """``@same_steps(context, state, mutant, mask)``: whether a mutant takes the same steps from a state."""
-        f = Function("internal i1 @same_steps(ptr %context, ptr %state, i64 %number, i64 %mask)")
+        f = FunctionText("internal i1 @same_steps(ptr %context, ptr %state, i64 %number, i64 %mask)")
         one, other = self._pointer(f, "candidates"), self._pointer(f, "other_candidates")
         cuts, other_cuts = self._pointer(f, "cuts"), self._pointer(f, "other_cuts")
         counts = self._pointer(f, "other_counts")
@@ -223,25 +210,14 @@ class MutantRuntime(LinkRuntime):
         f.branch(f.op(f"icmp eq i64 {differs}, 0"), "rows", "no")
         f.start("rows")
         rows = f.op(f"udiv i64 {size}, {8 * self.width}")
-        f.jump("each_row")
-        f.start("each_row")
-        f.do("%row = phi i64 [ 0, %rows ], [ %row_next, %equal ]")
-        f.branch(f.op(f"icmp ult i64 %row, {rows}"), "compare", "yes")
-        f.start("compare")
-        offset, apart = f.op(f"mul i64 %row, {self.width}"), "0"
-        a, b = f.at(one, offset), f.at(other, offset)
-        for word in (PREDECESSOR, *range(WORDS, self.width)):
-            apart = f.op(
-                f"or i64 {apart}, {f.op(f'xor i64 {f.load(f.at(a, word))}, {f.load(f.at(b, word))}')}"
-            )
-        f.branch(f.op(f"icmp eq i64 {apart}, 0"), "equal", "no")
-        f.start("equal")
-        f.do("%row_next = add i64 %row, 1")
-        f.jump("each_row")
+        with f.each(0, rows) as row:
+            offset, apart = f.op(f"mul i64 {row}, {self.width}"), "0"
+            a, b = f.at(one, offset), f.at(other, offset)
+            for word in (PREDECESSOR, *range(WORDS, self.width)):
+                pair = f.load(f.at(a, word)), f.load(f.at(b, word))
+                apart = f.op(f"or i64 {apart}, {f.op(f'xor i64 {pair[0]}, {pair[1]}')}")
+            f.branch(f.op(f"icmp eq i64 {apart}, 0"), "equal", "no")
+            f.start("equal")
+        f.do("ret i1 true")
         f.start("no")
-        f.do("ret i1 false")
-        f.start("yes")
-        return f.end("i1 true")
-
-
-__all__ = ["FIELDS", "MutantKernels", "MutantRuntime", "bits_of"]
+        return f.end("i1 false")

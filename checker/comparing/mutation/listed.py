@@ -67,6 +67,3 @@ def apply(entries: Iterable[Listed], records: Iterable[Record]) -> list[str]:
             what = " ".join(x for x in (entry.within, entry.text, entry.change) if x)
             notes.append(f"listed, and no hole: {what}")
     return notes
-
-
-__all__ = ["Listed", "apply", "read"]

@@ -117,6 +117,3 @@ def _seen(record: Record) -> str:
     new = max(r.new or 0 for _, r in differing)
     nearby = " (nearest states)" if first.how == NEARBY else ""
     return f"; {scenario}, depth {first.differs}{nearby}" + (f", +{new:,}" if new else "")
-
-
-__all__ = ["lines"]

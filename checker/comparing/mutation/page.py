@@ -70,6 +70,3 @@ def _line(record: Record) -> str:
     mutant = record.mutant
     what = f'"{mutant.name}"' if mutant.name else source_of(mutant)
     return f"{what} — {mutant.change}: {said(record)}"
-
-
-__all__ = ["page"]

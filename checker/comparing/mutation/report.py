@@ -16,7 +16,7 @@ from highwater.checker.comparing.mutation.examining import (
     LEAVES,
     SURVIVED,
     UNFINISHED,
-    Result,
+    MutantResult,
 )
 from highwater.checker.comparing.mutation.findings import LISTED, WITHIN, Record
 from highwater.checker.comparing.mutation.run import Findings
@@ -115,7 +115,7 @@ def said(record: Record) -> str:
     return f"{verdict}: another step {depth or 'in '}{short_name(scenario)}{more}{states}"
 
 
-def how(result: Result) -> str:
+def how(result: MutantResult) -> str:
     """How a mutant was killed."""
     if result.how == LEAVES:
         return f"leaves its type at depth {result.depth}"
@@ -190,19 +190,3 @@ def _record(record: Record) -> dict[str, Any]:
             for (_, scenario), result in sorted(record.results.items())
         ],
     }
-
-
-__all__ = [
-    "HOLES",
-    "VERDICTS",
-    "as_json",
-    "holes",
-    "how",
-    "in_order",
-    "lines",
-    "row_of",
-    "said",
-    "source",
-    "source_of",
-    "summary",
-]

@@ -11,7 +11,7 @@ from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.comparing.mutation import findings
 from highwater.checker.comparing.mutation.examining import UNFINISHED
-from highwater.checker.comparing.mutation.findings import Part, Record
+from highwater.checker.comparing.mutation.findings import Record, ScenarioResults
 from highwater.checker.comparing.mutation.work import (
     INVARIANTS,
     LIVENESS,
@@ -19,7 +19,7 @@ from highwater.checker.comparing.mutation.work import (
     ONCE_MORE,
     SIZE,
     Task,
-    Told,
+    TaskResult,
     share_out,
     wanted,
 )
@@ -64,7 +64,7 @@ class MutationRun:
         self._liveness, self._processes, self._memory = liveness, processes, memory_bytes
         self._keep, self._progress = keep, progress
         self._nearest = nearest
-        self.kept = findings.Kept() if keep is None else findings.read(keep)
+        self.kept = findings.KeptFile() if keep is None else findings.read(keep)
         self.parts = self.kept.parts
         self.found = Findings()
         self._numbers: dict[tuple[str, str], dict[int, Mutant]] = {}
@@ -174,7 +174,7 @@ class MutationRun:
             if r.killed is None and key in r.results and r.results[key].kind == UNFINISHED
         )
 
-    def _take(self, part: tuple[str, str], told: Told) -> None:
+    def _take(self, part: tuple[str, str], told: TaskResult) -> None:
         """Take in what a task says."""
         found = self.found
         found.processor_seconds += told.seconds
@@ -189,7 +189,7 @@ class MutationRun:
                     record.actions |= told.actions[number]
             kept = self.parts.get(part)
             if kept is None or kept.digest != told.digest:
-                self.parts[part] = Part(told.digest)
+                self.parts[part] = ScenarioResults(told.digest)
         for number, result in (told.results or {}).items():
             self.parts[part].results[number] = result
             # What is asked once more takes the place of what was not decided.
@@ -203,6 +203,3 @@ class MutationRun:
         if self._keep is not None and (now or time.monotonic() - self._kept > _KEEP_EVERY):
             findings.write(self._keep, self.kept)
             self._kept = time.monotonic()
-
-
-__all__ = ["Findings", "MutationRun"]

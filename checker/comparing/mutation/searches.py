@@ -15,7 +15,7 @@ from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.frontier import Level
 from highwater.checker.engines.native.linker import make_room_for_cuts
-from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.search import NativeSearch
 from highwater.checker.engines.native.state_graph import GraphSearch, Linking, LinkProgram
 from highwater.checker.engines.native.text.kernels import WORDS
 from highwater.checker.engines.native.text.runtime import BATCH
@@ -101,7 +101,7 @@ def _signed(mask: int) -> int:
     return mask - (1 << 64) if mask >> 63 else mask
 
 
-class MutantRun(Run):
+class MutantRun(NativeSearch):
     """A search that ends where a property is violated that is to hold, with a small table to begin with.
 
     ``states`` are all its states, level by level, where they are to be kept.
@@ -133,7 +133,7 @@ class MutantRun(Run):
         return int(np.searchsorted(sizes, state, side="right")) + 1
 
 
-class BeyondRun(Run):
+class BeyondRun(NativeSearch):
     """A search of what a mutant reaches from all states of the protocol, and the protocol does not.
 
     It may find more than a search of the mutant from the initial states, as some of the protocol's states may be out of
@@ -176,7 +176,7 @@ class BeyondRun(Run):
 
 
 @dataclass(frozen=True)
-class Found:
+class MutantSearch:
     """What a search with a mutant found.
 
     ``violated`` are properties that were not promised to be, with their depths; ``kept`` the promised ones that were
@@ -193,7 +193,7 @@ class Found:
 
 def explore(
     program: MutantProgram, number: int, options: SearchOptions, promised: frozenset[str] = frozenset()
-) -> Found:
+) -> MutantSearch:
     """Search with a mutant, until a property is violated that is not ``promised`` to be, or to the end."""
     program.choose(number)
     run = MutantRun(program, options, promised)
@@ -201,11 +201,11 @@ def explore(
         try:
             result = run.explore()
         except BoundError as wrong:
-            return Found(run.distinct, len(run.levels), {}, frozenset(), None, str(wrong))
+            return MutantSearch(run.distinct, len(run.levels), {}, frozenset(), None, str(wrong))
         violated = {v.property: v.depth for v in result.violations}
         new = {name: depth for name, depth in violated.items() if name not in promised}
         kept = frozenset(violated) & promised
-        return Found(result.distinct_states, result.depth, new, kept, result.stopped_by)
+        return MutantSearch(result.distinct_states, result.depth, new, kept, result.stopped_by)
     finally:
         run.close()
 
@@ -281,6 +281,3 @@ class _Asking(Buffers):
         """The mutants that differ, and where first."""
         left = self["mutant_count"]
         return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))
-
-
-__all__ = ["BeyondRun", "Found", "MutantProgram", "MutantRun", "differing", "explore", "graph"]

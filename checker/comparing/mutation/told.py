@@ -71,6 +71,3 @@ def _of(kind: type[Any], value: Any) -> Any:
 
 def _size(value: Any) -> int | None:
     return None if value is None else _of(int, value)
-
-
-__all__ = ["read"]

@@ -19,7 +19,7 @@ from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import EngineError, SearchOptions
 from highwater.checker.base.problems import InputError
-from highwater.checker.comparing.mutation.examining import AGAIN, FIRST, Examination, Result
+from highwater.checker.comparing.mutation.examining import AGAIN, FIRST, Examination, MutantResult
 from highwater.checker.comparing.mutation.findings import Size
 from highwater.checker.engines.layout import Layout
 from highwater.checker.engines.native.search import search
@@ -42,7 +42,7 @@ class Task:
     limit_states: int | None
     only: tuple[str, ...] = ()
     digest: str | None = None
-    known: dict[int, Result] = field(default_factory=dict)
+    known: dict[int, MutantResult] = field(default_factory=dict)
     settled: frozenset[Mutant] = frozenset()
     undecided: frozenset[Mutant] | None = None
     memory_bytes: int | None = None
@@ -51,30 +51,30 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Told:
+class TaskResult:
     """What a task says: first its mutants and the actions that each changes; then results, a few at a time."""
 
     mutants: dict[int, Mutant] | None = None
     actions: dict[int, frozenset[str]] | None = None
     digest: str | None = None
-    results: dict[int, Result] | None = None
+    results: dict[int, MutantResult] | None = None
     size: Size | None = None
     note: str | None = None
     done: bool = False
     seconds: float = 0.0
 
 
-def perform(task: Task, tell: Callable[[Told], None]) -> None:
+def perform(task: Task, tell: Callable[[TaskResult], None]) -> None:
     """Do one task."""
     started = time.process_time()
     try:
         request = Request.of(scenarios.find(task.scenario), Overrides()).without_symmetry()
         if task.part == SIZE:
-            tell(Told(size=_size(request, task), done=True, seconds=time.process_time() - started))
+            tell(TaskResult(size=_size(request, task), done=True, seconds=time.process_time() - started))
             return
         examination = Examination(request, task.memory_bytes, task.size.states if task.size else None)
         digest = examination.digest + (f" nearest {task.nearest}" if task.part == NEAREST else "")
-        tell(Told(examination.mutants, examination.model.actions_of, digest))
+        tell(TaskResult(examination.mutants, examination.model.actions_of, digest))
         known = task.known if task.digest == digest else {}
         asked = [
             number
@@ -83,7 +83,7 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
             and mutant not in task.settled
             and (task.undecided is None or mutant in task.undecided)
         ]
-        tell(Told(results={n: known[n] for n in asked if n in known}))
+        tell(TaskResult(results={n: known[n] for n in asked if n in known}))
         left = [n for n in asked if n not in known]
         note = None
         if left:
@@ -96,9 +96,9 @@ def perform(task: Task, tell: Callable[[Told], None]) -> None:
             else:
                 note = examination.liveness(left, say, task.limit_states)
             say.flush()
-        tell(Told(done=True, note=note, seconds=time.process_time() - started))
+        tell(TaskResult(done=True, note=note, seconds=time.process_time() - started))
     except (InputError, LanguageError) as wrong:
-        tell(Told(done=True, note=str(wrong), seconds=time.process_time() - started))
+        tell(TaskResult(done=True, note=str(wrong), seconds=time.process_time() - started))
 
 
 def _size(request: Request, task: Task) -> Size:
@@ -136,13 +136,13 @@ def wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool
 class _Sayer:
     """Tells results now and then."""
 
-    def __init__(self, tell: Callable[[Told], None]) -> None:
+    def __init__(self, tell: Callable[[TaskResult], None]) -> None:
         self._tell, self._held = tell, {}
         self._last = time.monotonic()
 
-    _held: dict[int, Result]
+    _held: dict[int, MutantResult]
 
-    def __call__(self, number: int, result: Result) -> None:
+    def __call__(self, number: int, result: MutantResult) -> None:
         self._held[number] = result
         if time.monotonic() - self._last > 0.5:
             self.flush()
@@ -150,7 +150,7 @@ class _Sayer:
     def flush(self) -> None:
         """Tell what is held."""
         if self._held:
-            self._tell(Told(results=dict(self._held)))
+            self._tell(TaskResult(results=dict(self._held)))
         self._held.clear()
         self._last = time.monotonic()
 
@@ -159,7 +159,7 @@ Wanted = Callable[[], Task | None]
 """Asked when a process is free; None where there is nothing to do any more."""
 
 
-def share_out(tasks: Sequence[Wanted], processes: int) -> Iterator[tuple[int, Told]]:
+def share_out(tasks: Sequence[Wanted], processes: int) -> Iterator[tuple[int, TaskResult]]:
     """Do tasks in their order, so many at a time, and give what each says with its number. 0: in this process.
 
     A task is asked for when a process is free, so that it can leave out what is settled by then. Closing the iterator
@@ -202,10 +202,10 @@ def share_out(tasks: Sequence[Wanted], processes: int) -> Iterator[tuple[int, To
             worker.close()
 
 
-def _here(tasks: Iterator[tuple[int, Wanted]]) -> Iterator[tuple[int, Told]]:
+def _here(tasks: Iterator[tuple[int, Wanted]]) -> Iterator[tuple[int, TaskResult]]:
     """The same in this process; what a task says is held until it is done, or interrupted."""
     for number, task in tasks:
-        said: list[Told] = []
+        said: list[TaskResult] = []
         if (asked := task()) is None:
             continue
         try:
@@ -250,17 +250,3 @@ def _serve(connection: Any) -> None:
         except EOFError:
             return
         perform(task, connection.send)
-
-
-__all__ = [
-    "INVARIANTS",
-    "LIVENESS",
-    "NEAREST",
-    "ONCE_MORE",
-    "SIZE",
-    "Task",
-    "Told",
-    "perform",
-    "share_out",
-    "wanted",
-]

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from highwater.checker.engines.liveness.fairness import Bits, Fairness
-from highwater.checker.engines.liveness.graph import Flags, States, Steps
+from highwater.checker.engines.liveness.fairness import Bits, FairGroups
+from highwater.checker.engines.liveness.graph import Flags, States, StepTable
 
 
-def fair_components(steps: Steps, open_: Flags, fairness: Fairness) -> list[States]:
+def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> list[States]:
     """The largest fair components among the open states, each of two states at least.
 
     A component is fair if a run that takes all of its steps again and again is: each weakly fair group is disabled in
@@ -46,7 +46,7 @@ def fair_components(steps: Steps, open_: Flags, fairness: Fairness) -> list[Stat
 class _Components:
     """The strongly connected components of some states that have more than one, numbered from 0."""
 
-    def __init__(self, steps: Steps, states: States, total: int) -> None:
+    def __init__(self, steps: StepTable, states: States, total: int) -> None:
         self.states, self.labels, self.count = states[:0], states[:0], 0
         number = np.full(total, -1, dtype=np.int32)
         number[states] = np.arange(len(states), dtype=np.int32)
@@ -68,7 +68,7 @@ class _Components:
         self._steps, self._sources = steps_of[inner], states[sources[inner]]
         self._owners = renumbered[sources[inner]]
 
-    def union(self, fairness: Fairness) -> Bits:
+    def union(self, fairness: FairGroups) -> Bits:
         """The groups that are taken within each component."""
         bits = fairness.of_step(self._steps, self._sources)
         return _by_label(np.bitwise_or, bits, self._owners, self.count)
@@ -80,6 +80,3 @@ def _by_label(function: np.ufunc, bits: Bits, labels: NDArray[np.int64], count: 
     firsts = np.searchsorted(labels[order], np.arange(count))
     joined: Bits = function.reduceat(bits[order], firsts, axis=0)
     return joined
-
-
-__all__ = ["fair_components"]

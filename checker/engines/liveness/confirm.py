@@ -112,6 +112,3 @@ def _fair(
     if group.strong or not idle:
         raise NotViolatedError(f"its loop is not fair: {group.label} can be taken and is not")
     return f"{group.label}: cannot be taken in state {loop_start + idle[0] + 1}"
-
-
-__all__ = ["Confirmed", "NotViolatedError", "confirm"]

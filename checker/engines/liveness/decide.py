@@ -51,6 +51,3 @@ def search_with_liveness(
         result.stopped_by = "interrupted"
     result.seconds += time.perf_counter() - started
     return result
-
-
-__all__ = ["search_with_liveness"]

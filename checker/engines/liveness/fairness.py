@@ -19,7 +19,7 @@ _CHUNK = 1 << 22
 _NO_CONDITIONS: Mapping[int, Flags] = MappingProxyType({})
 
 
-class Fairness:
+class FairGroups:
     """The groups of a property over the steps of a graph.
 
     ``of_step`` gives the groups that steps belong to, none for a step that changes nothing. ``enabled`` has the
@@ -90,6 +90,3 @@ def _join(into: Bits, offsets: NDArray[np.int64], bits: Bits) -> None:
     some = np.flatnonzero(np.diff(offsets))  # reduceat has no word for an empty part
     if len(some):
         into[some] |= np.bitwise_or.reduceat(bits, offsets[some] - offsets[0], axis=0)
-
-
-__all__ = ["Bits", "Fairness"]

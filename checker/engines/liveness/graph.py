@@ -16,7 +16,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepTable:
     """Steps state by state, as an explored graph has them: those of ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
     offsets: NDArray[np.int64]
@@ -38,7 +38,7 @@ class Steps:
 class Tree:
     """Shortest ways from some states: the distance of each state (-1: not reached) and the step that came to it."""
 
-    steps: Steps
+    steps: StepTable
     distance: NDArray[np.int32]
     via: NDArray[np.int64]
 
@@ -51,7 +51,7 @@ class Tree:
         return state, found[::-1]
 
 
-def spread(steps: Steps, within: Flags, start_distance: NDArray[np.int32]) -> Tree:
+def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -> Tree:
     """All states that can be reached inside ``within`` from those whose ``start_distance`` is not negative."""
     distance = np.full(len(within), -1, dtype=np.int32)
     via = np.full(len(within), -1, dtype=np.int64)
@@ -77,7 +77,7 @@ def spread(steps: Steps, within: Flags, start_distance: NDArray[np.int32]) -> Tr
 
 
 def nearest(
-    steps: Steps, start: int, inside: Callable[[States], Flags], wanted: Callable[[States], Flags]
+    steps: StepTable, start: int, inside: Callable[[States], Flags], wanted: Callable[[States], Flags]
 ) -> list[int]:
     """The steps of a shortest way from a state to a wanted one, through states inside; empty if it is one itself."""
     if wanted(np.array([start]))[0]:
@@ -102,6 +102,3 @@ def nearest(
                 state = steps.source(number)
             return way[::-1]
     raise AssertionError("a component's states reach each other")
-
-
-__all__ = ["Flags", "States", "Steps", "Tree", "nearest", "spread"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from highwater.checker.engines.liveness.fairness import Bits, Fairness
-from highwater.checker.engines.liveness.graph import Flags, States, Steps, Tree, nearest
+from highwater.checker.engines.liveness.fairness import Bits, FairGroups
+from highwater.checker.engines.liveness.graph import Flags, States, StepTable, Tree, nearest
 
 _COMPONENTS = 8
 _ENTRIES = 16
@@ -24,7 +24,11 @@ class Loop:
 
 
 def loops(
-    steps: Steps, components: Sequence[States], tree: Tree, fairness: Fairness, visits: Sequence[Flags] = ()
+    steps: StepTable,
+    components: Sequence[States],
+    tree: Tree,
+    fairness: FairGroups,
+    visits: Sequence[Flags] = (),
 ) -> Iterator[Loop]:
     """A loop from some of the states that are nearest to the start, through a state of each of ``visits``."""
     distances = [int(tree.distance[states].min()) for states in components]
@@ -44,7 +48,7 @@ class _Walk:
     """
 
     def __init__(
-        self, steps: Steps, member: Flags, fairness: Fairness, entry: int, visits: Sequence[Flags] = ()
+        self, steps: StepTable, member: Flags, fairness: FairGroups, entry: int, visits: Sequence[Flags] = ()
     ) -> None:
         self.steps, self.member, self.fairness, self.entry = steps, member, fairness, entry
         self.path: list[int] = []
@@ -127,6 +131,3 @@ class _Walk:
             self.always &= self.fairness.enabled[self.at]
             self.ever |= self.fairness.enabled[self.at]
             self.missing = [visit for visit in self.missing if not visit[self.at]]
-
-
-__all__ = ["Loop", "loops"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from highwater.checker.asking.search import Violation
+from highwater.checker.asking.search import ViolatingRun
 from highwater.checker.engines.liveness.components import fair_components
-from highwater.checker.engines.liveness.fairness import Fairness
-from highwater.checker.engines.liveness.graph import Flags, Steps, Tree, spread
+from highwater.checker.engines.liveness.fairness import FairGroups
+from highwater.checker.engines.liveness.graph import Flags, StepTable, Tree, spread
 from highwater.checker.engines.liveness.lasso import Loop, loops
 from highwater.checker.engines.native.evaluation import evaluated
 from highwater.checker.engines.state_graph import Explored
@@ -19,18 +19,18 @@ from highwater.model.language.liveness import Kind, TracedLiveness
 
 
 @dataclass(frozen=True)
-class Finding:
+class LivenessResult:
     """What came of a property: a fair run that violates it, or none; and the states in which it asked for its goal.
 
     Of a goal that has to last these are the states in which it does not hold, of those that a run can come to when it
     is asked for. Of a property with parameters it is the sum over their choices.
     """
 
-    violation: Violation | None
+    violation: ViolatingRun | None
     premises: int
 
 
-def violating_run(explored: Explored, prop: TracedLiveness) -> Finding:
+def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
     """Look for a run that comes to a state where the property asks for its goal, and is fair, and never reaches it.
 
     Only states whose steps are all known take part, so a run that is found is real, even where the search was
@@ -40,7 +40,7 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> Finding:
     looks = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
     nodes = [node for case in prop.cases for node in (case.premise, *case.goals)]
     told = [np.asarray(v, dtype=bool) for v in evaluated(explored, [*nodes, *looks.values()])]
-    fairness = Fairness(
+    fairness = FairGroups(
         prop.groups,
         explored.offsets,
         explored.targets,
@@ -63,9 +63,9 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> Finding:
             if best is None or _length(tree, loop) < _length(*best[1:]):
                 best = number, tree, loop
     if best is None:
-        return Finding(None, premises)
+        return LivenessResult(None, premises)
     others = tuple(number for number in violated if number != best[0])
-    return Finding(_violation(explored, prop, others, *best), premises)
+    return LivenessResult(_violation(explored, prop, others, *best), premises)
 
 
 def _open(
@@ -78,14 +78,16 @@ def _open(
     if kind.of_start:
         asks[explored.level_starts[1] :] = False
     open_[explored.expanded :] = False
-    steps = Steps(explored.offsets, explored.targets)
+    steps = StepTable(explored.offsets, explored.targets)
     tree = spread(steps, open_, np.where(asks, explored.depths().astype(np.int32) - 1, -1))
     if not kind.lasting:
         return int(asks.sum()), tree, ()
     return int((missed & (tree.distance >= 0)).sum()), tree, [~goal for goal in goals]
 
 
-def shortest_loop(steps: Steps, tree: Tree, fairness: Fairness, visits: Sequence[Flags] = ()) -> Loop | None:
+def shortest_loop(
+    steps: StepTable, tree: Tree, fairness: FairGroups, visits: Sequence[Flags] = ()
+) -> Loop | None:
     """Of the fair loops at hand in the states that the tree reached, one that makes the run shortest.
 
     It goes through a state of each of ``visits``.
@@ -106,12 +108,9 @@ def _length(tree: Tree, loop: Loop) -> int:
 
 def _violation(
     explored: Explored, prop: TracedLiveness, others: tuple[int, ...], case: int, tree: Tree, loop: Loop
-) -> Violation:
+) -> ViolatingRun:
     start, way = tree.way(loop.entry)
     initial, before = explored.path(start)
     path = (*before, *(int(explored.instances[step]) for step in (*way, *loop.steps)))
     scalars, loop_start = explored.scalars(initial), len(before) + len(way)
-    return Violation(prop.name, scalars, path, loop_start=loop_start, case=case, others=others)
-
-
-__all__ = ["Finding", "shortest_loop", "violating_run"]
+    return ViolatingRun(prop.name, scalars, path, loop_start=loop_start, case=case, others=others)

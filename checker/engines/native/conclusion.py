@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from highwater.checker.asking.search import Progress, SearchResult, Violation
+from highwater.checker.asking.search import Progress, SearchResult, ViolatingRun
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import Run
+    from highwater.checker.engines.native.search import NativeSearch
 
 
-def progress_of(run: Run) -> Progress:
+def progress_of(run: NativeSearch) -> Progress:
     """How far a search is."""
     level = run.levels[-2] if len(run.levels) > 1 else run.levels[-1]
     queue = level.size - run.expanded + run.levels[-1].size
@@ -23,7 +23,7 @@ def progress_of(run: Run) -> Progress:
     )
 
 
-def result_of(run: Run) -> SearchResult:
+def result_of(run: NativeSearch) -> SearchResult:
     """What a search found."""
     result = run.result
     memory_of(run)
@@ -43,7 +43,7 @@ def result_of(run: Run) -> SearchResult:
     return result
 
 
-def memory_of(run: Run) -> int:
+def memory_of(run: NativeSearch) -> int:
     """Bytes that the search has in use; the most of them is noted in its result."""
     buffers = sum(w.bytes for w in run.workers) + (run.delayed.memory_bytes if run.delayed else 0)
     used = run.table.bytes + run.states.memory_bytes + run.predecessors.memory_bytes + buffers
@@ -51,16 +51,16 @@ def memory_of(run: Run) -> int:
     return used
 
 
-def _generated(run: Run) -> int:
+def _generated(run: NativeSearch) -> int:
     return len(run.initial) + sum(int(w.counts.sum()) for w in run.workers)
 
 
-def _spilled(run: Run) -> int:
+def _spilled(run: NativeSearch) -> int:
     stores = run.states.spilled_bytes + run.predecessors.spilled_bytes
     return stores + (run.delayed.disk_bytes if run.delayed else 0)
 
 
-def _violation(run: Run, name: str, number: int, index: int, *last: int) -> Violation:
+def _violation(run: NativeSearch, name: str, number: int, index: int, *last: int) -> ViolatingRun:
     """Follow the predecessors back to an initial state; ``last`` is a step that is taken in the end."""
     path: list[int] = list(last)
     while True:
@@ -73,7 +73,4 @@ def _violation(run: Run, name: str, number: int, index: int, *last: int) -> Viol
             break
         path.append(packed & ((1 << PREDECESSOR_BITS) - 1))
         number -= 1
-    return Violation(name, run.program.layout.unpack(run.initial[index]), tuple(reversed(path)))
-
-
-__all__ = ["memory_of", "progress_of", "result_of"]
+    return ViolatingRun(name, run.program.layout.unpack(run.initial[index]), tuple(reversed(path)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from highwater.checker.asking.search import EngineError
 from highwater.checker.engines.layout import Layout, Words
 from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.text.ir import Function, Scope
+from highwater.checker.engines.native.text.ir import FunctionText, ValueScope
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language import graph as expressions
 from highwater.model.language.graph import BOOL, Node
@@ -43,22 +43,15 @@ def evaluated(graph: Explored, nodes: Sequence[Node]) -> list[NDArray[Any]]:
 
 def _text(layout: Layout, nodes: Sequence[Node]) -> str:
     """``@evaluate(states, count, outputs)``: the address of a column for each expression is in ``outputs``."""
-    f = Function("void @evaluate(ptr %states, i64 %count, ptr %outputs)")
+    f = FunctionText("void @evaluate(ptr %states, i64 %count, ptr %outputs)")
     columns = [f.op(f"load ptr, ptr {f.at('%outputs', i)}, align 8") for i in range(len(nodes))]
-    f.jump("loop")
-    f.start("loop")
-    f.do("%index = phi i64 [ 0, %entry ], [ %next, %body ]")
-    f.branch(f.op("icmp ult i64 %index, %count"), "body", "finished")
-    f.start("body")
-    state = f.at("%states", f.op(f"mul i64 %index, {layout.words}"))
-    scope = Scope(f, layout, [f.load(f.at(state, w)) for w in range(layout.words)])
-    for node, column, value in zip(nodes, columns, scope.values(nodes), strict=True):
-        if node.sort == BOOL:
-            place = f.op(f"getelementptr inbounds i8, ptr {column}, i64 %index")
-            f.do(f"store i8 {f.op(f'zext i1 {value} to i8')}, ptr {place}, align 1")
-        else:
-            f.store(value, f.at(column, "%index"))
-    f.do("%next = add i64 %index, 1")
-    f.jump("loop")
-    f.start("finished")
+    with f.each(0, "%count") as index:
+        state = f.at("%states", f.op(f"mul i64 {index}, {layout.words}"))
+        scope = ValueScope(f, layout, [f.load(f.at(state, w)) for w in range(layout.words)])
+        for node, column, value in zip(nodes, columns, scope.values(nodes), strict=True):
+            if node.sort == BOOL:
+                place = f.op(f"getelementptr inbounds i8, ptr {column}, i64 {index}")
+                f.do(f"store i8 {f.op(f'zext i1 {value} to i8')}, ptr {place}, align 1")
+            else:
+                f.store(value, f.at(column, index))
     return f.end()

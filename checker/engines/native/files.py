@@ -18,7 +18,7 @@ from highwater.checker.base.durable.checksum import checksum, of_descriptor
 Array = np.ndarray[Any, Any]
 
 
-class Source(Protocol):
+class WordSource(Protocol):
     """Something that arrays of words are read from."""
 
     def read(self, array: Array, offset: int) -> None:
@@ -190,6 +190,3 @@ def _read(descriptor: int, array: Array, offset: int) -> None:
         if not done:
             raise OSError(errno.EIO, "a file of the search is shorter than it was")
         room, offset = room[done:], offset + done
-
-
-__all__ = ["DataFile", "NewFile", "SavedFile", "Scratch", "Source", "altered", "bytes_of", "not_written"]

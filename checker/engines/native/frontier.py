@@ -14,7 +14,7 @@ import numpy as np
 
 from highwater.checker.base.durable.checksum import checksum
 from highwater.checker.engines.layout import Words
-from highwater.checker.engines.native.files import Scratch, Source, altered, bytes_of, not_written
+from highwater.checker.engines.native.files import Scratch, WordSource, altered, bytes_of, not_written
 
 _SPARE_BLOCKS = 16
 _SLICE = 4096
@@ -39,7 +39,7 @@ class Store:
         self.spilled_bytes = 0
         self.failure: str | None = None
 
-    def put(self, array: Words) -> Kept:
+    def put(self, array: Words) -> KeptArray:
         """Keep a copy of an array."""
         with self._lock:
             spill = self.memory_bytes + array.nbytes > self._limit
@@ -56,11 +56,13 @@ class Store:
                 self._live -= array.nbytes
                 self.failure = not_written(wrong, self._directory)
                 return self._hold(array)
-        return Kept(array.shape, None, offset, self._source, checksum(bytes_of(np.ascontiguousarray(array))))
+        return KeptArray(
+            array.shape, None, offset, self._source, checksum(bytes_of(np.ascontiguousarray(array)))
+        )
 
-    def _hold(self, array: Words) -> Kept:
+    def _hold(self, array: Words) -> KeptArray:
         self.memory_bytes += array.nbytes
-        return Kept(array.shape, self._copy(array))
+        return KeptArray(array.shape, self._copy(array))
 
     def _copy(self, array: Words) -> Words:
         # Full chunks are nearly of one size: the memory of an old one serves a new one without page faults.
@@ -84,7 +86,7 @@ class Store:
         self.spilled_bytes = max(self.spilled_bytes, self._end)
         return offset
 
-    def get(self, kept: Kept) -> Words:
+    def get(self, kept: KeptArray) -> Words:
         """The array, read back where it lies on disk. Raises OSError, also where it is not what was put."""
         if kept.array is not None:
             return kept.array
@@ -95,7 +97,7 @@ class Store:
             raise altered()
         return array
 
-    def item(self, kept: Kept, index: int) -> int:
+    def item(self, kept: KeptArray, index: int) -> int:
         """One word of a kept one-dimensional array. Raises OSError as ``get``."""
         if kept.array is not None or kept.checksum is not None:
             return int(self.get(kept)[index])
@@ -104,7 +106,7 @@ class Store:
         kept.source.read(word, kept.offset + 8 * index)
         return int(word[0])
 
-    def drop(self, kept: Kept) -> None:
+    def drop(self, kept: KeptArray) -> None:
         """Forget an array; its memory, or its place in the file, is free again.
 
         When nothing is left in the file, as after a checkpoint, the disk gets its room back, too.
@@ -133,13 +135,13 @@ class Store:
 
 
 @dataclass
-class Kept:
+class KeptArray:
     """An array in a Store: itself, or where it lies in which file; with its CRC-32C where the store wrote it."""
 
     shape: tuple[int, ...]
     array: Words | None
     offset: int = 0
-    source: Source | None = None
+    source: WordSource | None = None
     checksum: int | None = None
 
     @property
@@ -154,8 +156,8 @@ class Chunk:
 
     base: int
     count: int
-    states: Kept
-    predecessors: Kept
+    states: KeptArray
+    predecessors: KeptArray
 
 
 Part = tuple[Chunk, int, int]
@@ -169,7 +171,7 @@ class Level:
     chunks: list[Chunk] = field(default_factory=list)
     size: int = 0
 
-    def add(self, count: int, states: Kept, predecessors: Kept) -> Chunk:
+    def add(self, count: int, states: KeptArray, predecessors: KeptArray) -> Chunk:
         """Append a chunk."""
         chunk = Chunk(self.size, count, states, predecessors)
         self.chunks.append(chunk)

@@ -13,7 +13,7 @@ from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.evaluation import Evaluation
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import TRUE
-from highwater.model.language.initial import Family, Part
+from highwater.model.language.initial import FreePart, InitialFamily
 from highwater.model.language.model import NO_STATE, Model
 
 _AT_ONCE, _MOST = 1 << 20, 1 << 27
@@ -44,7 +44,7 @@ def initial_words(model: Model, layout: Layout) -> Words:
     return np.ascontiguousarray(words)
 
 
-def _blocks(family: Family, layout: Layout) -> Iterator[Words]:
+def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
     """The states of a family, the last part changing fastest, so many at once.
 
     Each part has bits of its own, so a state is what is fixed with one pattern of each part; a block is a product
@@ -73,7 +73,7 @@ def _product(outer: Words, inner: Words) -> Words:
     return (outer[:, None, :] | inner[None, :, :]).reshape(-1, inner.shape[1])
 
 
-def _mask(part: Part, layout: Layout) -> Words:
+def _mask(part: FreePart, layout: Layout) -> Words:
     """The bits of a part."""
     found = np.zeros(layout.words, dtype=np.uint64)
     for i in range(len(part.choices[0])):
@@ -82,7 +82,7 @@ def _mask(part: Part, layout: Layout) -> Words:
     return found
 
 
-def _patterns(part: Part, layout: Layout) -> Words:
+def _patterns(part: FreePart, layout: Layout) -> Words:
     """(choices, words): what a part's values are in its bits."""
     found = np.zeros((len(part.choices), layout.words), dtype=np.uint64)
     for i in range(len(part.choices[0])):
@@ -90,6 +90,3 @@ def _patterns(part: Part, layout: Layout) -> Words:
         codes = np.array([choice[i] - slot.low for choice in part.choices], dtype=np.uint64)
         found[:, slot.word] |= codes << np.uint64(slot.shift)
     return found
-
-
-__all__ = ["initial_words"]

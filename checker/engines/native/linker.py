@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.engines.native.code.program import Compiled
+from highwater.checker.engines.native.code.program import CompiledModel
 from highwater.checker.engines.native.text.linking import FIELDS, cut_words
 from highwater.checker.engines.native.worker import Buffers
 from highwater.model.language.model import Model
@@ -22,7 +22,7 @@ def states_at_once(instances: int) -> int:
 
 
 @dataclass
-class Steps:
+class LinkedSteps:
     """The steps of some states: where to and by which instance; how many of each state; and those that are cut."""
 
     targets: NDArray[np.int64]
@@ -35,11 +35,13 @@ class Steps:
 class Linker(Buffers):
     """Buffers for one thread that links up to so many states at a time."""
 
-    def __init__(self, program: Compiled, states: int, exact: bool) -> None:
+    def __init__(self, program: CompiledModel, states: int, exact: bool) -> None:
         super().__init__(program.model, program.layout.words, FIELDS, want_deadlock=False, judging=False)
         make_room_for_cuts(self, program.model)
         most = max(1, states * program.instances)
-        self.steps = Steps(*(np.empty(size, dtype=np.int64) for size in (most, most, states, most, states)))
+        self.steps = LinkedSteps(
+            *(np.empty(size, dtype=np.int64) for size in (most, most, states, most, states))
+        )
         for name, array in (
             ("out_targets", self.steps.targets),
             ("out_instances", self.steps.instances),

@@ -57,7 +57,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     """
     started = time.perf_counter()
     program = Program(model, options.symmetry, effort=Effort.QUICK)
-    run = Run(program, options, progress)
+    run = NativeSearch(program, options, progress)
     run.result.preparation_seconds = time.perf_counter() - started
     try:
         return run.explore()
@@ -65,7 +65,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
         run.close()
 
 
-class Run:
+class NativeSearch:
     """The state of one search.
 
     ``levels`` are all levels so far: the last one is being found, the one before it is being expanded, and

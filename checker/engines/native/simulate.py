@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, Violation
+from highwater.checker.asking.search import DEADLOCK, Progress, ProgressCallback, ViolatingRun
 from highwater.checker.base.interruption import interruption
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.program import Program
@@ -36,7 +36,7 @@ class _Share:
     taken: NDArray[np.int64]
     visited: int = 0
     longest: int = 0
-    runs: dict[str, tuple[int, Violation]] = field(default_factory=dict)
+    runs: dict[str, tuple[int, ViolatingRun]] = field(default_factory=dict)
 
 
 def simulate(
@@ -109,14 +109,14 @@ def _share(
             broken.append(DEADLOCK)
         for name in broken:
             if name not in share.runs:
-                run = Violation(name, program.layout.unpack(initial[chosen]), tuple(instances.tolist()))
+                run = ViolatingRun(name, program.layout.unpack(initial[chosen]), tuple(instances.tolist()))
                 share.runs[name] = (number, run)
     return share
 
 
 def _add(result: SimulationResult, model: Model, shares: list[_Share], walks: int) -> None:
     result.walks += walks
-    first: dict[str, tuple[int, Violation]] = {}
+    first: dict[str, tuple[int, ViolatingRun]] = {}
     for share in shares:
         result.generated_states += share.visited
         result.depth = max(result.depth, share.longest)

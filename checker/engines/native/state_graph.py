@@ -36,7 +36,7 @@ from highwater.checker.engines.native.code.machine import Effort, Machine
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.frontier import Level
 from highwater.checker.engines.native.linker import Linker, make_room_for_cuts, states_at_once
-from highwater.checker.engines.native.search import Run
+from highwater.checker.engines.native.search import NativeSearch
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, Kernels
 from highwater.checker.engines.native.text.linking import CutKernels, LinkRuntime
 from highwater.checker.engines.native.text.runtime import SLACK, Runtime
@@ -112,7 +112,7 @@ class LinkProgram(Program):
         return worker
 
 
-class GraphSearch(Run):
+class GraphSearch(NativeSearch):
     """A search whose states are not dropped."""
 
     def _release(self, level: Level) -> None:

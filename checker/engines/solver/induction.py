@@ -42,7 +42,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Preserved:
     """The verdict on an action and a property: kept (no failure), not kept, or None where there was no answer."""
 
     action: str
@@ -55,14 +55,14 @@ class Kept:
 class InductionResult:
     """One verdict for each action and property, in the order of the model; ``stopped_by`` why some are missing."""
 
-    verdicts: list[Kept] = field(default_factory=list)
+    verdicts: list[Preserved] = field(default_factory=list)
     stopped_by: str | None = None
     seconds: float = 0.0
     never: list[str] = field(default_factory=list)
     """Actions that no state with all invariants enables: of them the proof says nothing."""
 
     @property
-    def failures(self) -> list[Kept]:
+    def failures(self) -> list[Preserved]:
         """Those that are not kept."""
         return [v for v in self.verdicts if v.kept is False]
 
@@ -160,7 +160,7 @@ class _Question:
         self.translate = Translator(self.numbers, self.variables)
         self.possible: set[str] = set()
 
-    def initial(self) -> list[Kept]:
+    def initial(self) -> list[Preserved]:
         """Whether the initial states satisfy the invariants."""
         found, few = [], listed(self.model)
         for prop in self.model.properties:
@@ -169,7 +169,7 @@ class _Question:
             else:
                 wrong = next((s for s in few if prop.name in self.interpreter.violated(s)), None)
             failure = None if wrong is None else Failure(None, wrong, wrong)
-            found.append(Kept(INITIAL, prop.name, failure is None, failure))
+            found.append(Preserved(INITIAL, prop.name, failure is None, failure))
         return found
 
     def _initial_without(self, prop: Property) -> Scalars | None:
@@ -202,13 +202,13 @@ class _Question:
             self._step(step, failures)
         return failures
 
-    def verdicts(self, name: str, failures: dict[str, _Step]) -> list[Kept]:
+    def verdicts(self, name: str, failures: dict[str, _Step]) -> list[Preserved]:
         """One verdict on an action for each property."""
         told = {
             wanted: Failure(self.model.instances[f.instance], f.before, f.after, f.excluded_by)
             for wanted, f in failures.items()
         }
-        return [Kept(name, p, p not in told, told.get(p)) for p in (WITHIN_TYPES, *self.model.safety)]
+        return [Preserved(name, p, p not in told, told.get(p)) for p in (WITHIN_TYPES, *self.model.safety)]
 
     def _step(self, step: OpenStep, failures: dict[str, _Step]) -> None:
         solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import z3
 
 from highwater.checker.engines.solver.terms import Numbers, Term, Translator
-from highwater.model.language.initial import Family, Part, Scalars
+from highwater.model.language.initial import FreePart, InitialFamily, Scalars
 from highwater.model.language.model import Model
 from highwater.model.language.types import Leaf
 
@@ -29,7 +29,7 @@ def begins(model: Model, numbers: Numbers, state: Sequence[Term]) -> Term:
     return z3.And(z3.Or(families), Translator(numbers, state)(model.start.condition))
 
 
-def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], family: Family) -> Term:
+def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], family: InitialFamily) -> Term:
     """That a state is one of a family: its fixed scalars are as they are, each free part has one of its values."""
     open_ = {part.start + i for part in family.parts for i in range(len(part.choices[0]))}
     same = [
@@ -40,7 +40,7 @@ def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], fami
     return z3.And([*same, *(_has_value(leaves, numbers, state, part) for part in family.parts)])
 
 
-def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], part: Part) -> Term:
+def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], part: FreePart) -> Term:
     """That a free part has one of its values; where these are all that its type has, that is known."""
     first, leaf = part.start, leaves[part.start]
     if len(part.choices[0]) == 1:
@@ -54,6 +54,3 @@ def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], 
             for choice in part.choices
         ]
     )
-
-
-__all__ = ["LISTED", "begins", "listed"]

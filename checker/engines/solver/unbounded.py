@@ -75,6 +75,3 @@ def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
         if type_.bound:
             yield type_.bound, Seq
         yield from _bounds(type_.element)
-
-
-__all__ = ["BEYOND", "unbounded"]

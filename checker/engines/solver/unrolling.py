@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import z3
 
-from highwater.checker.asking.search import Violation
+from highwater.checker.asking.search import ViolatingRun
 from highwater.checker.engines.solver.start import begins, listed
 from highwater.checker.engines.solver.steps import OpenStep, instance_number
 from highwater.checker.engines.solver.terms import Numbers, Term, Translator, bits_of
@@ -21,7 +21,7 @@ from highwater.model.language.types import Leaf
 
 
 @dataclass(frozen=True)
-class Taken:
+class StepTaken:
     """The step between two depths: the number of it, and the scalars of the open parameters of all steps."""
 
     choice: Term
@@ -37,7 +37,7 @@ class Unrolling:
         self.numbers = numbers
         self.open_leaves: list[Leaf] = [leaf for step in steps for leaf in step.leaves]
         self.states: list[list[Term]] = []
-        self.taken: list[Taken] = []
+        self.taken: list[StepTaken] = []
         self._translators: list[Translator] = []
 
     @property
@@ -130,7 +130,7 @@ class Unrolling:
             found.append(translate(wrong))
         return z3.Or(found) if found else None
 
-    def run(self, solution: z3.ModelRef, name: str) -> Violation:
+    def run(self, solution: z3.ModelRef, name: str) -> ViolatingRun:
         """The run of a solver's model, as an engine's: an initial state and the instances taken."""
         path = []
         for taken in self.taken[: self.depth - 1]:
@@ -142,7 +142,7 @@ class Unrolling:
                 self.numbers.value(solution, t, leaf) for t, leaf in zip(terms, step.leaves, strict=True)
             ]
             path.append(instance_number(self.model, step, scalars))
-        return Violation(name, self.scalars(solution, 1), tuple(path))
+        return ViolatingRun(name, self.scalars(solution, 1), tuple(path))
 
     def scalars(self, solution: z3.ModelRef, depth: int) -> Scalars:
         """The state of a depth in a solver's model, as the interpreter has it."""
@@ -163,15 +163,12 @@ class Unrolling:
             self.numbers.variable(f"{leaf.path}#{i}@{depth}", leaf) for i, leaf in enumerate(self.open_leaves)
         ]
         choice = z3.BitVec(f"step@{depth}", bits_of(0, max(len(self.steps) - 1, 1)))
-        self.taken.append(Taken(choice, tuple(parameters)))
+        self.taken.append(StepTaken(choice, tuple(parameters)))
         self._translators.append(Translator(self.numbers, [*state, *parameters]))
 
-    def _parameters_in_type(self, taken: Taken, step: OpenStep) -> list[Term]:
+    def _parameters_in_type(self, taken: StepTaken, step: OpenStep) -> list[Term]:
         first = step.start - len(self.model.leaves)
         found: list[Term] = []
         for i, leaf in enumerate(step.leaves):
             found += self.numbers.in_type(taken.parameters[first + i], leaf)
         return found
-
-
-__all__ = ["Taken", "Unrolling"]

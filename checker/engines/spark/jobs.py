@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from highwater.checker.asking.search import EngineError
-from highwater.checker.engines.spark.session import Session, cause
+from highwater.checker.engines.spark.session import SparkConnection, cause
 
 _REFRESH = 0.2
 _ATTEMPTS = 3
@@ -16,7 +16,7 @@ _ATTEMPTS = 3
 Watch = Callable[[str], bool]
 
 
-def collect(session: Session, frame: Any, what: str, watch: Watch) -> list[Any] | None:
+def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> list[Any] | None:
     """The rows of a frame; None where the job was cancelled. ``what`` it is about is told to Spark, and in errors.
 
     ``watch`` is called again and again with the name of the job's group, and says whether to cancel it. A job that
@@ -66,6 +66,3 @@ class Seconds:
         for key, spent in more.items():
             value[key] = value.get(key, 0.0) + spent
         return value
-
-
-__all__ = ["Seconds", "Watch", "collect", "may_pass"]

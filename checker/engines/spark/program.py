@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.code.program import Compiled
+from highwater.checker.engines.native.code.program import CompiledModel
 from highwater.checker.engines.native.table import FULL, Table, TableFullError
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
 from highwater.checker.engines.native.text.runtime import SLACK
@@ -26,7 +26,7 @@ _FIRST_SLOTS = 1 << 14
 _LARGE = 1 << 20
 
 
-class RowProgram(Compiled):
+class RowProgram(CompiledModel):
     """Machine code of a model for Spark.
 
     ``content`` names what was compiled: two processes with the same content have the same layout, the same
@@ -63,7 +63,7 @@ class RowProgram(Compiled):
         return [int(n) for n in taken]
 
 
-def content(program: Compiled, request: ModelRequest) -> str:
+def content(program: CompiledModel, request: ModelRequest) -> str:
     """A digest of what was compiled for a request."""
     # Not of the code's text: the order of nodes in it depends on what a process traced before.
     model = program.model

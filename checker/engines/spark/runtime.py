@@ -10,7 +10,7 @@ so that home slots spread over the whole table.
 
 from __future__ import annotations
 
-from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, WORDS
 from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
 
@@ -56,7 +56,7 @@ class RowRuntime(Runtime):
             ]
         )
 
-    def _keep(self, f: Function, candidate: str, count: str) -> str:
+    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
         """Copy a whole row to place ``count`` of the output; the address of its state there."""
         out = f.at(self._pointer(f, "out_rows"), f.op(f"mul i64 {count}, {self.width}"))
         for word in range(self.width):
@@ -68,7 +68,7 @@ class RowRuntime(Runtime):
 
         Without its first bits a fingerprint ends in as many zeros, so 1 is no other fingerprint's key.
         """
-        f = Function("internal i64 @key(i64 %fp, i64 %shift) alwaysinline")
+        f = FunctionText("internal i64 @key(i64 %fp, i64 %shift) alwaysinline")
         key = f.op("shl i64 %fp, %shift")
         zero = f.op(f"icmp eq i64 {key}, 0")
         return f.end(f"i64 {f.op(f'select i1 {zero}, i64 1, i64 {key}')}")
@@ -81,68 +81,46 @@ class RowRuntime(Runtime):
         Of rows with the same fingerprint the one with the least predecessor counts, wherever it was made.
         Rows with one fingerprint are taken together, also past ``end``; start moves to the next one.
         """
-        f = Function("void @merge(ptr %context)")
+        f = FunctionText("void @merge(ptr %context)")
         rows, order = self._pointer(f, "rows"), self._pointer(f, "order")
         total, end, shift = self._number(f, "total"), self._number(f, "end"), self._number(f, "shift")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         start_field = self._field(f, "start")
         start = f.load(start_field)
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%index = phi i64 [ {start}, %entry ], [ %other, %more ]")
-        f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
-        f.start("body")
-        first = self._row(f, rows, order, "%index")
-        fingerprint = f.load(f.at(first, FINGERPRINT))
-        following = f.op("add i64 %index, 1")
-        f.jump("run")
-        f.start("run")
-        f.do(f"%other = phi i64 [ {following}, %body ], [ %other_next, %same ]")
-        f.do(f"%best = phi ptr [ {first}, %body ], [ %better, %same ]")
-        f.branch(f.op(f"icmp ult i64 %other, {total}"), "peek", "decided")
-        f.start("peek")
-        row = self._row(f, rows, order, "%other")
-        f.branch(f.op(f"icmp eq i64 {f.load(f.at(row, FINGERPRINT))}, {fingerprint}"), "same", "decided")
-        f.start("same")
-        less = f.op(f"icmp ult i64 {f.load(f.at(row, PREDECESSOR))}, {f.load(f.at('%best', PREDECESSOR))}")
-        f.do(f"%better = select i1 {less}, ptr {row}, ptr %best")
-        f.do("%other_next = add i64 %other, 1")
-        f.jump("run")
-        f.start("decided")
-        key = f.op(f"call i64 @key(i64 {fingerprint}, i64 {shift})")
-        slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {key})")
-        f.branch(f.op(f"icmp slt i64 {slot}, 0"), "keep", "more")
-        f.start("keep")
-        f.do("call void @emit(ptr %context, ptr %best)")
-        f.jump("more")
-        f.start("more")
-        f.jump("loop")
-        f.start("finished")
-        f.store("%index", start_field)
+        with f.loop(f"i64 {start}") as loop:
+            (index,) = loop.values
+            loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
+            first = self._row(f, rows, order, index)
+            fingerprint = f.load(f.at(first, FINGERPRINT))
+            with f.loop(f"i64 {f.op(f'add i64 {index}, 1')}", f"ptr {first}") as run:
+                other, best = run.values
+                run.while_(f.op(f"icmp ult i64 {other}, {total}"))
+                row = self._row(f, rows, order, other)
+                run.while_(f.op(f"icmp eq i64 {f.load(f.at(row, FINGERPRINT))}, {fingerprint}"))
+                made = f.load(f.at(row, PREDECESSOR)), f.load(f.at(best, PREDECESSOR))
+                less = f.op(f"icmp ult i64 {made[0]}, {made[1]}")
+                better = f.op(f"select i1 {less}, ptr {row}, ptr {best}")
+                run.again(f.op(f"add i64 {other}, 1"), better)
+            key = f.op(f"call i64 @key(i64 {fingerprint}, i64 {shift})")
+            slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {key})")
+            with f.when(f.op(f"icmp slt i64 {slot}, 0")):
+                f.do(f"call void @emit(ptr %context, ptr {best})")
+            loop.again(other)
+        f.store(index, start_field)
         return f.end()
 
-    def _row(self, f: Function, rows: str, order: str, index: str) -> str:
+    def _row(self, f: FunctionText, rows: str, order: str, index: str) -> str:
         return f.at(rows, f.op(f"mul i64 {f.load(f.at(order, index))}, {self.width}"))
 
     def _remember(self) -> str:
         """``@remember(context)``: put the fingerprints from start to end into a table."""
-        f = Function("void @remember(ptr %context)")
+        f = FunctionText("void @remember(ptr %context)")
         rows, shift = self._pointer(f, "rows"), self._number(f, "shift")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         start, end = self._number(f, "start"), self._number(f, "end")
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%index = phi i64 [ {start}, %entry ], [ %next, %more ]")
-        f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
-        f.start("body")
-        key = f.op(f"call i64 @key(i64 {f.load(f.at(rows, '%index'))}, i64 {shift})")
-        verdict = f.op(f"call i64 @insert(ptr {table}, i64 {capacity}, i64 {key})")
-        f.branch(f.op(f"icmp eq i64 {verdict}, 2"), "over", "more")
-        f.start("over")
-        f.store(1, self._field(f, "full"))
-        f.jump("more")
-        f.start("more")
-        f.do("%next = add i64 %index, 1")
-        f.jump("loop")
-        f.start("finished")
+        with f.each(start, end) as index:
+            key = f.op(f"call i64 @key(i64 {f.load(f.at(rows, index))}, i64 {shift})")
+            verdict = f.op(f"call i64 @insert(ptr {table}, i64 {capacity}, i64 {key})")
+            with f.when(f.op(f"icmp eq i64 {verdict}, 2")):
+                f.store(1, self._field(f, "full"))
         return f.end()

@@ -20,19 +20,24 @@ from highwater.checker.asking.search import (
     ProgressCallback,
     SearchOptions,
     SearchResult,
-    Violation,
+    ViolatingRun,
     missing_verdicts,
 )
 from highwater.checker.base.interruption import interruption
 from highwater.checker.base.memory import available_memory
 from highwater.checker.base.problems import InputError
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Level, Run, Totals
-from highwater.checker.engines.spark.levels.cluster import Cluster, shift_for
-from highwater.checker.engines.spark.levels.driver import Driver, Found, packed
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    SearchIdentity,
+    SparkCheckpoint,
+    Totals,
+)
+from highwater.checker.engines.spark.levels.cluster import LargeLevels, shift_for
+from highwater.checker.engines.spark.levels.driver import Driver, NextLevel, packed
 from highwater.checker.engines.spark.options import SparkOptions
 from highwater.checker.engines.spark.program import RowProgram
 from highwater.checker.engines.spark.request import ModelRequest
-from highwater.checker.engines.spark.session import Session, session
+from highwater.checker.engines.spark.session import SparkConnection, session
 from highwater.model.language.model import Model
 
 
@@ -65,7 +70,7 @@ def exploration(
         raise InputError("--resume: name the --checkpoint to go on with")
     request = ModelRequest.of(model, options.symmetry, options.deadlock)
     program = RowProgram(model, request)
-    with _directory(spark) as directory, Checkpoint(directory) as checkpoint:
+    with _directory(spark) as directory, SparkCheckpoint(directory) as checkpoint:
         checkpoint.take(resume=spark.resume)
         before = _before(checkpoint, request, program) if spark.resume else None
         levels = _levels(checkpoint) if before else []
@@ -105,15 +110,19 @@ class _Kept:
 
 
 def _begin(
-    checkpoint: Checkpoint, request: ModelRequest, program: RowProgram, running: Session, spark: SparkOptions
-) -> Run:
+    checkpoint: SparkCheckpoint,
+    request: ModelRequest,
+    program: RowProgram,
+    running: SparkConnection,
+    spark: SparkOptions,
+) -> SearchIdentity:
     shift = shift_for(running.cores) if spark.buckets is None else int(math.log2(spark.buckets))
-    run = Run(uuid.uuid4().hex, request.text(), program.content, program.layout.words, shift)
+    run = SearchIdentity(uuid.uuid4().hex, request.text(), program.content, program.layout.words, shift)
     checkpoint.begin(run)
     return run
 
 
-def _before(checkpoint: Checkpoint, request: ModelRequest, program: RowProgram) -> Run:
+def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProgram) -> SearchIdentity:
     """The run to go on with; InputError where it explored something else."""
     run = checkpoint.run()
     old = ModelRequest.read(run.request)
@@ -130,7 +139,7 @@ def _before(checkpoint: Checkpoint, request: ModelRequest, program: RowProgram) 
     return run
 
 
-def _levels(checkpoint: Checkpoint) -> list[Level]:
+def _levels(checkpoint: SparkCheckpoint) -> list[CommittedLevel]:
     """The levels to go on from, which are what they were; InputError where they are not."""
     try:
         levels = checkpoint.levels()
@@ -156,11 +165,11 @@ class Exploration:
 
     def __init__(
         self,
-        running: Session,
+        running: SparkConnection,
         program: RowProgram,
-        checkpoint: Checkpoint,
-        run: Run,
-        levels: list[Level],
+        checkpoint: SparkCheckpoint,
+        run: SearchIdentity,
+        levels: list[CommittedLevel],
         options: SearchOptions,
         spark: SparkOptions,
         progress: ProgressCallback | None,
@@ -170,7 +179,7 @@ class Exploration:
         memory = options.memory_bytes or int(available_memory() * 0.6)
         processes = running.cores if running.master.startswith("local[") else (os.cpu_count() or 1)
         self.driver = Driver(program, checkpoint, run, max(1 << 28, 64 * spark.driver_states))
-        self.cluster = Cluster(running, program, checkpoint, run, memory // processes)
+        self.cluster = LargeLevels(running, program, checkpoint, run, memory // processes)
         self.names = [p.name for p in program.model.properties]
         self.step_names = [p.name for p in program.model.step_properties]
         self.levels = levels
@@ -211,7 +220,7 @@ class Exploration:
     def _interrupt(self) -> None:
         self.stop = "interrupted"
 
-    def _next(self) -> Found | None:
+    def _next(self) -> NextLevel | None:
         level, totals = self.levels[-1], self.totals
         known = _bits(self.names, totals.places), _bits(self.step_names, totals.broken)
         few = self.totals.distinct_states <= self.spark.driver_states
@@ -232,7 +241,7 @@ class Exploration:
             self.stop = self.stop or "states"
         self._stopped()
 
-    def _commit(self, found: Found) -> None:
+    def _commit(self, found: NextLevel) -> None:
         """Make what was found the next level."""
         model, number = self.program.model, len(self.levels)
         old = self.totals if self.levels else Totals()
@@ -255,7 +264,7 @@ class Exploration:
             broken=broken,
             seconds=self.seconds_before + time.perf_counter() - self.started,
         )
-        level = Level(number, found.parts, totals)
+        level = CommittedLevel(number, found.parts, totals)
         self.checkpoint.commit(level)
         self.levels.append(level)
         self._report()
@@ -300,7 +309,7 @@ class Exploration:
         result.spilled_bytes = self.cluster.work.written
         return result
 
-    def _violation(self, name: str, number: int, index: int, *last: int) -> Violation:
+    def _violation(self, name: str, number: int, index: int, *last: int) -> ViolatingRun:
         """Follow the predecessors back to an initial state; ``last`` is a step that is taken in the end."""
         path: list[int] = list(last)
         while True:
@@ -309,7 +318,9 @@ class Exploration:
                 break
             path.append(instance)
             number -= 1
-        return Violation(name, self.program.layout.unpack(packed(self.program)[index]), tuple(reversed(path)))
+        return ViolatingRun(
+            name, self.program.layout.unpack(packed(self.program)[index]), tuple(reversed(path))
+        )
 
 
 def _bits(names: list[str], found: Mapping[str, object]) -> int:

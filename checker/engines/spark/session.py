@@ -39,10 +39,10 @@ EXECUTOR_SECONDS = 60.0
 """How long a cluster may take to start the first executor."""
 _SETTLED_SECONDS = 1.0
 
-_current: Session | None = None
+_current: SparkConnection | None = None
 
 
-class Session:
+class SparkConnection:
     """A Spark session. ``sql`` is Spark's own object, ``cores`` what it runs at the same time."""
 
     def __init__(self, master: str) -> None:
@@ -177,13 +177,13 @@ class Session:
         self._directory.cleanup()
 
 
-def session(master: str) -> Session:
+def session(master: str) -> SparkConnection:
     """The session on a master: the one there is, or a new one. InputError where it cannot be had."""
     global _current
     if _current is not None and _current.master != master:
         close()
     if _current is None:
-        _current = Session(master)
+        _current = SparkConnection(master)
         atexit.register(close)
     return _current
 

@@ -186,6 +186,3 @@ def _shown(message: Message, type: Struct, value: Mapping[str, Any]) -> tuple[st
         for name in (message.shows or type.fields)
         if value[name] is not None and value[name] is not False
     )
-
-
-__all__ = ["InFlight", "Lanes", "content_type", "count"]

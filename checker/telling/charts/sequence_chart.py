@@ -86,6 +86,3 @@ def _paragraphs(texts: Sequence[str], width: int = _WIDTH) -> str:
     """Texts as lines of a note, folded."""
     folded = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
     return "<br/>".join(escape(line) for line in folded)
-
-
-__all__ = ["SequenceChart", "escape", "tells"]

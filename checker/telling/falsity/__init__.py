@@ -4,6 +4,6 @@ The property's function is run once more, on the scalars of one state, so that a
 beside what it came to: of a conjunction the part that is false, of a quantifier the value for which it is.
 """
 
-from highwater.checker.telling.falsity.parts import Part, false_part
+from highwater.checker.telling.falsity.parts import PropertyPart, false_part
 
-__all__ = ["Part", "false_part"]
+__all__ = ["PropertyPart", "false_part"]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from highwater.checker.telling.falsity.source import Scope, Term
+from highwater.checker.telling.falsity.source import NameScope, Term
 
 
 def items_of(term: Term) -> list[tuple[str, Term]] | None:
@@ -29,7 +29,7 @@ def _names(node: ast.GeneratorExp | ast.ListComp) -> set[str]:
     return {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
 
 
-def _choices(scope: Scope, generators: list[ast.comprehension]) -> Iterator[Scope]:
+def _choices(scope: NameScope, generators: list[ast.comprehension]) -> Iterator[NameScope]:
     """The scopes inside a comprehension."""
     if not generators:
         yield scope
@@ -74,6 +74,3 @@ def _element_origins(term: Term) -> Callable[[int], Any]:
         return lambda i: [None, found[i][1] if found is not None and i < len(found) else None]
     listed = None if isinstance(node, ast.Call) else items_of(term)
     return lambda i: listed[i][1] if listed is not None and i < len(listed) else None
-
-
-__all__ = ["items_of"]

@@ -41,6 +41,3 @@ class Known:
     def plain(self, value: Value) -> Any:
         """The plain value."""
         return self.value(value)._plain()
-
-
-__all__ = ["Known"]

@@ -29,7 +29,7 @@ _QUESTIONS = ("is_some", "is_none", "is_empty")
 
 
 @dataclass(frozen=True)
-class Part:
+class PropertyPart:
     """A part of a property: what is said of it, the expression with its values in it and as it is written.
 
     ``holds`` is what it came to, ``values`` are those of the expressions in it, ``parts`` what it comes from. What is
@@ -42,7 +42,7 @@ class Part:
     holds: bool = False
     place: str | None = None
     values: tuple[tuple[str, str], ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PropertyPart, ...] = ()
     given: bool = False
 
     def as_data(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Part:
             "parts": [part.as_data() for part in self.parts],
         }
 
-    def leaves(self, given: bool = False) -> Iterator[tuple[Part, bool]]:
+    def leaves(self, given: bool = False) -> Iterator[tuple[PropertyPart, bool]]:
         """The parts that come from no others, and whether they are only given."""
         given = given or self.given
         if not self.parts and self.text:
@@ -80,7 +80,7 @@ def false_part(
     *states: Scalars,
     goal: bool = False,
     chosen: Mapping[str, Any] | None = None,
-) -> Part | None:
+) -> PropertyPart | None:
     """Why a property's function is false; None where its source is not there, or where it is true.
 
     It is given the state, or of a property of steps both states; ``chosen`` are the values of its parameters, as the
@@ -114,7 +114,7 @@ def _truth(term: Term) -> bool | None:
 class _Walk:
     """Down the source: ``why`` an expression came to a truth."""
 
-    def why(self, term: Term, value: bool, deep: int) -> Part:
+    def why(self, term: Term, value: bool, deep: int) -> PropertyPart:
         """The part of an expression that makes it true, or false."""
         node = term.expression
         if deep and isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Invert, ast.Not)):
@@ -138,7 +138,9 @@ class _Walk:
             return _called(term, node) in _WORDS or not isinstance(node.func, ast.Attribute)
         return True
 
-    def _operands(self, term: Term, found: tuple[bool, list[ast.expr]], value: bool, deep: int) -> Part:
+    def _operands(
+        self, term: Term, found: tuple[bool, list[ast.expr]], value: bool, deep: int
+    ) -> PropertyPart:
         conjunction, operands = found
         parts = [term.part(o) for o in operands]
         decisive = [p for p in parts if _truth(p) is value] if conjunction is not value else parts
@@ -150,9 +152,9 @@ class _Walk:
         says = (
             "all of these hold:" if value else "these are false:" if conjunction else "none of these holds:"
         )
-        return Part(says, holds=value, parts=tuple(self.why(p, value, deep - 1) for p in kept))
+        return PropertyPart(says, holds=value, parts=tuple(self.why(p, value, deep - 1) for p in kept))
 
-    def _call(self, term: Term, node: ast.Call, value: bool, deep: int) -> Part | None:
+    def _call(self, term: Term, node: ast.Call, value: bool, deep: int) -> PropertyPart | None:
         function = _called(term, node)
         if function in (values.all_of, values.any_of) and len(node.args) == 1:
             return self._quantifier(term, node.args[0], function is values.all_of, value, deep)
@@ -160,7 +162,7 @@ class _Walk:
             premise, conclusion = (term.part(a) for a in node.args)
             if value:
                 return _leaf(term, True)
-            return Part("", parts=(
+            return PropertyPart("", parts=(
                 replace(_titled("it holds that", self.why(premise, True, 2)), given=True),
                 _titled("but not that", self.why(conclusion, False, deep - 1)),
             ))  # fmt: skip
@@ -171,12 +173,14 @@ class _Walk:
             chosen = node.args[1] if _truth(condition) else node.args[2]
             holds = bool(_truth(condition))
             where = replace(_titled("where", self.why(condition, holds, 2)), given=True)
-            return Part("", holds=value, parts=(where, self.why(term.part(chosen), value, deep - 1)))
+            return PropertyPart("", holds=value, parts=(where, self.why(term.part(chosen), value, deep - 1)))
         if value and deep <= 2:
             return None
         return self._function(term, node, function, value, deep)
 
-    def _function(self, term: Term, node: ast.Call, function: Any, value: bool, deep: int) -> Part | None:
+    def _function(
+        self, term: Term, node: ast.Call, function: Any, value: bool, deep: int
+    ) -> PropertyPart | None:
         """A function of the protocol or of its properties: what it returned, in its own source."""
         function = getattr(function, "function", function)
         module = getattr(function, "__module__", None) or ""
@@ -192,9 +196,11 @@ class _Walk:
         text, written = term.text, term.written
         if len(text) > _WIDE:  # the arguments come back below, where they matter
             text, written = ast.unparse(node.func), ""
-        return Part("", text, written, value, body.place, parts=(inner,))
+        return PropertyPart("", text, written, value, body.place, parts=(inner,))
 
-    def _quantifier(self, term: Term, items: ast.expr, every: bool, value: bool, deep: int) -> Part | None:
+    def _quantifier(
+        self, term: Term, items: ast.expr, every: bool, value: bool, deep: int
+    ) -> PropertyPart | None:
         found = items_of(term.part(items))
         if found is None:
             return None
@@ -204,7 +210,7 @@ class _Walk:
             shown = found[:_INSTANCES]
             parts = [_titled(said, self.why(item, False, deep - 1)) for said, item in shown]
             rest = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-            return Part(
+            return PropertyPart(
                 f"there is none{rest}:" if found else "there is nothing to choose from", parts=tuple(parts)
             )
         decisive = [(said, item) for said, item in found if _truth(item) is value]
@@ -218,11 +224,11 @@ class _Walk:
         inner = self.why(item, value, deep - 1)
         return _titled(f"for {said}{also}:" if said else "", inner)
 
-    def _all_hold(self, items: ast.expr, found: list[tuple[str, Term]], deep: int) -> Part | None:
+    def _all_hold(self, items: ast.expr, found: list[tuple[str, Term]], deep: int) -> PropertyPart | None:
         """Each of a few conditions that are listed; those that a loop goes through are told by the loop."""
         if not isinstance(items, (ast.List, ast.Tuple)) or len(items.elts) > _LISTED:
             return None
-        return Part(
+        return PropertyPart(
             "all of these hold:", holds=True, parts=tuple(self.why(i, True, deep - 1) for _, i in found)
         )
 
@@ -230,11 +236,11 @@ class _Walk:
 _WORDS: tuple[Any, ...] = (values.all_of, values.any_of, tracing.implies, tracing.under, values.where)
 
 
-def _titled(says: str, part: Part) -> Part:
+def _titled(says: str, part: PropertyPart) -> PropertyPart:
     """A part with something said before it."""
     if not part.says and says:
         return replace(part, says=says)
-    return Part(says, holds=part.holds, parts=(part,)) if says else part
+    return PropertyPart(says, holds=part.holds, parts=(part,)) if says else part
 
 
 def _operands(node: ast.expr) -> tuple[bool, list[ast.expr]] | None:
@@ -287,10 +293,10 @@ def _enter(term: Term, node: ast.Call, function: Callable[..., Any]) -> Body:
 # --- leaves -------------------------------------------------------------------------------------------------------
 
 
-def _leaf(term: Term, value: bool) -> Part:
+def _leaf(term: Term, value: bool) -> PropertyPart:
     """An expression that is told whole, with the values of what is in it."""
     shown = tuple(dict.fromkeys(_values(term)))
-    return Part("", _short(term.text), _short(term.written), value, values=shown)
+    return PropertyPart("", _short(term.text), _short(term.written), value, values=shown)
 
 
 def _values(term: Term) -> Iterator[tuple[str, str]]:
@@ -373,6 +379,3 @@ def _said(value: Any) -> str | None:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONG else text[:_LONG] + "…"
-
-
-__all__ = ["Part", "false_part"]

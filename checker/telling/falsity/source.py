@@ -23,7 +23,7 @@ class NotReadable(Exception):
 
 
 @dataclass(frozen=True)
-class Scope:
+class NameScope:
     """What names stand for: their values, the expressions that gave them (``origins``), loop values (``bound``)."""
 
     names: Mapping[str, Any]
@@ -31,12 +31,12 @@ class Scope:
     origins: Mapping[str, Term] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
 
-    def with_bound(self, found: Mapping[str, Any], origins: Mapping[str, Term]) -> Scope:
+    def with_bound(self, found: Mapping[str, Any], origins: Mapping[str, Term]) -> NameScope:
         """The scope inside a comprehension, for one choice of its variables."""
         own = {name: said for name, value in found.items() if (said := plain(value))}
         outer = {name: said for name, said in self.bound.items() if name not in found}
         before = {name: term for name, term in self.origins.items() if name not in found}
-        return Scope({**self.names, **found}, self.known, {**before, **origins}, {**outer, **own})
+        return NameScope({**self.names, **found}, self.known, {**before, **origins}, {**outer, **own})
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Term:
     """An expression of the source and the scope in which it stands."""
 
     expression: ast.expr
-    scope: Scope
+    scope: NameScope
 
     def value(self) -> Any:
         """What it comes to. It is the protocol's own source, which has been run already."""
@@ -98,7 +98,7 @@ def read(
         raise NotReadable
     closure = inspect.getclosurevars(function).nonlocals
     names = {**function.__globals__, **closure, **frame.names}
-    scope = _assigned(definition, Scope(names, known, dict(origins)))
+    scope = _assigned(definition, NameScope(names, known, dict(origins)))
     return Body(Term(found.value, scope), shortened(f"{code.co_filename}:{code.co_firstlineno}"))
 
 
@@ -155,7 +155,7 @@ def _own_nodes(definition: ast.FunctionDef) -> list[ast.AST]:
     return found
 
 
-def _assigned(definition: ast.FunctionDef, scope: Scope) -> Scope:
+def _assigned(definition: ast.FunctionDef, scope: NameScope) -> NameScope:
     """The scope with the names that are assigned once, where the expression still comes to what the name stands for."""
     expressions: dict[str, list[ast.expr | None]] = {}
     for node in _own_nodes(definition):
@@ -165,7 +165,9 @@ def _assigned(definition: ast.FunctionDef, scope: Scope) -> Scope:
         elif isinstance(node, (ast.AugAssign, ast.For, ast.NamedExpr)):
             _targets(node.target, None, expressions)
     origins = {name: term for name, term in scope.origins.items() if name not in expressions}
-    inside = Scope(scope.names, scope.known, origins)  # which is filled: one such name may stand for others
+    inside = NameScope(
+        scope.names, scope.known, origins
+    )  # which is filled: one such name may stand for others
     for name, (only, *others) in expressions.items():
         if only is None or others or name in scope.origins:
             continue
@@ -206,7 +208,7 @@ def _alike(a: object, b: object) -> bool:
 class _Resolved(ast.NodeTransformer):
     """Names replaced by what they stand for; those of comprehensions inside stay."""
 
-    def __init__(self, scope: Scope, hidden: frozenset[str] = frozenset()) -> None:
+    def __init__(self, scope: NameScope, hidden: frozenset[str] = frozenset()) -> None:
         self.scope, self.hidden = scope, hidden
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -249,6 +251,3 @@ class _Resolved(ast.NodeTransformer):
 
 def _copy(expression: ast.expr) -> ast.expr:
     return copy.deepcopy(expression)
-
-
-__all__ = ["Body", "NotReadable", "Scope", "Term", "plain", "read"]

@@ -267,6 +267,3 @@ def _element(type: Type, value: Any, i: int) -> tuple[Type, Any]:
     if not isinstance(type, Array):
         return type, value
     return type.element, (list(value.values()) if isinstance(value, Mapping) else value)[i]
-
-
-__all__ = ["LOST", "TAKEN", "UNDER_WAY", "WITHIN", "Arrow", "arrows", "chart"]

@@ -70,6 +70,3 @@ def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
 def parameters(instance: Instance) -> str:
     """The choice of an action's parameters, in words; empty where it has none."""
     return words.settings(instance.parameters)
-
-
-__all__ = ["POSSIBLE", "Choices", "choices", "parameters"]

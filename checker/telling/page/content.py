@@ -9,7 +9,7 @@ from highwater.checker.asking.request import Request
 from highwater.checker.base import words
 from highwater.checker.telling.charts.lanes import Lanes
 from highwater.checker.telling.charts.sequence_chart import SequenceChart
-from highwater.checker.telling.falsity import Part, false_part
+from highwater.checker.telling.falsity import PropertyPart, false_part
 from highwater.checker.telling.page.chart import chart
 from highwater.checker.telling.page.choices import choices
 from highwater.checker.telling.page.markdown import markdown
@@ -88,7 +88,7 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
     }
 
 
-def _why(run: ShownRun) -> Iterator[tuple[int, Part]]:
+def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
     """For each state in which the property is false, the part of it that is."""
     model = run.model
     liveness = next((p.liveness for p in model.liveness if p.name == run.name), None)
@@ -120,7 +120,7 @@ def _chosen(model: Model, liveness: Liveness, run: ShownRun) -> dict[str, Any]:
     return found
 
 
-def _told(part: Part) -> dict[str, Any]:
+def _told(part: PropertyPart) -> dict[str, Any]:
     """A part in short, its leaves with their values, and whole."""
     leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
     return {"choices": list(part.choices()), "leaves": leaves, "whole": part.as_data()}
@@ -147,6 +147,3 @@ def _step(step: Shown, named: set[str]) -> dict[str, Any]:
         "meaning": action.meaning if action else "",
         "instance": None if step.instance is None else step.model.instances.index(step.instance),
     }
-
-
-__all__ = ["about", "content"]

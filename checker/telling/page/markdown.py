@@ -61,6 +61,3 @@ def _code(text: str) -> str:
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", one_line)), default=0))
     space = " " if len(ticks) > 1 else ""
     return f"{ticks}{space}{one_line}{space}{ticks}"
-
-
-__all__ = ["markdown"]

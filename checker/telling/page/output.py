@@ -47,6 +47,3 @@ class PageOutput:
             return f"--html {self.target}: not written, as {none}"
         write_page(self.target, title, runs, about)
         return f"--html {self.target}: {len(runs)} run{'' if len(runs) == 1 else 's'} to step through"
-
-
-__all__ = ["PageOutput", "html_option"]

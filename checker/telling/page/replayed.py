@@ -42,6 +42,3 @@ def _shown(i: int, told: Told, history: History) -> Shown:
         return Shown(i + 1, said(told.instance), history.model, told.state, base, told.instance, note)
     sentence = f"line {told.line}: nothing explains it" if told.unexplained else "the first state"
     return Shown(i + 1, sentence, history.model, told.state, base, None, told.unexplained)
-
-
-__all__ = ["replayed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from highwater.checker.asking.search import Violation
+from highwater.checker.asking.search import ViolatingRun
 from highwater.checker.telling.counterexample import Counterexample, LoopBack
 from highwater.model.language.model import Instance, Model, Scalars
 from highwater.model.language.protocol import Protocol
@@ -66,14 +66,14 @@ class ShownRun:
 
 
 def counterexamples(
-    model: Model, violations: Iterable[Violation], examples: Sequence[Counterexample]
+    model: Model, violations: Iterable[ViolatingRun], examples: Sequence[Counterexample]
 ) -> list[ShownRun]:
     """The runs that examples tell, by the violations that they were made of."""
     known = {(v.property, v.depth): v for v in violations}
     return [of_example(model, known[e.name, e.depth], e) for e in examples]
 
 
-def of_example(model: Model, violation: Violation, example: Counterexample) -> ShownRun:
+def of_example(model: Model, violation: ViolatingRun, example: Counterexample) -> ShownRun:
     """One run to a violation."""
     steps = tuple(taken(model, violation.initial, violation.path))
     last = len(steps) - 1
@@ -142,15 +142,3 @@ def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
 
 def _steps(number: int) -> str:
     return f"{number:,} step{'' if number == 1 else 's'}"
-
-
-__all__ = [
-    "LIMIT_STATES",
-    "Shown",
-    "ShownRun",
-    "counterexamples",
-    "of_example",
-    "said",
-    "shown_walk",
-    "taken",
-]

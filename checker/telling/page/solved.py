@@ -82,6 +82,3 @@ def _outcome(
 def _instance(model: Model, action: str, witness: Witness) -> Instance | None:
     own = (i for i in model.instances if i.action.name == action)
     return next((i for i in own if dict(i.parameters) == witness.parameters), None)
-
-
-__all__ = ["differences", "failures"]

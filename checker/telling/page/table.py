@@ -94,6 +94,3 @@ def _index(type: Struct, name: str) -> Index | Enum:
 
 def _same(texts: Sequence[Sequence[int]], cell: int | None) -> bool:
     return cell is None or len({column[cell] for column in texts}) == 1
-
-
-__all__ = ["Texts", "cells", "tables"]

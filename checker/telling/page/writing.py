@@ -36,6 +36,3 @@ def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bo
 def write_page(target: str, title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]]) -> None:
     """Write the file that ``--html`` names; InputError where it cannot be written."""
     write_text("--html", target, page(content(title, runs, about)))
-
-
-__all__ = ["page", "write_page"]

@@ -52,6 +52,3 @@ class Contract:
     idle: Collection[str] = ()
     chosen: Mapping[str, Collection[str]] = field(default_factory=dict)
     hidden_steps: int = 0
-
-
-__all__ = ["Adapter", "AdapterError", "Contract", "Outcome"]

@@ -256,6 +256,3 @@ def _sentence(instance: Instance, shown: Mapping[str, Any]) -> str:
 
 def _outcome(outcome: Outcome) -> str:
     return "done" if outcome.done else f"refused{f' with {outcome.error}' if outcome.error else ''}"
-
-
-__all__ = ["LIMIT", "Lockstep", "Mismatch", "check_contract"]

@@ -222,6 +222,3 @@ def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: st
 
 def _short(value: object) -> str:
     return printable(json.dumps(value), 80)
-
-
-__all__ = ["MAX_LINE", "VERSION", "PipeAdapter", "serve"]

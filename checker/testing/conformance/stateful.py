@@ -142,6 +142,3 @@ def conformance_machine(
     )
     made.TestCase.settings = SETTINGS
     return made
-
-
-__all__ = ["ConformanceMachine", "conformance_machine"]

@@ -34,6 +34,3 @@ def shrunk(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Sequence[I
             size = max(1, size // 2)
         elif not smaller:
             return current
-
-
-__all__ = ["shrunk"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from highwater.checker.asking.request import Request
-from highwater.checker.asking.search import DEADLOCK, Violation
+from highwater.checker.asking.search import DEADLOCK, ViolatingRun
 from highwater.checker.asking.subject import Subject, asked
 from highwater.checker.base.problems import InputError
 from highwater.checker.telling import counterexample
@@ -43,7 +43,7 @@ class Violated(AssertionError):
     Each property has a subclass of its own, so that Hypothesis reports them one by one.
     """
 
-    def __init__(self, told: str, example: Counterexample, violation: Violation) -> None:
+    def __init__(self, told: str, example: Counterexample, violation: ViolatingRun) -> None:
         super().__init__(told)
         self.counterexample, self.violation = example, violation
 
@@ -73,7 +73,7 @@ class ModelMachine(RuleBasedStateMachine):
     model: ClassVar[Model]
     interpreter: ClassVar[Interpreter]
     failures: ClassVar[dict[str, type[Violated]]]
-    best: ClassVar[dict[str, Violation]]
+    best: ClassVar[dict[str, ViolatingRun]]
     """The shortest run that is known to a violation of each property."""
     traces: ClassVar[Path | None]
     preferences: ClassVar[Preferences]
@@ -144,7 +144,7 @@ class ModelMachine(RuleBasedStateMachine):
         if best is None or len(self.path) <= len(best.path):
             straight = self._again(self.path, name) or self.path
             path = shrunk(straight, lambda path: self._again(path, name))
-            best = self.best[name] = Violation(name, self.initial, tuple(path))
+            best = self.best[name] = ViolatingRun(name, self.initial, tuple(path))
         example = counterexample.follow(self.model, self.interpreter, best)
         told = "\n".join(counterexample.plain(self.model, example))
         if self.traces is not None:
@@ -175,7 +175,7 @@ class ModelMachine(RuleBasedStateMachine):
             return taken
         return None
 
-    def _write(self, directory: Path, violation: Violation) -> Path:
+    def _write(self, directory: Path, violation: ViolatingRun) -> Path:
         """Write the run as a trace."""
         target = directory / f"{violation.property}.ndjson"
         write_run(
@@ -247,6 +247,3 @@ def _begin(model: Model) -> Any:
 def _title(name: str) -> str:
     text = "".join(c if c.isalnum() else " " for c in Path(name).name.split(".")[0])
     return "".join(word.title() for word in text.split()) or "Machine"
-
-
-__all__ = ["SETTINGS", "Burst", "ModelMachine", "Violated", "machine"]

@@ -75,6 +75,3 @@ class Preferences:
     def _taste(self, taste: int) -> dict[str, int]:
         dice = random.Random(f"taste {taste}")
         return {name: dice.choice(WEIGHTS) if taste else 1 for name in self._names}
-
-
-__all__ = ["BURST", "TASTES", "Preferences", "bursts", "plain_bursts"]

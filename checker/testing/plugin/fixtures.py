@@ -10,13 +10,13 @@ import pytest
 
 from highwater.checker.asking.request import Request
 from highwater.checker.asking.subject import Subject, asked
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.testing.plugin import runs
 from highwater.traces.replay import replay as replay_path
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.summary import summary
 
-Explore = Callable[..., Outcome]
+Explore = Callable[..., ScenarioOutcome]
 Name = Callable[..., Request]
 Replay = Callable[..., Report]
 
@@ -51,7 +51,7 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
         limit_states: int | None = None,
         limit_seconds: float | None = None,
         **overrides: Any,
-    ) -> Outcome:
+    ) -> ScenarioOutcome:
         __tracebackhide__ = True
         wanted = protocol(subject, **overrides)
         model, outcome = runs.search(
@@ -66,7 +66,7 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
     return call
 
 
-def _broken(outcome: Outcome, violated: frozenset[str] | None) -> Sequence[str]:
+def _broken(outcome: ScenarioOutcome, violated: frozenset[str] | None) -> Sequence[str]:
     """What is not as it should be; that not all was seen is such a thing."""
     found = frozenset(example.name for example in outcome.examples)
     said = list(outcome.broken)
@@ -103,6 +103,3 @@ def replay() -> Replay:
         return report
 
     return call
-
-
-__all__ = ["Explore", "Name", "Replay", "explore", "protocol", "replay"]

@@ -16,7 +16,7 @@ import pytest
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Request
 from highwater.checker.base.problems import InputError
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.checker.testing.plugin import runs
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
@@ -46,7 +46,7 @@ class ScenarioFile(pytest.File):
         return runs.fitted(self.config, Request.of(scenario, runs.overrides(self.config)))
 
     @cached_property
-    def explored(self) -> tuple[Model, Outcome]:
+    def explored(self) -> tuple[Model, ScenarioOutcome]:
         """The search. What it raises is raised for each item."""
         return runs.search(self.config, self.request)
 
@@ -74,7 +74,7 @@ class ScenarioFile(pytest.File):
         return item
 
 
-Judge = Callable[[Outcome, str], str | None]
+Judge = Callable[[ScenarioOutcome, str], str | None]
 """What is wrong with an outcome, in view of a property or a count; None where nothing is."""
 
 
@@ -108,11 +108,11 @@ class Expectation(pytest.Item):
         return self.path, 0, self.name
 
 
-def _found(outcome: Outcome) -> set[str]:
+def _found(outcome: ScenarioOutcome) -> set[str]:
     return {example.name for example in outcome.examples}
 
 
-def _holds(outcome: Outcome, name: str) -> str | None:
+def _holds(outcome: ScenarioOutcome, name: str) -> str | None:
     if name in _found(outcome):
         promised = ", but was promised to hold" if outcome.request.as_written else ""
         return f"{name} is violated{promised}"
@@ -121,7 +121,7 @@ def _holds(outcome: Outcome, name: str) -> str | None:
     return f"nobody knows whether {name} holds: not all states were seen"
 
 
-def _violated(outcome: Outcome, name: str) -> str | None:
+def _violated(outcome: ScenarioOutcome, name: str) -> str | None:
     if name in _found(outcome):
         return None
     if outcome.result.complete:
@@ -129,11 +129,8 @@ def _violated(outcome: Outcome, name: str) -> str | None:
     return f"no violation of {name} was found, but not all states were seen"
 
 
-def _count(outcome: Outcome, key: str) -> str | None:
+def _count(outcome: ScenarioOutcome, key: str) -> str | None:
     expected, actual = getattr(outcome.request.scenario.promise, key), getattr(outcome.result, key)
     if not outcome.result.complete:
         return f"nobody knows whether {key} is {expected:,}: not all states were seen"
     return None if expected == actual else f"{key} is {actual:,}, but was promised to be {expected:,}"
-
-
-__all__ = ["SUFFIX", "Broken", "Expectation", "ScenarioFile", "pytest_collect_file"]

@@ -13,7 +13,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.engines import by_name as engines
 from highwater.checker.running.one import explore
 from highwater.checker.telling import counterexample, report
-from highwater.checker.telling.results import Outcome
+from highwater.checker.telling.results import ScenarioOutcome
 from highwater.model.language.model import Model
 
 
@@ -45,7 +45,7 @@ def search(
     engine: str | None = None,
     limit_states: int | None = None,
     limit_seconds: float | None = None,
-) -> tuple[Model, Outcome]:
+) -> tuple[Model, ScenarioOutcome]:
     """Explore what is asked; arguments go over options. Raises InputError, LanguageError or KeyboardInterrupt."""
     engine, request = _engine(config, engine), fitted(config, request, engine)
     options = SearchOptions(
@@ -61,7 +61,7 @@ def search(
     return model, outcome
 
 
-def told(model: Model, outcome: Outcome, names: Iterable[str]) -> Iterator[str]:
+def told(model: Model, outcome: ScenarioOutcome, names: Iterable[str]) -> Iterator[str]:
     """The counterexamples of these properties, and what to know of the search."""
     for example in outcome.examples:
         if example.name in names:
@@ -71,12 +71,9 @@ def told(model: Model, outcome: Outcome, names: Iterable[str]) -> Iterator[str]:
     yield f"{outcome.request.scenario.name}: {summary(outcome)}"
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: ScenarioOutcome) -> str:
     """One line: how far the search came."""
     result = outcome.result
     notes = "; ".join(report.notes(outcome))
     said = f"{result.distinct_states:,} states, depth {result.depth}, engine {outcome.engine}"
     return f"{said}; {notes}" if notes else said
-
-
-__all__ = ["fitted", "overrides", "search", "summary", "told"]

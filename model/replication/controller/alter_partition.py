@@ -145,7 +145,7 @@ def alter_partition(
         t.acceptable(partition, registrations),
         controller_election(unclean_election),
         isr=proposed_isr(t, request),
-        leader_recovery_state=request.leader_recovery_state,
+        leader_recovery_state=request.leader_recovery_state if t.on("proposals_end_recovery") else None,
         reorders=reorders,
     )
 
@@ -158,6 +158,3 @@ def alter_partition_error(request: StructValue, record: StructValue) -> Number:
     moved = record.leader.is_some & ~record.leader.value.is_(request.broker)
     error = where(request.version >= 2, Error.NEW_LEADER_ELECTED, Error.FENCED_LEADER_EPOCH)
     return where(moved, error, Error.NONE)
-
-
-__all__ = ["alter_partition", "alter_partition_checks", "alter_partition_error", "proposed_isr"]

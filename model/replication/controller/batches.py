@@ -43,8 +43,3 @@ HEARTBEAT = {
     "CONTROLLED_SHUTDOWN": CONTROLLED_SHUTDOWN,
 }
 """841.5. A heartbeat, by the state that it takes the broker to."""
-
-__all__ = [
-    "BROKER", "CONTROLLED_SHUTDOWN", "DIRECTORY_LOSS", "FAILURE_IS_ANSWERED", "FENCING", "HEARTBEAT", "IN_DIRECTORY",
-    "IN_ELR", "IN_ISR", "LEADERLESS", "REGISTRATION", "REMOVAL", "UNFENCING",
-]  # fmt: skip

@@ -172,9 +172,3 @@ def on_heartbeat(
     leaving, unfencing = on_fencing(*arguments), on_unfencing(*arguments)
     stays, comes_back = current == next, next == BrokerState.UNFENCED
     return cases((stays, t.record.zero()), (comes_back, unfencing), otherwise=leaving)
-
-
-__all__ = [
-    "controller_election", "is_clean_registration", "on_fencing", "on_heartbeat", "on_registration",
-    "on_unclean_registration", "on_unfencing", "treats_as_fenced", "without_broker",
-]  # fmt: skip

@@ -51,6 +51,3 @@ def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
     """
     nobody_left = (partition.isr & complete).is_empty
     return where(nobody_left, complete | partition.isr, complete)
-
-
-__all__ = ["after_decision", "commits", "without_promise"]

@@ -57,6 +57,3 @@ def assign_directory(
     terms = t.without_elr() if t.on("assignment_empties_elr") else t
     acceptable = t.acceptable(partition, registrations)
     return partition_change(terms, partition, min_isr, acceptable, assigns=changes)
-
-
-__all__ = ["Directory", "assign_directory", "assignment_checks", "is_online", "names_default"]

@@ -32,6 +32,3 @@ def is_needless(
         )
     passed_over = ~candidates.is_empty & ~candidates.has(after)
     return changes & (ended | passed_over)
-
-
-__all__ = ["is_needless"]

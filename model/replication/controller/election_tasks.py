@@ -32,6 +32,3 @@ def maybe_balance_leader(
     """966.17. The periodic task: a partition that another than its preferred replica leads tries to elect that one."""
     record = elect_leader(t, partition, registrations, ElectionType.PREFERRED, min_isr)
     return where(~preferred_leads(partition), record, t.record.zero())
-
-
-__all__ = ["elect_leader", "maybe_balance_leader", "maybe_elect_unclean_leader"]

@@ -150,9 +150,3 @@ def election_error(election: Number, nothing_changed: Truth) -> Number:
         Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     )
     return where(nothing_changed, failed, Error.NONE)
-
-
-__all__ = [
-    "Elected", "can_elect_last_known_leader", "elect", "electable", "election_checks", "election_error", "is_clean",
-    "may_lead", "preferred_leads",
-]  # fmt: skip

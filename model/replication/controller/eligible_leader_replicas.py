@@ -98,9 +98,3 @@ def cleared(t: Terms, partition: StructValue) -> StructValue:
         last_known_elr=written(t, "last_known_elr", concerned, nobody),
         last_known_leader=written(t, "last_known_leader", concerned, known.type.none()),
     )
-
-
-__all__ = [
-    "after_min_isr_change", "cleared", "effective_min_isr", "eligible_leader_replicas", "last_known_elr",
-    "last_known_leader",
-]  # fmt: skip

@@ -30,6 +30,3 @@ def visits(t: Terms, entries: Number, is_member: Truth) -> Number:
     if t.on("cleared_elr_stays_indexed"):
         return entries
     return where(is_member, 1, 0)
-
-
-__all__ = ["entries_after", "visits"]

@@ -53,8 +53,3 @@ def removes_broker_min_isr(t: Terms, level: Number, broker_has_one: Truth) -> Tr
 
 def _makes_safe(t: Terms, level: Number) -> Truth:
     return (level > 0) & t.on("min_isr_is_the_clusters")
-
-
-__all__ = [
-    "Resource", "UpgradeType", "feature_checks", "min_isr_checks", "removes_broker_min_isr", "writes_cluster_min_isr",
-]  # fmt: skip

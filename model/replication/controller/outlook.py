@@ -78,6 +78,3 @@ def promised(m: Controller, s: State) -> StructValue:
     if not m.p.elr_changes:
         return s.partition
     return s.partition.replace(elr=where(m.elr_is_on(s), s.partition.elr, m.t.brokers.zero()))
-
-
-__all__ = ["can_return", "comes_back", "goes_on", "healthy", "promised"]

@@ -56,7 +56,7 @@ def partition_change(
     does to both; 4. whether the ISR is written; 5. whether the leader is, and so the leader epoch ends. If the election
     came before the ELR, a partition that loses its last ISR member would know of nobody who may lead.
     """
-    target = Target(
+    target = ChangeTarget(
         isr=partition.isr if isr is None else isr,
         replicas=partition.replicas if replicas is None else replicas,
         adding=partition.adding if adding is None else adding,
@@ -110,7 +110,7 @@ def partition_change(
 
 
 @dataclass(frozen=True)
-class Target:
+class ChangeTarget:
     """What a change takes a partition to, as far as the one who asks for it says so."""
 
     isr: SetValue
@@ -119,7 +119,7 @@ class Target:
     removing: SetValue
 
 
-def complete_reassignment(t: Terms, target: Target, min_isr: Number) -> Target:
+def complete_reassignment(t: Terms, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
     """966.9, step 1. A reassignment that can complete does: who is to go leaves replicas and ISR.
 
     It is looked at first, with every change, as the ISR that completes it is the leader's to propose, and who leaves
@@ -128,7 +128,7 @@ def complete_reassignment(t: Terms, target: Target, min_isr: Number) -> Target:
     nobody = t.brokers.zero()
     remaining = target.replicas.filter(lambda r: ~target.removing.has(r))
     completes = reassignment_completes(t, remaining, target.adding, target.removing, target.isr, min_isr)
-    return Target(
+    return ChangeTarget(
         isr=where(completes, target.isr - target.removing, target.isr),
         replicas=where(completes, remaining, target.replicas),
         adding=where(completes, nobody, target.adding),
@@ -225,13 +225,12 @@ def merge(t: Terms, partition: StructValue, record: StructValue) -> StructValue:
         written: OptionValue = getattr(record, name)
         fields[name] = where(written.is_some, written.value, getattr(partition, name))
     appended = ~is_empty_record(t, record)
+    counted = appended if t.on("every_change_bumps_partition_epoch") else record.isr.is_some
+    ended = record.leader.is_some & t.on("elections_bump_leader_epoch")
     if t.on("offline_directory_check"):
         fields["offline"] = partition.offline & members_of(fields["replicas"], t.brokers)
     return partition.replace(
         **fields,
-        leader_epoch=where(record.leader.is_some, partition.leader_epoch + 1, partition.leader_epoch),
-        partition_epoch=where(appended, partition.partition_epoch + 1, partition.partition_epoch),
+        leader_epoch=where(ended, partition.leader_epoch + 1, partition.leader_epoch),
+        partition_epoch=where(counted, partition.partition_epoch + 1, partition.partition_epoch),
     )
-
-
-__all__ = ["is_empty_record", "merge", "partition_change", "reassignment_completes"]

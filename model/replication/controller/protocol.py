@@ -335,7 +335,6 @@ class Controller(Protocol):
         require("there is a leader", partition.leader.is_some)
         if self.p.failovers > 1:
             require("the broker does not try to register", ~s.restarting.has(leader))
-        require("everyone in the ISR is a replica", isr <= self.assigned(partition))
         if self.on("offline_directory_check") and self.p.directories < 2:
             require("nobody joins from an offline directory", (isr & partition.offline) <= partition.isr)
         alter_partition.alter_partition_checks(t, request, partition, s.registrations).require()

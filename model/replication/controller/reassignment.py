@@ -140,13 +140,14 @@ def cancellation_checks(
 def cancel_reassignment(
     t: Terms, partition: StructValue, registrations: ArrayValue, min_isr: Number, unclean_election: Truth
 ) -> StructValue:
-    """966.9. The record that cancels a reassignment: the adding replicas leave replicas and ISR.
+    """966.9. The record that cancels a reassignment: the adding replicas leave replicas and ISR, and nobody is to go.
 
     Where that empties the ISR, the first replica is put into it, whatever its log holds: that is how records are lost
     where ``reassignment_needs_min_isr`` is off.
     """
     original, left = _isr_without_adding(t, partition)
-    first = t.brokers.zero().with_(original.at(0))
+    nobody, first = t.brokers.zero(), t.brokers.zero().with_(original.at(0))
+    is_whole = t.on("cancellation_is_whole")
     return partition_change(
         t,
         partition,
@@ -155,12 +156,6 @@ def cancel_reassignment(
         controller_election(unclean_election),
         isr=where(left.is_empty, first, left),
         replicas=original,
-        adding=t.brokers.zero(),
-        removing=t.brokers.zero(),
+        adding=nobody if is_whole else partition.adding,
+        removing=nobody if is_whole else partition.removing,
     )
-
-
-__all__ = [
-    "cancel_reassignment", "cancellation_checks", "new_partition", "new_partition_checks", "reassign",
-    "reassignment_checks",
-]  # fmt: skip

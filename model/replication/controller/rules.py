@@ -33,6 +33,10 @@ RULES = {
     "member_epoch_check": Rule(
         "903.4", "No broker is taken into the ISR by a broker epoch that is not its registered one."
     ),
+    "proposals_end_recovery": Rule(
+        "704.1",
+        "The recovery state that an AlterPartition gives becomes the partition's. Off: it is only checked, and stays.",
+    ),
     # Elections.
     "leader_stays": Rule(
         "B8", "A leader that may lead stays leader, whatever stands before it in the replica order."
@@ -60,6 +64,14 @@ RULES = {
         "by that; there is no other unclean election.",
     ),
     # Epochs.
+    "elections_bump_leader_epoch": Rule(
+        "B8",
+        "A leader that is written ends the leader epoch, be it the same one, another, or none. Off: it only says who "
+        "leads.",
+    ),
+    "every_change_bumps_partition_epoch": Rule(
+        "B8", "Every change of the partition ends the partition epoch. Off: only one of the ISR."
+    ),
     "reassignment_bumps_leader_epoch": Rule(
         "B8", "A replica that leaves the partition ends the leader epoch."
     ),
@@ -191,6 +203,11 @@ RULES = {
         "A reassignment completes with all adding replicas in the ISR and min ISR members left, and is cancelled "
         "only with min ISR members left. Off: it completes with every remaining replica in the ISR.",
     ),
+    "cancellation_is_whole": Rule(
+        "966.9",
+        "A cancelled reassignment adds and removes nobody any more. Off: the adding replicas leave replicas and ISR, "
+        "and no more is changed.",
+    ),
     "elr_within_replicas": Rule(
         "966.9", "The ELR is made of replicas of the partition, also after a reassignment."
     ),
@@ -199,7 +216,8 @@ RULES = {
 BASE = (
     "sender_epoch_check", "leader_epoch_check", "sender_is_leader_check", "partition_epoch_check", "valid_isr_check",
     "recovery_state_check", "leader_stays", "replica_order", "election_on_unfencing", "unclean_election_recovers",
-    "reassignment_bumps_leader_epoch", "live_session_check", "elr_off_empties_elr",
+    "reassignment_bumps_leader_epoch", "live_session_check", "elr_off_empties_elr", "proposals_end_recovery",
+    "elections_bump_leader_epoch", "every_change_bumps_partition_epoch", "cancellation_is_whole",
 )  # fmt: skip
 """The controller's rules that every version has."""
 
@@ -272,5 +290,3 @@ PROFILES = {
         *BASE, "shrink_bumps_leader_epoch",
     ),
 }  # fmt: skip
-
-__all__ = ["BASE", "ELR_FEATURE", "KIP_841", "KIP_903", "PROFILES", "RULES"]

@@ -292,11 +292,3 @@ def heartbeat_reply(session: StructValue, request: StructValue, next: Number) ->
         "in_controlled_shutdown": next == BrokerState.CONTROLLED_SHUTDOWN,
         "should_shut_down": next == BrokerState.SHUTDOWN_NOW,
     }
-
-
-__all__ = [
-    "any_session_expired", "changes_registration", "current_broker_state", "has_live_session", "heartbeat_checks",
-    "heartbeat_reply", "is_caught_up", "is_fenced_state", "is_over", "lowest_active_offset", "next_broker_state",
-    "register", "registration_after_heartbeat", "registration_checks", "session_after_failover",
-    "session_after_heartbeat", "session_expired", "session_of_fencing", "session_of_registration",
-]  # fmt: skip

@@ -228,9 +228,3 @@ def written(t: Terms, field: str, condition: Truth | bool, value: Value) -> Opti
     type_ = t.record.fields[field]
     assert isinstance(type_, Option)
     return where(condition, type_.some(value), type_.none())
-
-
-__all__ = [
-    "MAX_INT", "MAX_LONG", "NO_LEADER", "BrokerState", "ElectionType", "Error", "LeaderRecoveryState", "Terms",
-    "written",
-]  # fmt: skip

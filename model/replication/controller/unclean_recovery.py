@@ -59,6 +59,3 @@ def recover(
         fails=False,
     )
     return where(possible.has(winner), record, t.record.zero())
-
-
-__all__ = ["may_recover", "recover"]

@@ -161,6 +161,3 @@ class Topic(Controller):
         if self.p.failovers > 1:
             s.next.restarting = s.restarting.with_(broker)
         views.write_entries()
-
-
-__all__ = ["Topic"]

@@ -92,6 +92,3 @@ class NextOfView:
     def __setattr__(self, name: str, value: object) -> None:
         """Write a field."""
         self.__getattr__(name)._write(value)
-
-
-__all__ = ["FIRST", "OWN", "SECOND", "View", "Views"]

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from highwater.traces.kafka.encoding import FieldError
 from highwater.traces.kafka.schemas import CONTROL, METADATA, Schema
 from highwater.traces.kafka.values import (
+    LATEST,
     TYPES,
     DamagedRecord,
-    FieldError,
     UnknownRecord,
     api_key,
     control_key,
@@ -260,3 +261,13 @@ def test_a_field_within_others_is_named_and_a_missing_one_too() -> None:
         encode("TOPIC_RECORD", 0, {"name": "t"})
     assert caught.value.path == "topicId"
     assert encode("NO_OP_RECORD", 0, {"later": 1}, lenient=True) == encode("NO_OP_RECORD", 0, {})
+
+
+def test_the_newest_versions_are_kafka_s() -> None:
+    """As the schemas of records in apache/kafka's trunk of October 2024 have it; the others have version 0 only."""
+    assert {name: version for name, version in LATEST.items() if version} == {
+        "REGISTER_BROKER_RECORD": 3,
+        "PARTITION_RECORD": 2,
+        "PARTITION_CHANGE_RECORD": 2,
+        "BROKER_REGISTRATION_CHANGE_RECORD": 2,
+    }

@@ -12,9 +12,9 @@ import pytest
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode
-from highwater.traces.metadata import follow
-from highwater.traces.metadata.beliefs.automaton import FlagsOf, Situations
-from highwater.traces.metadata.beliefs.belief_states import Beliefs
+from highwater.traces.metadata import tracker
+from highwater.traces.metadata.beliefs.automaton import Automaton, FlagsOf
+from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import Unexplained
@@ -100,26 +100,26 @@ def replayed(log: Log, folder: Path) -> Replayed:
 
 
 class Shared:
-    """What was explained once, for many replays of logs that are nearly the same: one Situations for each set of rules.
+    """What was explained once, for many replays of logs that are nearly the same: one automaton for each set of rules.
 
-    A Situations asks the image of its follower for the flags of brokers, so it is handed from one to the next. That it
+    An automaton asks the image of its follower for the flags of brokers, so it is handed from one to the next. That it
     makes no difference is what ``test_sharing_makes_no_difference`` is for.
     """
 
     def __init__(self) -> None:
-        self._beliefs: dict[tuple[frozenset[str], ...], Beliefs] = {}
-        self._situations: dict[tuple[frozenset[str], ...], Situations] = {}
+        self._beliefs: dict[tuple[frozenset[str], ...], BeliefStates] = {}
+        self._automata: dict[tuple[frozenset[str], ...], Automaton] = {}
 
-    def beliefs(self, rules: tuple[frozenset[str], ...]) -> Beliefs:
-        """In the place of Beliefs."""
-        return self._beliefs.setdefault(rules, Beliefs(rules))
+    def beliefs(self, rules: tuple[frozenset[str], ...]) -> BeliefStates:
+        """In the place of BeliefStates."""
+        return self._beliefs.setdefault(rules, BeliefStates(rules))
 
-    def situations(
-        self, beliefs: Beliefs, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
-    ) -> Situations:
-        """In the place of Situations."""
-        found = self._situations.setdefault(beliefs.rules, Situations(beliefs, decode, flags))
-        found._flags = flags
+    def automaton(
+        self, beliefs: BeliefStates, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
+    ) -> Automaton:
+        """In the place of Automaton."""
+        found = self._automata.setdefault(beliefs.rules, Automaton(beliefs, decode, flags))
+        found._grounds = found._grounds._replace(flags=flags)
         return found
 
 
@@ -128,8 +128,8 @@ def shared() -> Iterator[None]:
     """While replays share what was explained."""
     known = Shared()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(follow, "Beliefs", known.beliefs)
-        patch.setattr(follow, "Situations", known.situations)
+        patch.setattr(tracker, "BeliefStates", known.beliefs)
+        patch.setattr(tracker, "Automaton", known.automaton)
         yield
 
 

@@ -232,9 +232,3 @@ def _moved(
         return with_value(with_value(log, *one, nothing)(), *other, value)()
 
     return make
-
-
-__all__ = [
-    "ANOTHER_FEATURE", "CLEARED", "CLEAR_GONE", "CLEAR_MOVED", "CONTROLLERS", "LEVEL_SET", "SUPPORTED", "TIME", "TWICE",
-    "UNDEFINED", "UNKNOWN_BROKER", "UNKNOWN_RECORD", "corruptions",
-]  # fmt: skip

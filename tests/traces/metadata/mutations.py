@@ -11,7 +11,7 @@ from typing import Any
 from crc32c import crc32c
 
 from highwater.traces.kafka.batches import HEADER, RecordBatch, encode_batch
-from highwater.traces.kafka.codec import put_varint
+from highwater.traces.kafka.encoding import put_varint
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
 
@@ -353,10 +353,3 @@ def without_order(record: MetadataRecord) -> MetadataRecord:
     """A record with its sets in ascending order."""
     data = {k: sorted(v) if k in SETS and v is not None else v for k, v in record.data.items()}
     return record._replace(data=data)
-
-
-__all__ = [
-    "CHANGE", "CLEAR", "CONFIG", "CREATION", "FEATURE", "FLAGS", "FOLLOWED", "REGISTRATION", "SETS", "Changed", "Data",
-    "Log", "Mutation", "Snapshot", "fields", "fields_of_snapshots", "of_records", "of_snapshots", "put", "read",
-    "with_batches", "with_value", "without_order",
-]  # fmt: skip

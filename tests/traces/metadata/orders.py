@@ -105,6 +105,3 @@ def _swapped(log: Log, a: int, b: int, first: int, second: int) -> Callable[[], 
         return replace(log, batches=tuple(found))
 
     return make
-
-
-__all__ = ["whole_records"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.traces.metadata.agreement import Agreement
+from highwater.traces.rules.agreement import Agreement
 from highwater.traces.rules.rule_sets import RuleSet
 
 SETS = tuple(RuleSet(name, frozenset({name})) for name in "abc")

@@ -360,12 +360,12 @@ def test_doubts_that_are_too_many_to_tell_are_kept_as_one() -> None:
     found = Doubts()
     for number in range(LIMIT + 50):
         found.add("unknown record", f"type {number}", number, None if number > LIMIT else ("t-0",))
-    told = found.told()
+    told = found.listed()
     assert len(told) == LIMIT + 1
     assert [d.position["offset"] for d in told if d.summary == OTHERS] == [LIMIT]
     assert found.is_reliable(LIMIT, "u-0")
     assert not found.is_reliable(LIMIT + 1, "u-0")
-    assert Doubts.from_json(json.loads(json.dumps(found.to_json()))).told() == told
+    assert Doubts.from_json(json.loads(json.dumps(found.to_json()))).listed() == told
 
 
 # --- transactions ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.kafka.values import encode
-from highwater.traces.metadata import groups as together
+from highwater.traces.metadata import groups
 from highwater.traces.metadata.shares import plan
 from tests.traces.metadata.made_logs import (
     Controller,
@@ -94,7 +94,7 @@ def test_which_it_was_is_known_then(tmp_path: Path) -> None:
 @pytest.fixture
 def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision goes on in another batch after two records, and not after ten thousand."""
-    for module in (together, plan):
+    for module in (groups, plan):
         monkeypatch.setattr(module, "SPLIT", 2)
 
 
@@ -146,19 +146,19 @@ def test_with_elr_off_it_leaves_the_isr(tmp_path: Path) -> None:
 
 def test_in_batches_of_ten_thousand(tmp_path: Path) -> None:
     """Kafka's size: all but five of the changes of a registration are written."""
-    count = together.SPLIT + 5
+    count = groups.SPLIT + 5
     start = beginning(*ON, min_isr="3")
     start += [partition(number) for number in range(1, count)]
     leaves = [change(n, isr=[0, 2], eligibleLeaderReplicas=[1]) for n in range(count)]
     of_u = change(0, "u", isr=[0, 2], eligibleLeaderReplicas=[1])
     fenced = [
-        leaves[: together.SPLIT],
-        [*leaves[together.SPLIT :], of_u, registration_change(1, 4, fenced=1)],
+        leaves[: groups.SPLIT],
+        [*leaves[groups.SPLIT :], of_u, registration_change(1, 4, fenced=1)],
     ]
     emptied = [change(n, eligibleLeaderReplicas=[]) for n in range(count)]
     first, rest = (
-        emptied[: together.SPLIT],
-        [*emptied[together.SPLIT :], change(0, "u", eligibleLeaderReplicas=[])],
+        emptied[: groups.SPLIT],
+        [*emptied[groups.SPLIT :], change(0, "u", eligibleLeaderReplicas=[])],
     )
     for controller, is_explained in (((NEXT,), True), ((), False)):
         epoch = len(start) + 2 * count + 2 - 5 + len(controller)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, Choice
-from highwater.traces.metadata.beliefs.belief_states import Near, Observed
+from highwater.traces.metadata.beliefs.actions import MAX_BROKERS, Hypothesis
+from highwater.traces.metadata.beliefs.evidence import NearMiss, Observed
 from highwater.traces.metadata.beliefs.slots import (
     FIELDS,
     CannotFollow,
@@ -178,8 +178,8 @@ def test_a_record_that_leaves_no_partition_is_refused(record: dict[str, Any], wh
 
 
 def test_what_came_near_is_told_with_brokers() -> None:
-    near = Near(
-        Choice("elect", (1, True, (0, 2), 1)),
+    near = NearMiss(
+        Hypothesis("elect", (1, True, (0, 2), 1)),
         ("broker", "clean", "members", "value"),
         ("refused",),
         ("passed",),

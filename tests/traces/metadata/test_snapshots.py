@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.generation import write_log
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reports.report import Report
+from tests.generation import write_log
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.mutations import Log, read
 

@@ -219,6 +219,3 @@ _CHANGES: dict[str, tuple[int, Callable[[dict[str, Any], random.Random], tuple[A
 def logs_below(recording: Path) -> Iterator[Path]:
     """The request logs of a recording."""
     yield from sorted(recording.glob("logs/*/kafka-request.log.gz"))
-
-
-__all__ = ["FIELDS", "Changed", "Line", "Log", "logs_below"]

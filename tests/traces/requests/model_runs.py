@@ -14,7 +14,7 @@ from highwater.model.language.model import Model
 from highwater.model.replication import logs
 from highwater.model.replication.protocol import Replication
 from highwater.model.replication.rules import PROFILES
-from highwater.traces.generation.requests import TOPIC, TOPIC_ID, RequestLogs, registration, setting
+from tests.generation.requests import TOPIC, TOPIC_ID, RequestLogs, registration, setting
 
 STEP_MS = 1000
 """A step takes longer than the clocks of two nodes may be apart."""
@@ -225,6 +225,3 @@ class Written:
         if before["leader_recovery_state"] != after["leader_recovery_state"]:
             found["leaderRecoveryState"] = int(after["leader_recovery_state"] == "RECOVERING")
         return found
-
-
-__all__ = ["Step", "Written", "model", "scripted", "walked"]

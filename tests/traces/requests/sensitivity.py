@@ -64,7 +64,7 @@ class Recording:
         return context.verdicts
 
     def _read(
-        self, path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: int = 0
+        self, path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: float = 0
     ) -> Iterator[RequestLine]:
         """The lines of a log, each parsed once for all logs that have it."""
         for number, text in enumerate(self.texts[path], start=1):

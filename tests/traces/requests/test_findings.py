@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.generation.requests import RequestLogs
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
+from tests.generation.requests import TOPIC_ID, RequestLogs
 from tests.slow import slow
 from tests.traces.requests.model_runs import Step, Written, model, scripted, walked
 
@@ -54,9 +54,10 @@ def test_the_hwm_waits_for_a_proposed_member(tmp_path: Path) -> None:
     assert ("B4, B7", "hwm_waits_for_isr") in found(report)
 
 
-def test_the_hwm_stands_under_min_isr(tmp_path: Path) -> None:
-    """966.1: an ISR of one moves the HWM."""
-    steps = [*fetched(0, 1), *WRITE, *fetched(0, 1), *fetched(0, 1)]
+@pytest.mark.parametrize("behind", [[], proposed(0, "propose_expand", 1)])
+def test_the_hwm_stands_under_min_isr(behind: list[Step], tmp_path: Path) -> None:
+    """966.1: an ISR of one moves the HWM; also where the ISR has grown again by the time that it is judged."""
+    steps = [*fetched(0, 1), *WRITE, *fetched(0, 1), *fetched(0, 1), *behind]
     report = run(tmp_path, ["hwm_needs_min_isr", "acks_all_needs_min_isr"], steps, initial_isr=1)
     assert ("966.1", "hwm_stands_under_min_isr") in found(report)
 
@@ -232,6 +233,29 @@ def test_an_hwm_that_falls_is_found(tmp_path: Path) -> None:
             made.fetch(0, 1, epochs[1], 0, offset, -1 if not offset else 0, hwm, 70)
         _go_on(made, 0)
     assert ("B4", "hwm_never_moves_back") in found(replay(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offset", "told"),
+    [(0, 2, []), (7, 2, ["send_fetch", "take_fetch_answer"]), (0, 8, ["take_fetch_answer"] * 2)],
+)
+def test_a_fetch_that_was_under_way_when_the_epoch_began_is_held_against_the_one_before(
+    epoch: int, offset: int, told: list[str], tmp_path: Path
+) -> None:
+    """A write shows that the leader is in epoch 1; a fetch of epoch 0 is answered behind it."""
+    with RequestLogs(tmp_path) as made:
+        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1, 2], 1)
+        for at in range(3):
+            made.now += 50
+            made.fetch(0, 1, epochs[1], 0, at, -1 if not at else 0, 0, 70 * (at < 2))
+        change = {"partitionId": 0, "topicId": TOPIC_ID, "leader": 0, "isr": [0, 1]}
+        made.records(("PARTITION_CHANGE_RECORD", change))
+        made.now += 10
+        made.produce(0, 3, acks=1)
+        made.fetch(0, 1, epochs[1] + epoch, 0, offset, 0, 0, 70)
+        made.fetch(0, 1, epochs[1], 0, 3, 0, 0, 70)
+        _go_on(made, 0)
+    assert [action for action, _ in unexplained(replay(tmp_path))] == told
 
 
 def _go_on(made: RequestLogs, node: int) -> None:

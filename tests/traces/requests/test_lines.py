@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.generation.requests import NODES, RequestLogs, write_fetches
 from highwater.traces.inputs import BROKER_LOG, REQUEST_LOG, inputs, kind_of
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.requests.lines import ALTER_PARTITION, FETCH, Counted, is_request_log, read_request_log
 from highwater.traces.requests.messages import read_alter, read_fetch
 from highwater.traces.requests.sessions import Sessions
+from tests.generation.requests import NODES, RequestLogs, write_fetches
 from tests.traces.requests.changes import END, START
 
 

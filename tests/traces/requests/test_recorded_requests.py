@@ -18,7 +18,7 @@ EXPLAINED = {
     "answer_fetch": (1883, 2736, 3395, 527),
     "answer_fetch where logs diverge": (1, 1, 3, 4),
     "refuse_fetch": (10, 7, 12, 0),
-    "take_fetch_answer": (1865, 2709, 3356, 525),
+    "take_fetch_answer": (1874, 2715, 3366, 525),
     "write_acks_all": (1436, 1290, 1916, 341),
     "acknowledge": (1437, 1286, 1916, 339),
     "write refused": (24, 284, 99, 38),

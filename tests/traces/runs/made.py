@@ -12,7 +12,7 @@ from typing import Any
 
 from highwater.checker.asking import catalogue, scenarios
 from highwater.checker.asking.request import Overrides, Request
-from highwater.checker.asking.search import SearchOptions, Violation
+from highwater.checker.asking.search import SearchOptions, ViolatingRun
 from highwater.checker.engines import by_name as engines
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.interpreter import Interpreter
@@ -48,7 +48,7 @@ def walk_of(scenario: str, depth: int = 25, seed: int = 0, whole: bool = False) 
 
 
 @cache
-def violation_of(scenario: str) -> Violation:
+def violation_of(scenario: str) -> ViolatingRun:
     """A shortest run to a violation of the scenario."""
     options = SearchOptions(workers=1, stop_at_first=True, symmetry=request_of(scenario).symmetry)
     return engines.search("native")(model_of(scenario), options, None).violations[0]

@@ -14,19 +14,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from highwater.traces.generation import write_log
 from highwater.traces.kafka.batches import encode_batch
-from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.kafka.pieces import can_be_divided
+from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, open_metadata_log
 from highwater.traces.kafka.values import encode
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.shares.follow import Found, ShareFollower, from_json, to_json
+from highwater.traces.metadata.shares.follow import ShareFollower, ShareResult, from_json, to_json
 from highwater.traces.metadata.shares.plan import Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, RunShares, Unreadable, replay_shares
-from highwater.traces.metadata.shares.route import Head, route
-from highwater.traces.metadata.sharing import Across
+from highwater.traces.metadata.shares.route import RangeHead, route
+from highwater.traces.metadata.sharing import Share
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.report import Report
+from tests.generation import write_log
 from tests.slow import all_but, slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
@@ -81,12 +80,12 @@ def until_damage(expected: dict[str, Any] | str) -> dict[str, Any] | str:
 def in_this_process(log: MetadataLog, count: int, switched: Mapping[str, bool] | None = None) -> RunShares:
     """Runs so many shares one after the other: what an engine has to do, without one."""
 
-    def run(parts: Sequence[Range], known: Ends) -> tuple[list[Head], list[Found]]:
+    def run(parts: Sequence[Range], known: Ends) -> tuple[list[RangeHead], list[ShareResult]]:
         routed = [route(log, part, count) for part in parts]
         last_time = max(head.last_time for head, _ in routed)
         found = []
         for number in range(count):
-            follower = ShareFollower(log, Across(number, count, dict(known)), None, switched)
+            follower = ShareFollower(log, Share(number, count, dict(known)), None, switched)
             for part, (_, blocks) in enumerate(routed):
                 follower.block(part, blocks[number])
             found.append(follower.end(last_time))
@@ -101,7 +100,7 @@ def divided(path: Path, count: int, size: int, **rules: Any) -> tuple[dict[str, 
     assert can_be_divided(log)
     run, passes = in_this_process(log, count, **rules), []
 
-    def travelled(parts: Sequence[Range], ends: Ends) -> tuple[list[Head], list[Found]]:
+    def travelled(parts: Sequence[Range], ends: Ends) -> tuple[list[RangeHead], list[ShareResult]]:
         passes.append(ends)
         heads, shares = run(parts, ends)
         return heads, [from_json(json.loads(json.dumps(to_json(share)))) for share in shares]

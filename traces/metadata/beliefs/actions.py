@@ -30,8 +30,8 @@ PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORE
 """What is asked of every state."""
 
 
-class Choice(NamedTuple):
-    """An action with its parameters, as plain values in which brokers are slots 0, 1, ….
+class Hypothesis(NamedTuple):
+    """An action with its parameters, which can explain an observation; brokers are slots 0, 1, ….
 
     A set is a tuple in ascending order. ``values`` are in the order of the action's parameters.
     """
@@ -127,8 +127,8 @@ class ControllerActions:
         self.paths = tuple(leaf.path for leaf in self.leaves)
         self.inputs = state_inputs(self.leaves)
         self._by_name = {a.name: a for a in self.protocol.actions() if a.rule is None or a.rule in rules}
-        self._compiled: dict[Choice, CompiledAction | None] = {}
-        self._functions: dict[Choice, _Functions | None] = {}
+        self._compiled: dict[Hypothesis, CompiledAction | None] = {}
+        self._functions: dict[Hypothesis, _Functions | None] = {}
         self.partition = slice(*self._places("partition"))
         first, size = self._places("registrations")[0], self.protocol.t.registration.leaf_count
         has_index = self.protocol.has_index
@@ -143,11 +143,11 @@ class ControllerActions:
         """The actions that exist under these rules."""
         return frozenset(self._by_name)
 
-    def compiled(self, choice: Choice) -> CompiledAction | None:
+    def compiled(self, hypothesis: Hypothesis) -> CompiledAction | None:
         """An action, compiled when it is first asked for; None where it can never be taken."""
-        if choice not in self._compiled:
-            values = dict(zip(self._by_name[choice.action].domains, choice.values, strict=True))
-            name = _AS_INPUT.get(choice.action)
+        if hypothesis not in self._compiled:
+            values = dict(zip(self._by_name[hypothesis.action].domains, hypothesis.values, strict=True))
+            name = _AS_INPUT.get(hypothesis.action)
             lifted = {n: self._lift(n, value) for n, value in values.items()}
             arguments: Scalars = ()
             if name is not None:
@@ -158,17 +158,19 @@ class ControllerActions:
                     [graph.leaf(start + i, x.sort, x.low, x.high) for i, x in enumerate(leaves)]
                 )
                 values[name] = None
-            functions = self._traced(Choice(choice.action, tuple(values.values())), lifted)
-            self._compiled[choice] = None if functions is None else CompiledAction(functions, arguments)
-        return self._compiled[choice]
+            functions = self._traced(Hypothesis(hypothesis.action, tuple(values.values())), lifted)
+            self._compiled[hypothesis] = None if functions is None else CompiledAction(functions, arguments)
+        return self._compiled[hypothesis]
 
-    def _traced(self, choice: Choice, lifted: Mapping[str, Any]) -> _Functions | None:
-        if choice not in self._functions:
-            action = self._by_name[choice.action]
-            pairs = {n: (lifted[n], value) for n, value in zip(action.domains, choice.values, strict=True)}
+    def _traced(self, hypothesis: Hypothesis, lifted: Mapping[str, Any]) -> _Functions | None:
+        if hypothesis not in self._functions:
+            action = self._by_name[hypothesis.action]
+            pairs = {
+                n: (lifted[n], value) for n, value in zip(action.domains, hypothesis.values, strict=True)
+            }
             instance = trace_instance(self.protocol, self.leaves, self.inputs, action, pairs)
-            self._functions[choice] = None if instance is None else _Functions(instance)
-        return self._functions[choice]
+            self._functions[hypothesis] = None if instance is None else _Functions(instance)
+        return self._functions[hypothesis]
 
     def _lift(self, name: str, value: Any) -> Any:
         t = self.protocol.t
@@ -275,6 +277,3 @@ class ControllerActions:
 def controller_actions(slots: int, rules: frozenset[str]) -> ControllerActions:
     """The controller's actions; traced once for a number of slots and a set of rules."""
     return ControllerActions(slots, rules)
-
-
-__all__ = ["MAX_BROKERS", "PROPERTIES", "Choice", "CompiledAction", "ControllerActions", "controller_actions"]

@@ -1,8 +1,8 @@
-"""What each observation makes of what is believed of a partition: explained once, and then looked up.
+"""The automaton of partitions: what observations make of a belief state is explained once, and then looked up.
 
-A partition's situation is a belief, and a roster of the brokers that its slots stand for. An item is said in slots
-once for each roster; what it makes of a belief is found once for each belief. Both tables are small, however many
-partitions and records there are.
+Its states are belief states, its symbols observations with slots for brokers. An observation gets its symbol once for
+each binding of slots to brokers, and a belief state its transition once for each word of symbols. Both tables are
+small, however many partitions and records there are.
 """
 
 from __future__ import annotations
@@ -13,55 +13,63 @@ from typing import Any
 
 from highwater.model.language.interpreter import differences
 from highwater.model.replication.controller.types import NO_LEADER
-from highwater.traces.metadata.beliefs.belief_states import Belief, Beliefs
-from highwater.traces.metadata.beliefs.explanation import Explanation
-from highwater.traces.metadata.beliefs.observations import Flags
-from highwater.traces.metadata.beliefs.slots import FIELDS, Brokers, in_slots, named, with_brokers
-from highwater.traces.metadata.beliefs.transitions import (
-    BrokerEvent,
+from highwater.traces.metadata.beliefs.belief_states import BeliefStates
+from highwater.traces.metadata.beliefs.explanation import Explanation, Grounds
+from highwater.traces.metadata.beliefs.observations import (
+    BrokerChange,
+    Brokers,
     Change,
-    InSlots,
-    Item,
-    Roster,
+    Flags,
+    Observation,
     Settings,
-    Step,
 )
+from highwater.traces.metadata.beliefs.slots import (
+    FIELDS,
+    Binding,
+    Symbol,
+    content,
+    in_slots,
+    named,
+    with_brokers,
+)
+from highwater.traces.metadata.beliefs.transitions import BeliefState, Transition, Word
 from highwater.traces.reports.observed import PartitionState
 
 FlagsOf = Callable[[int], Flags]
-MAX_STEPS, MAX_BELIEFS, MAX_ITEMS = 600_000, 100_000, 1_000_000
+MAX_TRANSITIONS, MAX_BELIEFS, MAX_SYMBOLS = 600_000, 100_000, 1_000_000
 """So many are kept; where there are more, the tables begin anew."""
 MAX_RECORDS = 50_000
 """So many different records are kept decoded."""
 
 
-class Situations:
+class Automaton:
     """The tables of one replay."""
 
     def __init__(
-        self, beliefs: Beliefs, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
+        self, beliefs: BeliefStates, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
     ) -> None:
-        self.beliefs, self._decode, self._flags = beliefs, decode, flags
-        self._rosters: dict[Brokers, Roster] = {}
-        self._in_slots: dict[Any, InSlots] = {}
+        self.beliefs, self._decode = beliefs, decode
+        self._grounds = Grounds(beliefs, self.record, flags)
+        self._bindings: dict[Brokers, Binding] = {}
+        self._by_content: dict[Any, Symbol] = {}
         self._records: dict[bytes, Mapping[str, Any]] = {}
-        self._items = self._steps = 0
+        self._symbols = self._transitions = 0
         self.explained = 0
 
     def _forget(self) -> None:
         """Begin all tables anew, so that memory is bounded; what is needed again is explained again."""
-        for roster in self._rosters.values():
-            roster.items.clear()
-        for table in (self._rosters, self._in_slots, self._records):
+        for binding in self._bindings.values():
+            binding.symbols.clear()
+        for table in (self._bindings, self._by_content, self._records):
             table.clear()
-        self._items = self._steps = 0
+        self._symbols = self._transitions = 0
         self.beliefs.forget()
 
-    def roster(self, brokers: Brokers) -> Roster:
-        """The one roster of these brokers."""
-        found = self._rosters.get(brokers)
+    def binding(self, brokers: Brokers) -> Binding:
+        """The one binding of slots to these brokers."""
+        found = self._bindings.get(brokers)
         if found is None:
-            found = self._rosters[brokers] = Roster(brokers)
+            found = self._bindings[brokers] = Binding(brokers)
         return found
 
     # --- what a partition begins with -------------------------------------------------------------------
@@ -72,7 +80,7 @@ class Situations:
         settings: Settings,
         tags: Iterable[int] | None = None,
         offline: Iterable[int] = (),
-    ) -> tuple[Belief, Roster]:
+    ) -> tuple[BeliefState, Binding]:
         """What is believed of a partition of which only its state and what its settings can be are known.
 
         ``offline`` are the replicas in log directories that are offline. Raises CannotFollow.
@@ -81,15 +89,15 @@ class Situations:
         observed = replace(observed, offline=tuple(sorted(brokers.index(broker) for broker in offline)))
         belief = self.beliefs.initial(
             observed,
-            [self._flags(b) for b in brokers],
+            [self._grounds.flags(b) for b in brokers],
             settings.min_isr,
             settings.unclean,
             settings.first,
             tags,
         )
-        return belief, self.roster(brokers)
+        return belief, self.binding(brokers)
 
-    def adopted(self, belief: Belief, before: Situations, offline: Iterable[int]) -> Belief:
+    def adopted(self, belief: BeliefState, before: Automaton, offline: Iterable[int]) -> BeliefState:
         """A belief of other rules under these: every set of rules comes into question again.
 
         ``offline`` are the slots of replicas in log directories that are offline, under these rules.
@@ -99,101 +107,105 @@ class Situations:
     def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
         """What of a new partition is not as it is created: its active replicas are the ISR, the first one leads."""
         observed, brokers = in_slots(state)
-        created = self.beliefs.created(observed.replicas, [self._flags(b) for b in brokers])
+        created = self.beliefs.created(observed.replicas, [self._grounds.flags(b) for b in brokers])
         if created == observed and not state.leader_epoch and not state.partition_epoch:
             return {}
         wrong = differences(with_brokers(created, brokers).to_json(), state.to_json())
         return {name: pair for name, pair in wrong.items() if name != "isr" or set(pair[0]) != set(pair[1])}
 
-    # --- steps ------------------------------------------------------------------------------------------
+    # --- transitions --------------------------------------------------------------------------------------
 
-    def step(
-        self, belief: Belief, roster: Roster, items: Sequence[Item], is_last: bool = False
-    ) -> tuple[Step, Brokers]:
+    def transition(
+        self,
+        belief: BeliefState,
+        binding: Binding,
+        observations: Sequence[Observation],
+        is_last: bool = False,
+    ) -> tuple[Transition, Brokers]:
         """What follows from what was observed, in this order and in one batch of the log.
 
-        Also the brokers of the slots that the step's hops speak of. ``is_last``: the controller that wrote the batch
-        wrote nothing after it. Raises CannotFollow.
+        Also the brokers of the slots that the transition's spans speak of. ``is_last``: the controller that wrote
+        the batch wrote nothing after it. Raises CannotFollow.
         """
-        if len(self.beliefs) >= MAX_BELIEFS or self._steps >= MAX_STEPS or self._items >= MAX_ITEMS:
+        full = self._transitions >= MAX_TRANSITIONS or self._symbols >= MAX_SYMBOLS
+        if full or len(self.beliefs) >= MAX_BELIEFS:
             self._forget()
-        brokers = roster.brokers
-        new = self._new_brokers(roster, items)
+        brokers = binding.brokers
+        new = self._new_brokers(binding, observations)
         if new:
             brokers += new
-            flags = tuple([self._flags(b) for b in new])
-            keys: list[InSlots | None] = [self._said(self._content(Roster(brokers), items[0]), flags)]
+            flags = tuple([self._grounds.flags(b) for b in new])
+            symbols = [self._of(self._content(Binding(brokers), observations[0]), flags)]
         else:
-            keys = [self._item(roster, item) for item in items]
-        # A broker that comes into the partition among other items has flags of its own, which no key has.
-        key: Any = None if None in keys else keys[0] if len(keys) == 1 else tuple(keys)
-        step = belief.steps.get(key)
-        if step is None:
-            self.explained += 1
-            explanation = Explanation(self, belief, roster.brokers, items, is_last)
-            step, brokers = explanation.step(), explanation.all_brokers
-            if key is not None and step.is_explained and not is_last:
-                self._steps += 1
-                belief.steps[key] = step
-        return step, brokers
-
-    def _item(self, roster: Roster, item: Item) -> InSlots | None:
-        """An item in slots; None where it names a broker that has no slot."""
-        name = item.raw if isinstance(item, Change) and item.placed is None else item
-        found = roster.items.get(name)
+            symbols = [self._symbol(binding, observation) for observation in observations]
+        # A broker that comes into the partition among other observations has flags of its own, which no symbol has.
+        known = [symbol for symbol in symbols if symbol is not None]
+        word: Word | None = None
+        if len(known) == len(symbols):
+            word = known[0] if len(known) == 1 else tuple(known)
+        found = None if word is None else belief.transitions.get(word)
         if found is None:
-            found = self._said(self._content(roster, item))
+            self.explained += 1
+            explanation = Explanation(self._grounds, belief, binding.brokers, observations, is_last)
+            found, brokers = explanation.transition(), explanation.all_brokers
+            if word is not None and found.is_explained and not is_last:
+                self._transitions += 1
+                belief.transitions[word] = found
+        return found, brokers
+
+    def _symbol(self, binding: Binding, observation: Observation) -> Symbol | None:
+        """The symbol of an observation; None where it names a broker that has no slot."""
+        name = content(observation)
+        found = binding.symbols.get(name)
+        if found is None:
+            found = self._of(self._content(binding, observation))
             if found is not None:
-                self._items += 1
-                roster.items[name] = found
+                self._symbols += 1
+                binding.symbols[name] = found
         return found
 
-    def _said(self, content: Any, *more: Any) -> InSlots | None:
-        """The one object that stands for a content."""
+    def _of(self, content: Any, *more: Any) -> Symbol | None:
+        """The one symbol of a content."""
         if content is None:
             return None
         key = (content, more)
-        found = self._in_slots.get(key)
+        found = self._by_content.get(key)
         if found is None:
-            found = self._in_slots[key] = InSlots()
+            found = self._by_content[key] = Symbol()
         return found
 
-    def _new_brokers(self, roster: Roster, items: Sequence[Item]) -> Brokers:
+    def _new_brokers(self, binding: Binding, observations: Sequence[Observation]) -> Brokers:
         """The brokers that a lone change brings into the partition; they get the next slots."""
-        item = items[0]
-        if len(items) > 1 or not isinstance(item, Change) or item.raw in roster.items:
+        observation = observations[0]
+        if len(observations) > 1 or not isinstance(observation, Change) or observation.raw in binding.symbols:
             return ()
-        return tuple(sorted({*named(self.record(item.raw))}.difference(roster.brokers)))
+        return tuple(sorted({*named(self.record(observation.raw))}.difference(binding.brokers)))
 
-    def _content(self, roster: Roster, item: Item) -> Any:
-        """What an item says, with slots for brokers; None where a broker has none."""
-        slots = roster.slots
-        if isinstance(item, Settings):
-            return item
-        if isinstance(item, BrokerEvent):
-            said_of = (item.kind, slots.get(item.broker), item.flags, item.offline)
-            return said_of if item.broker in slots else None
-        record = self.record(item.raw)
-        said: list[Any] = []
+    def _content(self, binding: Binding, observation: Observation) -> Any:
+        """What an observation says, with slots for brokers; None where a broker has none."""
+        slots = binding.slots
+        if isinstance(observation, Settings):
+            return observation
+        if isinstance(observation, BrokerChange):
+            slot = slots.get(observation.broker)
+            return None if slot is None else (observation.kind, slot, observation.flags, observation.offline)
+        record = self.record(observation.raw)
+        parts: list[Any] = []
         if not slots.keys() >= {*named(record)}:
             return None
         if "replicas" in record:
             # What a reassignment writes depends on the order of the brokers' numbers, too.
-            said.append(tuple(sorted(slots.values(), key=roster.brokers.__getitem__)))
+            parts.append(tuple(sorted(slots.values(), key=binding.brokers.__getitem__)))
         for name in FIELDS:
             if record.get(name) is not None:
-                said.append((name, tuple([slots.get(b, NO_LEADER) for b in record[name]])))
+                parts.append((name, tuple([slots.get(b, NO_LEADER) for b in record[name]])))
         leader = record.get("leader")
-        said.append(
+        parts.append(
             (None if leader is None else slots.get(leader, NO_LEADER), record.get("leaderRecoveryState"))
         )
-        if item.placed is not None:
-            said.append((tuple([slots[b] for b in item.placed.assigned]), item.placed.wrong))
-        return tuple(said)
-
-    def flags(self, broker: int) -> Flags:
-        """What is known of a broker's registration now."""
-        return self._flags(broker)
+        if observation.placed is not None:
+            parts.append((tuple([slots[b] for b in observation.placed.assigned]), observation.placed.wrong))
+        return tuple(parts)
 
     def record(self, raw: bytes) -> Mapping[str, Any]:
         """The fields of a PartitionChangeRecord."""
@@ -203,6 +215,3 @@ class Situations:
                 self._records.clear()
             found = self._records[raw] = self._decode(raw)
         return found
-
-
-__all__ = ["MAX_BELIEFS", "MAX_ITEMS", "MAX_STEPS", "FlagsOf", "Situations"]

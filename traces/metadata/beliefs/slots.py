@@ -1,7 +1,4 @@
-"""A partition in slots, and with the numbers of its brokers: the same thing said in the two ways.
-
-Also here: what a record, which names brokers, makes of a partition in slots.
-"""
+"""Slots and the brokers that they stand for: a partition in both, and after a record, which names brokers."""
 
 from __future__ import annotations
 
@@ -11,13 +8,39 @@ from typing import Any
 
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
-from highwater.traces.metadata.beliefs.observations import Brokers, Near, Observed, Placed, Slots
+from highwater.traces.metadata.beliefs.evidence import NearMiss, Observed, Slots
+from highwater.traces.metadata.beliefs.observations import Brokers, Change, Observation, Placed
 from highwater.traces.reports.findings import Candidate
 from highwater.traces.reports.observed import PartitionState
 
+Content = Observation | bytes
 RECOVERY = ("RECOVERED", "RECOVERING")
 NO_REPLICA = "it has no replica"
 TOO_MANY = f"more than {MAX_BROKERS} brokers are concerned with it"
+
+
+class Symbol:
+    """An observation with slots for brokers. Two are the same only where they are the same object, to be found fast."""
+
+    __slots__ = ()
+
+
+class Binding:
+    """The brokers that the slots of a belief state stand for, and the symbols of observations that name them."""
+
+    __slots__ = ("brokers", "slots", "symbols")
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
+        self.slots = {broker: slot for slot, broker in enumerate(brokers)}
+        self.symbols: dict[Content, Symbol] = {}
+
+
+def content(observation: Observation) -> Content:
+    """What an observation is looked up by: a change that says nothing of log directories by its bytes alone."""
+    if isinstance(observation, Change) and observation.placed is None:
+        return observation.raw
+    return observation
 
 
 class CannotFollow(Exception):
@@ -136,7 +159,7 @@ def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
     )
 
 
-def candidate(near: Near, brokers: Brokers) -> Candidate:
+def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
     """What came near, with brokers instead of slots."""
 
     def readable(value: Any) -> Any:
@@ -147,13 +170,13 @@ def candidate(near: Near, brokers: Brokers) -> Candidate:
 
     parameters = {
         name: value if name in ("clean", "value", "stale") else readable(value)
-        for name, value in zip(near.parameters, near.choice.values, strict=True)
+        for name, value in zip(near.parameters, near.hypothesis.values, strict=True)
     }
     changes = {
         _RECORDED.get(path, path): (readable(model), readable(seen))
         for path, (model, seen) in near.differences.items()
     }
-    return Candidate(near.choice.action, parameters, near.refused_by, near.passed, changes)
+    return Candidate(near.hypothesis.action, parameters, near.refused_by, near.passed, changes)
 
 
 _RECORDED = {
@@ -166,7 +189,3 @@ _RECORDED = {
     "repeated": "written as it was",
     "misplaced": "directories that no decision writes",
 }
-
-__all__ = [
-    "FIELDS", "TOO_MANY", "Brokers", "CannotFollow", "candidate", "in_slots", "merged", "named", "with_brokers",
-]  # fmt: skip

@@ -1,87 +1,68 @@
-"""What is observed of a partition, item by item, and the steps from one belief to the next."""
+"""Belief states, and the transitions between them: what the observations of one batch make of one, in spans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from highwater.model.replication.controller import batches
-from highwater.traces.metadata.beliefs.belief_states import Belief
-from highwater.traces.metadata.beliefs.observations import Brokers, Flags, Placed, Slots
+from highwater.model.language.model import Scalars
+from highwater.traces.metadata.beliefs.evidence import Evidence, Observed, Slots
+from highwater.traces.metadata.beliefs.slots import Symbol
 from highwater.traces.reports.findings import Candidate
 
+Tagged = tuple[int, Scalars]
+"""A model state, and the number of the set of rules under which it was reached."""
+Update = tuple[frozenset[Tagged], frozenset[str]]
+"""The model states after evidence, and the names of the actions that lead there."""
+Word = Symbol | tuple[Symbol, ...]
+"""What a transition is looked up by: the symbol of an observation, or those of several in their order."""
 
-class Change(NamedTuple):
-    """A PartitionChangeRecord, as bytes without the partition that it names.
 
-    ``placed`` is there for one that has log directories, or other replicas, where rules ask in which directories
-    replicas are: what it says depends on where they were.
+class BeliefState:
+    """A set of tagged model states, all with the same observed partition and registrations.
+
+    ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only;
+    ``tags`` the numbers of the sets of rules under which something fits. ``is_indexed_astray``: the controller's index
+    of ELR members can have other entries than one for each member. ``transitions`` are those that
+    were explained already, ``updates`` what was made of evidence already; who explains keeps both.
     """
 
-    raw: bytes
-    placed: Placed | None = None
+    __slots__ = (
+        "doubtful", "is_indexed_astray", "leaderless", "observed", "slots", "states", "tags", "transitions",
+        "under_min_isr", "updates", "violated",
+    )  # fmt: skip
 
-
-@dataclass(frozen=True, eq=False)
-class BrokerEvent:
-    """Something that happened to a broker: one of the model's actions, or "unregister"; its flags after it.
-
-    ``offline``: its replica of the partition is in a log directory that is offline afterwards; it makes a difference
-    where the broker lists directories, or a replica is assigned to one.
-
-    Two of them are the same only where they are the same object, so that they are looked up fast.
-    """
-
-    kind: str
-    broker: int
-    flags: Flags
-    offline: bool = False
-
-
-class Settings(NamedTuple):
-    """The topic's configuration from now on: what min.insync.replicas and unclean election can be.
-
-    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself;
-    ``of_min_isr`` whether a record of min.insync.replicas says so.
-    """
-
-    min_isr: tuple[int, ...]
-    unclean: tuple[bool, ...]
-    first: int = 0
-    of_min_isr: bool = False
-
-
-Item = Change | BrokerEvent | Settings
-
-
-_ORDER = {
-    "fence": batches.FENCING,
-    "fence_again": batches.FENCING,
-    "unfence": batches.UNFENCING,
-    "start_controlled_shutdown": batches.CONTROLLED_SHUTDOWN,
-    "register": batches.REGISTRATION,
-    "unregister": batches.REMOVAL,
-    "lose_directory": batches.DIRECTORY_LOSS,
-}
-LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == batches.BROKER)
-"""The decisions whose changes of partitions stand before the record of the broker."""
-TRAILING = frozenset(_ORDER) - LEADING
-"""Those whose changes stand behind it."""
+    def __init__(
+        self,
+        slots: int,
+        states: frozenset[Tagged],
+        observed: Observed,
+        violated: frozenset[str],
+        doubtful: frozenset[str],
+        is_indexed_astray: bool = False,
+    ) -> None:
+        self.slots, self.states, self.observed = slots, states, observed
+        self.is_indexed_astray = is_indexed_astray
+        self.violated, self.doubtful = violated, doubtful
+        self.tags = frozenset(tag for tag, _ in states)
+        self.under_min_isr, self.leaderless = "has_min_isr" in violated, "has_leader" in violated
+        self.transitions: dict[Word, Transition] = {}
+        self.updates: dict[Evidence, Update] = {}
 
 
 @dataclass(frozen=True)
-class Hop:
-    """A part of a step: up to which item it goes, and the belief then.
+class Span:
+    """A part of a transition: its last observation, by its place, and the belief state after it.
 
-    ``order`` has the slots before the step (after them those of brokers that are new to the partition) in the order
-    in which they are then. ``changes`` is 1 where a record of the partition is in it, ``bumps`` 1 where it ends the
-    leader epoch. ``findings`` are properties that do not hold any more, each with whether that is certain.
-    ``before`` and ``candidates`` are there where nothing explains the item.
+    ``order`` has the slots before the transition, and after them those of brokers that are new to the partition, in the
+    order in which they are then. ``changes`` is 1 where a record of the partition is in it, ``bumps`` 1 where it ends
+    the leader epoch. ``findings`` are properties that do not hold any more, each with whether that is certain.
+    ``before`` and ``candidates`` are there where nothing explains an observation.
     """
 
-    item: int
-    belief: Belief
+    last: int
+    belief: BeliefState
     order: Slots
     changes: int = 0
     bumps: int = 0
@@ -96,57 +77,33 @@ class Hop:
         return " or ".join(sorted(self.causes)) or None
 
 
-class Step:
-    """What one or more items make of a belief.
+class Transition:
+    """What one or more observations make of a belief state.
 
-    ``is_plain`` where there is nothing to do but to go on: no finding, nothing unexplained, the same brokers, and as
-    many replicas.
-    ``moves`` where the slots stand for other brokers afterwards.
+    ``is_plain`` where there is nothing to report: no finding, nothing unexplained, the same brokers, and as many
+    replicas. ``moves`` where the slots stand for other brokers afterwards.
     """
 
-    __slots__ = ("after", "bumps", "changes", "hops", "is_plain", "moves")
+    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans")
 
-    def __init__(self, before: Belief, hops: tuple[Hop, ...]) -> None:
-        self.hops = hops
-        self.after = after = hops[-1].belief
-        self.changes = sum([h.changes for h in hops])
-        self.bumps = sum([h.bumps for h in hops])
-        self.moves = hops[-1].order != tuple(range(before.slots))
+    def __init__(self, before: BeliefState, spans: tuple[Span, ...]) -> None:
+        self.spans = spans
+        self.after = after = spans[-1].belief
+        self.changes = sum([s.changes for s in spans])
+        self.bumps = sum([s.bumps for s in spans])
+        self.moves = spans[-1].order != tuple(range(before.slots))
         self.is_plain = (
             not self.moves
-            and all(not h.findings and h.candidates is None for h in hops)
+            and all(not s.findings and s.candidates is None for s in spans)
             and before.under_min_isr == after.under_min_isr
             and before.leaderless == after.leaderless
+            # What was a member of the ELR, and no replica, can become one again: the slots stay, the replicas do not.
             and len(before.observed.replicas) == len(after.observed.replicas)
             and before.tags == after.tags
             and not (before.is_indexed_astray and before.observed.elr != after.observed.elr)
-            # What was a member of the ELR, and no replica, can become one again: the slots stay, the replicas do not.
-            and len(before.observed.replicas) == len(after.observed.replicas)
         )
 
     @property
     def is_explained(self) -> bool:
-        """Whether every item is explained."""
-        return all(h.candidates is None for h in self.hops)
-
-
-class Roster:
-    """The brokers that the slots of a belief stand for; ``items`` has what was said of them already, in slots."""
-
-    __slots__ = ("brokers", "items", "slots")
-
-    def __init__(self, brokers: Brokers) -> None:
-        self.brokers = brokers
-        self.slots = {broker: slot for slot, broker in enumerate(brokers)}
-        self.items: dict[Any, InSlots] = {}
-
-
-class InSlots:
-    """An item with slots for brokers. Two are the same only where they are the same object, to be looked up fast."""
-
-    __slots__ = ()
-
-
-__all__ = [
-    "LEADING", "TRAILING", "BrokerEvent", "Change", "Hop", "InSlots", "Item", "Roster", "Settings", "Step",
-]  # fmt: skip
+        """Whether every observation is explained."""
+        return all(s.candidates is None for s in self.spans)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
-from highwater.traces.metadata.image import BROKER, MIN_ISR, TOPIC
-from highwater.traces.metadata.profiles import ELR_VERSION
+from highwater.traces.metadata.image.image import BROKER, TOPIC
+from highwater.traces.metadata.tracker import Tracker
+from highwater.traces.reports.settings import MIN_ISR
 from highwater.traces.rules.decisions import decisions, zero
-
-if TYPE_CHECKING:
-    from highwater.traces.metadata.follow import Follower
+from highwater.traces.rules.profiles import ELR_VERSION
 
 Supported = Mapping[str, tuple[int, int]]
 """The least and the greatest level of each feature that a broker supports."""
@@ -32,15 +31,15 @@ def without(supported: Supported, levels: Iterable[tuple[str, int]]) -> list[str
     ]
 
 
-def creation(follower: Follower, replicas: Sequence[int]) -> Differences:
+def creation(tracker: Tracker, replicas: Sequence[int]) -> Differences:
     """B8. What stands against the creation of a partition with these replicas."""
     order = list(dict.fromkeys(replicas))
     if not order or len(replicas) > MAX_BROKERS:
         return {}
-    flags = [follower.image.flags(broker).to_plain() for broker in order]
+    flags = [tracker.image.flags(broker).to_plain() for broker in order]
     size = len(replicas)
-    nobody = follower.image.flags(-1).to_plain()
-    found = decisions(size, _rules(follower)[0]).new_partition_checks(
+    nobody = tracker.image.flags(-1).to_plain()
+    found = decisions(size, _rules(tracker)[0]).new_partition_checks(
         replicas=[order.index(broker) for broker in replicas],
         registrations=[*flags, *[nobody] * (size - len(flags))],
         factor=size,
@@ -49,16 +48,16 @@ def creation(follower: Follower, replicas: Sequence[int]) -> Differences:
     return {} if verdict.answer == "NONE" else {"replicas": (verdict.refused_by[0], list(replicas))}
 
 
-def registration(follower: Follower, supported: Supported) -> Differences:
+def registration(tracker: Tracker, supported: Supported) -> Differences:
     """584.1. The finalized features that stand against the registration of a broker."""
-    levels = follower.image.features
+    levels = tracker.image.features
     lacking = without(supported, ((name, level) for name, level in levels.items() if level))
-    if not lacking or not _refuses_registration(follower):
+    if not lacking or not _refuses_registration(tracker):
         return {}
-    return {f"support of {name}": (levels[name], _said(supported.get(name, (0, 0)))) for name in lacking}
+    return {f"support of {name}": (levels[name], _range(supported.get(name, (0, 0)))) for name in lacking}
 
 
-def _refuses_registration(follower: Follower) -> bool:
+def _refuses_registration(tracker: Tracker) -> bool:
     """Whether the rules refuse a broker for a feature; asked with a broker that nothing else stands against."""
 
     def answer(rules: frozenset[str]) -> str:
@@ -77,16 +76,16 @@ def _refuses_registration(follower: Follower) -> bool:
         )
         return str(found["checks"].answer)
 
-    return all(answer(rules) != "NONE" for rules in _rules(follower))
+    return all(answer(rules) != "NONE" for rules in _rules(tracker))
 
 
-def level(follower: Follower, name: str, before: int, now: int) -> Differences:
+def level(tracker: Tracker, name: str, before: int, now: int) -> Differences:
     """584.1. The brokers that stand against another level of a feature."""
-    brokers = follower.image.brokers
+    brokers = tracker.image.brokers
     against = [broker for broker, known in brokers.items() if without(known.supported, [(name, now)])]
-    if not against or any(_feature(rules, before, now, False) == "NONE" for rules in _rules(follower)):
+    if not against or any(_feature(rules, before, now, False) == "NONE" for rules in _rules(tracker)):
         return {}
-    return {f"broker {b}": (now, _said(brokers[b].supported.get(name, (0, 0)))) for b in sorted(against)}
+    return {f"broker {b}": (now, _range(brokers[b].supported.get(name, (0, 0)))) for b in sorted(against)}
 
 
 def _feature(rules: frozenset[str], before: int, now: int, supported: bool) -> str:
@@ -103,21 +102,21 @@ def _feature(rules: frozenset[str], before: int, now: int, supported: bool) -> s
     return str(found["checks"].answer)
 
 
-def min_isr(follower: Follower, kind: int, resource: str, removes: bool) -> str | None:
+def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | None:
     """K15. Which check refuses a setting of min.insync.replicas that has a value that it can have; None: none does."""
     of = "TOPIC" if kind == TOPIC else "BROKER" if resource else "CLUSTER"
     verdicts = [
         decisions(1, rules).min_isr_checks(resource=of, removes=removes, valid=True)["checks"]
-        for rules in _rules(follower)
+        for rules in _rules(tracker)
     ]
     if any(verdict.answer == "NONE" for verdict in verdicts):
         return None
     return str(verdicts[0].refused_by[0])
 
 
-def unsafe(follower: Follower) -> Differences:
+def unsafe(tracker: Tracker) -> Differences:
     """K15. What eligible.leader.replicas.version, as it is now, has to go with in the settings, and does not."""
-    image = follower.image
+    image = tracker.image
     now = image.features.get(ELR_VERSION, 0)
     of_cluster = MIN_ISR in image.configs.get((BROKER, ""), {})
     own = [
@@ -132,7 +131,7 @@ def unsafe(follower: Follower) -> Differences:
             cluster_has_min_isr=of_cluster,
             broker_has_min_isr=bool(own),
         )
-        for rules in _rules(follower)
+        for rules in _rules(tracker)
     ]
     found: Differences = {}
     if all(verdict["writes_cluster"] for verdict in verdicts):
@@ -142,12 +141,9 @@ def unsafe(follower: Follower) -> Differences:
     return found
 
 
-def _rules(follower: Follower) -> tuple[frozenset[str], ...]:
-    return tuple(found.rules for found in follower.agreement.sets)
+def _rules(tracker: Tracker) -> tuple[frozenset[str], ...]:
+    return tuple(found.rules for found in tracker.agreement.sets)
 
 
-def _said(levels: tuple[int, int]) -> str:
+def _range(levels: tuple[int, int]) -> str:
     return f"{levels[0]} to {levels[1]}"
-
-
-__all__ = ["Supported", "creation", "level", "min_isr", "registration", "supported_by", "unsafe"]

@@ -1,44 +1,42 @@
-"""Changes of the settings that are followed: kept with their offsets and times, and told to who asks for them."""
+"""Changes of the settings that are followed: kept with their offsets and times, and handed to who asks for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from highwater.traces.metadata.image import MIN_ISR, TOPIC, Partition
-from highwater.traces.reports.settings import BROKER, CLUSTER, Resized, SettingChange, SettingInForce
+from highwater.traces.metadata.image.image import TOPIC
+from highwater.traces.metadata.image.partitions import Partition
+from highwater.traces.metadata.tracker import LogRecord, Tracker
+from highwater.traces.reports.settings import BROKER, CLUSTER, MIN_ISR, Resized, SettingChange, SettingInForce
 from highwater.traces.reports.settings import TOPIC as OF_TOPIC
-
-if TYPE_CHECKING:
-    from highwater.traces.metadata.follow import Follower, Found
 
 
 @contextmanager
-def changing(follower: Follower, found: Found, concerned: Sequence[Partition]) -> Iterator[None]:
+def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]) -> Iterator[None]:
     """While the record of a setting is taken over, which concerns these partitions."""
-    before = {p: _min_isr(follower, p) for p in concerned} if found.data["name"] == MIN_ISR else {}
-    change = _change(follower, found)
+    before = {p: _min_isr(tracker, p) for p in concerned} if record.data["name"] == MIN_ISR else {}
+    change = _change(tracker, record)
     yield
-    follower.image.changed[found.data["resourceType"], change.resource, change.name] = change
+    tracker.image.changed[record.data["resourceType"], change.resource, change.name] = change
     for partition in concerned:
         if partition in before:
-            _resize(partition, change, before[partition], _min_isr(follower, partition))
+            _resize(partition, change, before[partition], _min_isr(tracker, partition))
         if partition.state is not None:
-            in_force = follower.image.effective(partition, len(partition.belief.observed.replicas))
-            follower.telling.setting(partition, SettingInForce(change, *in_force))
+            in_force = tracker.image.effective(partition, len(partition.belief.observed.replicas))
+            tracker.reporter.setting(partition, SettingInForce(change, *in_force))
 
 
-def _min_isr(follower: Follower, partition: Partition) -> int | None:
-    return follower.image.effective(partition, len(partition.belief.observed.replicas))[0]
+def _min_isr(tracker: Tracker, partition: Partition) -> int | None:
+    return tracker.image.effective(partition, len(partition.belief.observed.replicas))[0]
 
 
-def _change(follower: Follower, found: Found) -> SettingChange:
-    kind, resource, name = found.data["resourceType"], found.data["resourceName"], found.data["name"]
-    configs = follower.image.configs
+def _change(tracker: Tracker, record: LogRecord) -> SettingChange:
+    kind, resource, name = record.data["resourceType"], record.data["resourceName"], record.data["name"]
+    configs = tracker.image.configs
     level = OF_TOPIC if kind == TOPIC else BROKER if resource else CLUSTER
     before = configs.get((kind, resource), {}).get(name)
-    return SettingChange(found.offset, found.time, name, level, resource, before, found.data.get("value"))
+    return SettingChange(record.offset, record.time, name, level, resource, before, record.data.get("value"))
 
 
 def _resize(partition: Partition, change: SettingChange, before: int | None, after: int | None) -> None:
@@ -47,6 +45,3 @@ def _resize(partition: Partition, change: SettingChange, before: int | None, aft
         return
     if len(partition.belief.observed.isr) < before:
         partition.resized = Resized(change, before, after)
-
-
-__all__ = ["changing"]

@@ -4,55 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from highwater.traces.kafka.codec import uuid_text
-from highwater.traces.kafka.values import LATEST, encode
+from highwater.traces.kafka.partition_records import encode_change
+from highwater.traces.metadata.beliefs.observations import Change
 from highwater.traces.metadata.beliefs.slots import CannotFollow
-from highwater.traces.metadata.beliefs.transitions import Change
-from highwater.traces.metadata.image import (
-    BROKER,
-    MIN_ISR,
-    TOPIC,
-    UNCLEAN,
-    Partition,
-    Topic,
-    undefined_setting,
-)
+from highwater.traces.metadata.image.image import BROKER, TOPIC, undefined_setting
+from highwater.traces.metadata.image.partitions import Partition, Topic
 from highwater.traces.metadata.pending import Pending
-from highwater.traces.metadata.profiles import ELR_VERSION, newer_than_profiles
 from highwater.traces.metadata.records import accepted, directories, settings
+from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reports.observed import PartitionState
+from highwater.traces.reports.settings import MIN_ISR, UNCLEAN
 from highwater.traces.rules.log_directories import is_online
-
-if TYPE_CHECKING:
-    from highwater.traces.metadata.follow import Follower, Found
+from highwater.traces.rules.profiles import ELR_VERSION, newer_than_profiles
 
 
-BEFORE = "changes of what was there before the log begins"
-"""What is not followed where a log lacks its beginning."""
-
-
-def create(follower: Follower, pending: Pending, found: Found) -> None:
+def create(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A topic is created."""
     pending.flush()
-    topic = Topic(found.data["name"])
-    if topic.name in follower.image.names:
-        follower.telling.wrong(found.offset, found.time, topic.name, "create a topic that exists", None, True)
-    follower.image.names[topic.name] = follower.image.topics[found.data["topicId"]] = topic
+    topic = Topic(record.data["name"])
+    if topic.name in tracker.image.names:
+        tracker.reporter.wrong(
+            record.offset, record.time, topic.name, "create a topic that exists", None, True
+        )
+    tracker.image.names[topic.name] = tracker.image.topics[record.data["topicId"]] = topic
 
 
-def remove(follower: Follower, pending: Pending, found: Found) -> None:
+def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A topic is deleted, with its partitions and its settings."""
     pending.flush()
-    image, telling, identity = follower.image, follower.telling, found.data["topicId"]
+    image, reporter, identity = tracker.image, tracker.reporter, record.data["topicId"]
     topic = image.topics.pop(identity, None)
     if topic is None:
         what = "delete a topic that does not exist"
-        if follower.lacks_beginning:
-            telling.skipped(BEFORE)
+        if tracker.lacks_beginning:
+            reporter.skipped(BEFORE)
         else:
-            telling.wrong(found.offset, found.time, None, what, None, True, topicId=identity)
+            reporter.wrong(record.offset, record.time, None, what, None, True, topicId=identity)
         return
     image.names.pop(topic.name, None)
     for setting in image.configs.pop((TOPIC, topic.name), {}):
@@ -60,56 +49,56 @@ def remove(follower: Follower, pending: Pending, found: Found) -> None:
     for partition in topic.partitions.values():
         if image.partitions.pop(partition.key, None) is None:
             continue
-        follower.populated(found.offset, -1)
-        telling.close(partition, found.time)
+        tracker.populated(record.offset, -1)
+        reporter.close(partition, record.time)
         image.remove(partition)
         if partition.state is not None:
-            telling.change(partition, found.offset, found.time, partition.state, None, "delete the topic")
+            reporter.change(partition, record.offset, record.time, partition.state, None, "delete the topic")
 
 
-def create_partition(follower: Follower, pending: Pending, found: Found) -> None:
+def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A partition is created; in a snapshot, it is taken as it is."""
     pending.flush()
-    data, image, telling = found.data, follower.image, follower.telling
+    data, image, reporter = record.data, tracker.image, tracker.reporter
     topic, number = image.topics.get(data["topicId"]), data["partitionId"]
     name = None if topic is None else f"{topic.name}-{number}"
-    situations = follower.situations()
-    if topic is None and follower.lacks_beginning:
-        telling.skipped_of_partition(BEFORE)
+    automaton = tracker.automaton()
+    if topic is None and tracker.lacks_beginning:
+        reporter.skipped_of_partition(BEFORE)
         return
-    if topic is None or found.partition_key in image.partitions:
+    if topic is None or record.partition_key in image.partitions:
         what = "a topic that does not exist" if topic is None else "a topic that has it"
-        telling.wrong(
-            found.offset, found.time, name, f"create a partition of {what}", topicId=data["topicId"]
+        reporter.wrong(
+            record.offset, record.time, name, f"create a partition of {what}", topicId=data["topicId"]
         )
         return
     state = partition_state(data)
     try:
         possible, where = image.settings(topic, number, len(state.replicas)), _directories(data)
-        belief, roster = situations.initial(state, possible, offline=_offline(follower, data, where))
-        wrong = {} if follower.is_loading else situations.wrong_creation(state)
-        if not follower.is_loading and not follower.lacks_beginning:
-            wrong = accepted.creation(follower, state.replicas) | wrong
-        if where and not follower.is_loading and follower.follows_directories:
-            expected = directories.at_creation(follower, data)
+        belief, binding = automaton.initial(state, possible, offline=_offline(tracker, data, where))
+        wrong = {} if tracker.is_loading else automaton.wrong_creation(state)
+        if not tracker.is_loading and not tracker.lacks_beginning:
+            wrong = accepted.creation(tracker, state.replicas) | wrong
+        if where and not tracker.is_loading and tracker.follows_directories:
+            expected = directories.at_creation(tracker, data)
             wrong = wrong | ({} if where == expected else {"directories": (list(expected), list(where))})
     except CannotFollow as why:
-        follower.lost(f"{topic.name}-{number}", found.offset, found.time, str(why))
+        tracker.lost(f"{topic.name}-{number}", record.offset, record.time, str(why))
         return
-    partition = Partition(topic, number, belief, roster, found.partition_key)
+    partition = Partition(topic, number, belief, binding, record.partition_key)
     partition.leader_epoch, partition.partition_epoch = state.leader_epoch, state.partition_epoch
-    if where and follower.follows_directories:
+    if where and tracker.follows_directories:
         image.put_in(partition, where, state.replicas)
     if wrong:
-        telling.wrong(found.offset, found.time, name, "create", wrong)
+        reporter.wrong(record.offset, record.time, name, "create", wrong)
     image.partitions[partition.key] = topic.partitions[number] = partition
     image.place(partition, ())
-    follower.populated(found.offset, 1)
-    telling.conditions(partition, belief, found.time)
-    if follower.tracks(partition.name):
+    tracker.populated(record.offset, 1)
+    reporter.conditions(partition, belief, record.time)
+    if tracker.tracks(partition.name):
         partition.state = state
-        cause = "snapshot" if follower.is_loading else "create"
-        telling.change(partition, found.offset, found.time, None, state, cause)
+        cause = "snapshot" if tracker.is_loading else "create"
+        reporter.change(partition, record.offset, record.time, None, state, cause)
 
 
 def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -120,45 +109,45 @@ def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
     return found
 
 
-def _offline(follower: Follower, data: Mapping[str, Any], where: tuple[str, ...]) -> list[int]:
+def _offline(tracker: Tracker, data: Mapping[str, Any], where: tuple[str, ...]) -> list[int]:
     """The replicas of a partition in a snapshot that are in directories which their brokers do not list."""
-    if not follower.follows_directories:
+    if not tracker.follows_directories:
         return []
     pairs = zip(data["replicas"], where, strict=False)
-    return [b for b, directory in pairs if not is_online(directory, follower.image.listed(b) or ())]
+    return [b for b, directory in pairs if not is_online(directory, tracker.image.listed(b) or ())]
 
 
-def configure(follower: Follower, pending: Pending, found: Found) -> None:
+def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A setting of a topic, or the default of all: min.insync.replicas and unclean.leader.election.enable."""
-    data, image = found.data, follower.image
+    data, image = record.data, tracker.image
     resource = (data["resourceType"], data["resourceName"])
     pending.before_settings()
     if data["name"] not in (MIN_ISR, UNCLEAN) or resource[0] not in (TOPIC, BROKER):
-        follower.telling.skipped("CONFIG_RECORD of another setting")
+        tracker.reporter.skipped("CONFIG_RECORD of another setting")
         return
     if (defined := undefined_setting(data["name"], data.get("value"))) is not None:
         # It is kept, and stands for any value.
         wrong = {data["name"]: (defined, data["value"])}
-        follower.telling.wrong(found.offset, found.time, None, f"write a {found.type}", wrong, True)
-        summary = f"{found.type} with {data['name']} {data['value']}"
-        follower.doubt("undefined value", summary, found.offset, None, found.offset + 1)
+        tracker.reporter.wrong(record.offset, record.time, None, f"write a {record.type}", wrong, True)
+        summary = f"{record.type} with {data['name']} {data['value']}"
+        tracker.doubt("undefined value", summary, record.offset, None, record.offset + 1)
     topics = list(image.names.values())
     if resource[0] == TOPIC:
         topics = [t for t in topics if t.name == resource[1]]
     concerned = [partition for topic in topics for partition in topic.partitions.values()]
-    with settings.changing(follower, found, concerned):
-        _set(follower, resource, data["name"], data.get("value"))
+    with settings.changing(tracker, record, concerned):
+        _set(tracker, resource, data["name"], data.get("value"))
     if data["name"] == MIN_ISR:
-        _change_min_isr(follower, pending, found, resource, defined is None)
-    if follower.on_setting is not None:
-        follower.on_setting(resource[1] if resource[0] == TOPIC else None)
+        _change_min_isr(tracker, pending, record, resource, defined is None)
+    if tracker.on_setting is not None:
+        tracker.on_setting(resource[1] if resource[0] == TOPIC else None)
     for partition in concerned:
         now = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
-        pending.add(partition, now, found.offset)
+        pending.add(partition, now, record.offset)
 
 
-def _set(follower: Follower, resource: tuple[int, str], name: str, value: str | None) -> None:
-    image = follower.image
+def _set(tracker: Tracker, resource: tuple[int, str], name: str, value: str | None) -> None:
+    image = tracker.image
     configs = image.configs.setdefault(resource, {})
     if resource[0] == BROKER and resource[1]:
         image.nodes.add(resource[1])
@@ -169,114 +158,111 @@ def _set(follower: Follower, resource: tuple[int, str], name: str, value: str | 
 
 
 def _change_min_isr(
-    follower: Follower, pending: Pending, found: Found, resource: tuple[int, str], is_defined: bool
+    tracker: Tracker, pending: Pending, record: LogRecord, resource: tuple[int, str], is_defined: bool
 ) -> None:
     """A setting of min.insync.replicas: whether it is accepted, and that ELRs are cleared with it."""
-    if follower.is_loading:
+    if tracker.is_loading:
         return
     kind, name = resource
-    refused = accepted.min_isr(follower, kind, name, found.data.get("value") is None) if is_defined else None
+    refused = accepted.min_isr(tracker, kind, name, record.data.get("value") is None) if is_defined else None
     if refused is not None:
         wrong = {MIN_ISR: (refused, f"of {'topic' if kind == TOPIC else 'broker'} {name or 'default'}")}
-        follower.telling.wrong(found.offset, found.time, None, "change_min_isr", wrong, True)
-    pending.min_isr(name if kind == TOPIC else "", found.offset)
+        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", wrong, True)
+    pending.min_isr(name if kind == TOPIC else "", record.offset)
 
 
-def decided(follower: Follower, pending: Pending, time: int) -> None:
+def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
     """All records of a decision are there: what it should have written, too, is looked for."""
-    if follower.is_loading:
+    if tracker.is_loading:
         return
     uncleared = pending.uncleared()
-    if uncleared and follower.situations().beliefs.has_rule("min_isr_change_clears_elr"):
+    if uncleared and tracker.automaton().beliefs.has_rule("min_isr_change_clears_elr"):
         for topic, offset in uncleared:
             missing = {"CLEAR_ELR_RECORD": ("written", "not written")}
-            follower.telling.wrong(offset, time, None, "change_min_isr", missing, True, topic=topic)
-    if pending.sets_elr is not None and not follower.lacks_beginning and (wrong := accepted.unsafe(follower)):
-        follower.telling.wrong(pending.sets_elr, time, None, "turn ELR on", wrong, True)
+            tracker.reporter.wrong(offset, time, None, "change_min_isr", missing, True, topic=topic)
+    if pending.sets_elr is not None and not tracker.lacks_beginning and (wrong := accepted.unsafe(tracker)):
+        tracker.reporter.wrong(pending.sets_elr, time, None, "turn ELR on", wrong, True)
 
 
-def feature(follower: Follower, pending: Pending, found: Found) -> None:
+def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A feature's level; it can call for other rules, and for rules that no profile has."""
     pending.flush()
-    name, level = found.data["name"], found.data["featureLevel"]
+    name, level = record.data["name"], record.data["featureLevel"]
     if name == ELR_VERSION:
-        pending.sets_elr = found.offset
-    if not follower.is_loading:
-        wrong = accepted.level(follower, name, follower.image.features.get(name, 0), level)
+        pending.sets_elr = record.offset
+    if not tracker.is_loading:
+        wrong = accepted.level(tracker, name, tracker.image.features.get(name, 0), level)
         if wrong:
-            follower.telling.wrong(found.offset, found.time, None, f"set {name}", wrong, True)
-    follower.image.features[name] = level
-    follower.has_new_features = True
-    _newer(follower, found)
+            tracker.reporter.wrong(record.offset, record.time, None, f"set {name}", wrong, True)
+    tracker.image.features[name] = level
+    tracker.has_new_features = True
+    _newer(tracker, record)
 
 
-def controller(follower: Follower, pending: Pending, found: Found) -> None:
+def controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A controller registers, and says which levels of features it supports: so new is the code that decides."""
     pending.flush()
-    follower.telling.skipped(found.type)
-    levels = {feature["name"]: feature["maxSupportedVersion"] for feature in found.data["features"]}
-    follower.image.controllers[found.data["controllerId"]] = levels
-    follower.has_new_features = True
-    _newer(follower, found)
+    tracker.reporter.skipped(record.type)
+    levels = {feature["name"]: feature["maxSupportedVersion"] for feature in record.data["features"]}
+    tracker.image.controllers[record.data["controllerId"]] = levels
+    tracker.has_new_features = True
+    _newer(tracker, record)
 
 
-def _newer(follower: Follower, found: Found) -> None:
-    if follower.is_newer:
+def _newer(tracker: Tracker, record: LogRecord) -> None:
+    if tracker.is_newer:
         # The first reason is enough.
         return
-    why = newer_than_profiles(follower.image.features, follower.image.controllers)
+    why = newer_than_profiles(tracker.image.features, tracker.image.controllers)
     if why is not None:
-        follower.is_newer = True
-        follower.doubt("newer version", why, found.offset)
+        tracker.is_newer = True
+        tracker.doubt("newer version", why, record.offset)
 
 
-def begin_transaction(follower: Follower, pending: Pending, found: Found) -> None:
+def begin_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A transaction begins that never ends: its records are not followed. Of others nothing is handed on."""
     pending.flush()
-    follower.doubt("open transaction", "a metadata transaction that does not end", found.offset)
+    tracker.doubt("open transaction", "a metadata transaction that does not end", record.offset)
 
 
-def end_transaction(follower: Follower, pending: Pending, found: Found) -> None:
+def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """A transaction ends, or is aborted, that has not begun."""
     pending.flush()
-    follower.telling.skipped(found.type)
-    if not follower.lacks_beginning:
+    tracker.reporter.skipped(record.type)
+    if not tracker.lacks_beginning:
         what = "end a transaction that has not begun"
-        follower.telling.wrong(found.offset, found.time, None, what, None, True)
+        tracker.reporter.wrong(record.offset, record.time, None, what, None, True)
 
 
-def clear_elr(follower: Follower, pending: Pending, found: Found) -> None:
+def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """The ELR and the last known ELR of a topic's partitions become empty, of all with an empty name.
 
     Whoever reads the log merges a change into each partition that has one of the two.
     """
-    name, names = found.data["topicName"], follower.image.names
+    name, names = record.data["topicName"], tracker.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
     concerned = []
-    has_rule = follower.situations().beliefs.has_rule("min_isr_change_clears_elr")
-    if not pending.cleared(name, found.offset) and has_rule:
+    has_rule = tracker.automaton().beliefs.has_rule("min_isr_change_clears_elr")
+    if not pending.cleared(name, record.offset) and has_rule:
         asked = {"min.insync.replicas": ("changed", "not changed")}
-        follower.telling.wrong(found.offset, found.time, None, "change_min_isr", asked, True, topic=name)
+        tracker.reporter.wrong(record.offset, record.time, None, "change_min_isr", asked, True, topic=name)
     for topic in topics:
         for partition in topic.partitions.values():
             observed = partition.belief.observed
             if observed.elr or observed.last_known:
                 pending.clear(
-                    partition, _clearing(bool(observed.elr), bool(observed.last_known)), found.offset
+                    partition, _clearing(bool(observed.elr), bool(observed.last_known)), record.offset
                 )
                 concerned.append(partition.name)
     if not has_rule:
-        follower.doubt("no rule", f"no profile has a rule for a {found.type}", found.offset, concerned)
+        tracker.doubt("no rule", f"no profile has a rule for a {record.type}", record.offset, concerned)
 
 
 @cache
 def _clearing(elr: bool, last_known: bool) -> Change:
     """The change that empties the one, or the other, or both."""
-    data: dict[str, Any] = {"partitionId": 0, "topicId": uuid_text(bytes(16))}
-    data |= {"eligibleLeaderReplicas": []} if elr else {}
-    data |= {"lastKnownElr": []} if last_known else {}
-    written = encode("PARTITION_CHANGE_RECORD", LATEST["PARTITION_CHANGE_RECORD"], data)
-    return Change(written[:3] + written[23:])
+    emptied: dict[str, Any] = {"eligibleLeaderReplicas": []} if elr else {}
+    return Change(encode_change(emptied | ({"lastKnownElr": []} if last_known else {})))
 
 
 def partition_state(data: Mapping[str, Any]) -> PartitionState:
@@ -296,7 +282,7 @@ def partition_state(data: Mapping[str, Any]) -> PartitionState:
     )
 
 
-HANDLERS: dict[str, Callable[[Follower, Pending, Found], None]] = {
+HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
     "TOPIC_RECORD": create,
     "REMOVE_TOPIC_RECORD": remove,
     "PARTITION_RECORD": create_partition,
@@ -308,8 +294,3 @@ HANDLERS: dict[str, Callable[[Follower, Pending, Found], None]] = {
     "END_TRANSACTION_RECORD": end_transaction,
     "ABORT_TRANSACTION_RECORD": end_transaction,
 }
-
-__all__ = [
-    "BEFORE", "HANDLERS", "begin_transaction", "clear_elr", "configure", "controller", "create", "create_partition",
-    "decided", "end_transaction", "feature", "partition_state", "remove",
-]  # fmt: skip

@@ -55,13 +55,13 @@ class Doubts:
                 known[name] = min(known.get(name, begin), begin)
 
     def is_reliable(self, offset: int, partition: str | None) -> bool:
-        """Whether what is said of a partition at an offset does not depend on what is not known."""
+        """Whether what is reported of a partition at an offset does not depend on what is not known."""
         if self._since is not None and offset >= self._since:
             return False
         since = None if partition is None else self._partitions.get(partition)
         return since is None or offset < since
 
-    def told(self) -> list[Doubt]:
+    def listed(self) -> list[Doubt]:
         """All of them, in the order of their first places."""
         found = [
             Doubt(
@@ -96,6 +96,3 @@ class Doubts:
             other._found[kind, summary] = _Doubt(offset, since, dict(partitions))
             found.merge(other)
         return found
-
-
-__all__ = ["OTHERS", "Doubts"]

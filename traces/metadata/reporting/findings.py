@@ -8,7 +8,8 @@ from typing import Any
 from highwater.model.language.protocol import Invariant
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.beliefs.actions import PROPERTIES
-from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.metadata.image.image import Image
+from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import PartitionState
 from highwater.traces.reports.settings import MIN_ISR, UNCLEAN
@@ -80,7 +81,7 @@ def finding(
     time: int,
     around: Mapping[str, Any],
 ) -> Finding:
-    """What to tell of a property that does not hold any more; ``around`` are the facts around it."""
+    """The finding of a property that does not hold any more; ``around`` are the facts around it."""
     known = BY_NAME[name]
     promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
     seen = "Observed" if certain else "It may be broken, the log alone does not say"
@@ -100,6 +101,3 @@ def finding(
         certain,
         facts=around,
     )
-
-
-__all__ = ["facts", "finding"]

@@ -1,4 +1,4 @@
-"""Telling what was found of a partition: changes, findings, what is not explained, and how long conditions lasted."""
+"""Reporting what was found of partitions: changes, findings, what is not explained, how long conditions lasted."""
 
 from __future__ import annotations
 
@@ -6,49 +6,50 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from highwater.traces.metadata.agreement import Disagreement
-from highwater.traces.metadata.beliefs.belief_states import Belief
-from highwater.traces.metadata.beliefs.slots import Brokers, with_brokers
-from highwater.traces.metadata.beliefs.transitions import Step
-from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.metadata.beliefs.observations import Brokers
+from highwater.traces.metadata.beliefs.slots import with_brokers
+from highwater.traces.metadata.beliefs.transitions import BeliefState, Transition
+from highwater.traces.metadata.image.image import Image
+from highwater.traces.metadata.image.partitions import Partition
 from highwater.traces.metadata.reporting.findings import facts, finding
 from highwater.traces.reports.findings import Candidate, Finding, Unexplained
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.report import Report
 from highwater.traces.reports.settings import SettingInForce
+from highwater.traces.rules.agreement import Disagreement
 
 OnChange = Callable[[PartitionChange], None]
 OnSettingInForce = Callable[[str, SettingInForce], None]
-Told = tuple[tuple[int, str, bool, bool], Unexplained | Finding]
-"""What was told, behind its place: offset, partition ("" for none), whether it is something else than a disagreement
+ReportLine = tuple[tuple[int, str, bool, bool], Unexplained | Finding]
+"""A line behind its place: offset, partition ("" for none), whether it is something else than a disagreement
 about rules, and whether it is of one share's partitions."""
 
 
-class Telling:
-    """Writes into a report. ``on_change`` is told the changes of the partitions whose state is kept.
+class Reporter:
+    """Writes into a report. ``on_change`` is called with the changes of the partitions whose state is kept.
 
-    ``on_setting_in_force`` is told what a setting is for them from a record of it on, by their names.
-    What is not explained, and findings, are kept until ``drain``. ``has_told`` says that there is something.
+    ``on_setting_in_force`` is called with what a setting is for them from a record of it on, by their names. What is
+    not explained, and findings, are kept until ``drain``. ``has_lines`` says that there are some.
     """
 
     on_setting_in_force: OnSettingInForce | None = None
 
     def __init__(self, report: Report, image: Image, on_change: OnChange | None) -> None:
         self.report, self._image, self._on_change = report, image, on_change
-        self.has_told = False
+        self.has_lines = False
         self.skipped_of_partitions: dict[str, int] = {}
         """Records that were not followed, of single partitions."""
-        self._told: list[Told] = []
+        self._lines: list[ReportLine] = []
 
-    def drain(self) -> list[Told]:
-        """What was told since the last time, in the order of offsets and partitions."""
-        found, self._told, self.has_told = self._told, [], False
+    def drain(self) -> list[ReportLine]:
+        """The lines since the last time, in the order of offsets and partitions."""
+        found, self._lines, self.has_lines = self._lines, [], False
         found.sort(key=_place)
         return found
 
-    def _tell(self, line: Unexplained | Finding, offset: int, own: bool, other: bool = True) -> None:
-        self._told.append(((offset, line.partition or "", other, own), line))
-        self.has_told = True
+    def _keep(self, line: Unexplained | Finding, offset: int, own: bool, other: bool = True) -> None:
+        self._lines.append(((offset, line.partition or "", other, own), line))
+        self.has_lines = True
 
     def skipped(self, what: str, number: int = 1) -> None:
         """Count records that are not followed."""
@@ -68,15 +69,15 @@ class Telling:
         before: Sequence[Mapping[str, Any]] = (),
         common: bool = False,
     ) -> None:
-        """Tell of something that nothing explains; ``common`` where it is of no partition in particular."""
-        said = {"states": list(before)}
-        self._tell(
-            Unexplained({"offset": offset}, time, partition, said, tuple(candidates)), offset, not common
+        """Report something that nothing explains; ``common`` where it is of no partition in particular."""
+        states = {"states": list(before)}
+        self._keep(
+            Unexplained({"offset": offset}, time, partition, states, tuple(candidates)), offset, not common
         )
 
     def disagreement(self, found: Disagreement) -> None:
-        """Tell that no set of rules explains all partitions."""
-        self._tell(disagreement(found), found.at.offset, True, False)
+        """Report that no set of rules explains all partitions."""
+        self._keep(disagreement(found), found.at.offset, True, False)
 
     def wrong(
         self,
@@ -88,50 +89,52 @@ class Telling:
         common: bool = False,
         **parameters: Any,
     ) -> None:
-        """Tell of a record that only one thing could explain, which differs from it."""
+        """Report a record that only one thing could explain, which differs from it."""
         candidate = Candidate(what, parameters, (), (), differences or {})
         self.unexplained(offset, time, partition, (candidate,), (), common)
 
-    def step(
+    def transition(
         self,
         partition: Partition,
-        step: Step,
+        transition: Transition,
         brokers: Brokers,
         offsets: Sequence[int],
         time: int,
-        before: tuple[Belief, Brokers],
+        before: tuple[BeliefState, Brokers],
     ) -> None:
-        """Tell of a step, hop by hop, while the partition's epochs go on; ``brokers`` are those of the hops' slots.
+        """Report a transition that a partition has made, by its spans; ``brokers`` are those of the spans' slots.
 
-        ``before`` is the belief before the step, with the brokers of its slots.
+        ``before`` is the belief state before it, with the brokers of its slots.
         """
-        for place, hop in enumerate(step.hops):
-            partition.partition_epoch += hop.changes
-            partition.leader_epoch += hop.bumps
-            if partition.resized is not None and len(hop.belief.observed.isr) >= partition.resized.before:
+        leader_epoch = partition.leader_epoch - transition.bumps
+        partition_epoch = partition.partition_epoch - transition.changes
+        for place, span in enumerate(transition.spans):
+            partition_epoch += span.changes
+            leader_epoch += span.bumps
+            if partition.resized is not None and len(span.belief.observed.isr) >= partition.resized.before:
                 partition.resized = None
-            is_told = partition.state is not None and hop.changes > 0
-            if hop.candidates is None and not hop.findings and not is_told:
+            is_asked_for = partition.state is not None and span.changes > 0
+            if span.candidates is None and not span.findings and not is_asked_for:
                 continue
-            offset = offsets[hop.item]
+            offset = offsets[span.last]
             state = replace(
-                with_brokers(hop.belief.observed, tuple([brokers[slot] for slot in hop.order])),
-                leader_epoch=partition.leader_epoch,
-                partition_epoch=partition.partition_epoch,
+                with_brokers(span.belief.observed, tuple([brokers[slot] for slot in span.order])),
+                leader_epoch=leader_epoch,
+                partition_epoch=partition_epoch,
             )
-            if hop.candidates is not None:
+            if span.candidates is not None:
                 name_or_none = partition.name or None
                 common = partition.topic is None
-                self.unexplained(offset, time, name_or_none, hop.candidates, hop.before, common)
-            if hop.findings and partition.topic is not None:
-                earlier = _earlier(step, place, brokers, before)
-                known = facts(self._image, partition, earlier, state, hop.cause)
-                for name, certain in hop.findings:
+                self.unexplained(offset, time, name_or_none, span.candidates, span.before, common)
+            if span.findings and partition.topic is not None:
+                earlier = _earlier(transition, place, brokers, before)
+                known = facts(self._image, partition, earlier, state, span.cause)
+                for name, certain in span.findings:
                     found = finding(name, certain, partition.name, state, offset, time, known)
-                    self._tell(found, offset, True)
-            if is_told:
+                    self._keep(found, offset, True)
+            if is_asked_for:
                 former, partition.state = partition.state, state
-                self.change(partition, offset, time, former, state, hop.cause)
+                self.change(partition, offset, time, former, state, span.cause)
 
     def change(
         self,
@@ -142,7 +145,7 @@ class Telling:
         after: PartitionState | None,
         cause: str | None,
     ) -> None:
-        """Tell of one change."""
+        """Report one change."""
         if self._on_change is None or partition.topic is None:
             return
         min_isr, unclean = None, None
@@ -152,11 +155,11 @@ class Telling:
         self._on_change(PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean))
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
-        """Tell of a setting that changed for a partition."""
+        """Report a setting that changed for a partition."""
         if self.on_setting_in_force is not None:
             self.on_setting_in_force(partition.name, setting)
 
-    def conditions(self, partition: Partition, belief: Belief, time: int) -> None:
+    def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
         """Note since when a partition is under min ISR, or without a leader; or for how long it was."""
         if partition.topic is None:
             return
@@ -181,12 +184,14 @@ class Telling:
         figures[f"longest ms {condition}"] = max(figures.get(f"longest ms {condition}", 0), length)
 
 
-def _earlier(step: Step, place: int, brokers: Brokers, before: tuple[Belief, Brokers]) -> PartitionState:
-    """The partition before a hop of a step, but for its epochs."""
+def _earlier(
+    transition: Transition, place: int, brokers: Brokers, before: tuple[BeliefState, Brokers]
+) -> PartitionState:
+    """The partition before a span of a transition, but for its epochs."""
     if not place:
         return with_brokers(before[0].observed, before[1])
-    hop = step.hops[place - 1]
-    return with_brokers(hop.belief.observed, tuple([brokers[slot] for slot in hop.order]))
+    span = transition.spans[place - 1]
+    return with_brokers(span.belief.observed, tuple([brokers[slot] for slot in span.order]))
 
 
 def disagreement(found: Disagreement) -> Unexplained:
@@ -196,8 +201,5 @@ def disagreement(found: Disagreement) -> Unexplained:
     return Unexplained({"offset": at.offset}, at.time, at.partition or None, {"states": []}, (candidate,))
 
 
-def _place(told: Told) -> tuple[int, str, bool, bool]:
-    return told[0]
-
-
-__all__ = ["OnChange", "OnSettingInForce", "Telling", "Told", "disagreement"]
+def _place(line: ReportLine) -> tuple[int, str, bool, bool]:
+    return line[0]

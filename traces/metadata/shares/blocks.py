@@ -8,31 +8,37 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from highwater.traces.metadata.groups import Record
-from highwater.traces.metadata.sharing import CHANGED, CREATED, Elsewhere
+from highwater.traces.metadata.sharing import Elsewhere, SharedRecord
 
-CHANGES, DECIDED, GAP, CHECK, FILE, LOADING, EPOCH, CUT_OFF = range(8)
+CHANGES, GROUP, GAP, CHECK, FILE, LOADING, EPOCH, CUT_OFF = range(8)
 """Kinds of entries: changes that are decisions of their own; records that belong together; a gap, with the offset
 expected in the place of a time; a snapshot to compare, by its number; the file that is read from now on; whether a
 snapshot is loaded from now on; the leader epoch of what follows, in the place of a time; records that belong together
 and are the last ones of their controller. All but the first are the same ones in all shares, apart from what is left
 out."""
 _HEAD = struct.Struct("<III")
-_ELSEWHERE: dict[Elsewhere, int] = {CHANGED: -1, CREATED: -2}
-_BY_NUMBER = {-1: CHANGED, -2: CREATED}
+_NUMBERS = {Elsewhere.CHANGE: -1, Elsewhere.CREATION: -2}
+"""What stands for them in the place of a value's length."""
+_ELSEWHERE = {number: which for which, number in _NUMBERS.items()}
 
 
-class Entry(NamedTuple):
-    """Part of a block."""
+class Changes(NamedTuple):
+    """Changes that are decisions of their own."""
 
-    kind: int
     offsets: Sequence[int]
     times: Sequence[int]
     values: list[bytes]
+
+
+class Common(NamedTuple):
+    """What all shares go through, by its kind."""
+
+    kind: int
+    records: list[SharedRecord]
 
 
 class Writer:
@@ -42,15 +48,19 @@ class Writer:
         self.offsets: list[int] = []
         self.times: list[int] = []
         self.values: list[bytes] = []
+        self._elsewhere: dict[int, Elsewhere] = {}
         self._entries: list[int] = []
         self._ended = 0
 
-    def add(self, kind: int, records: Sequence[Record]) -> None:
+    def add(self, kind: int, records: Sequence[SharedRecord]) -> None:
         """An entry of another kind than changes."""
         self._close()
         for offset, time, value in records:
             self.offsets.append(offset)
             self.times.append(time)
+            if isinstance(value, Elsewhere):
+                self._elsewhere[len(self.values)] = value
+                value = b""
             self.values.append(value)
         self._entries += (kind, len(records))
         self._ended = len(self.values)
@@ -64,23 +74,17 @@ class Writer:
         """What was written."""
         self._close()
         lengths = array("i", map(len, self.values))
-        kept = self.values
-        if any(value.__class__ is Elsewhere for value in kept):
-            for position, value in enumerate(kept):
-                if value.__class__ is Elsewhere:
-                    assert isinstance(value, Elsewhere)
-                    lengths[position] = _ELSEWHERE[value]
-            kept = [value for value in kept if value.__class__ is not Elsewhere]
+        for position, which in self._elsewhere.items():
+            lengths[position] = _NUMBERS[which]
         entries = array("i", self._entries)
-        values = b"".join(kept)
+        values = b"".join(self.values)
         head = _HEAD.pack(len(entries), len(self.values), len(values))
         columns = (array("q", self.offsets), array("q", self.times), entries, lengths)
         return b"".join((head, *(c.tobytes() for c in columns), values))
 
 
-def read(block: bytes) -> list[Entry]:
+def read(block: bytes) -> Iterator[Changes | Common]:
     """The entries of a block, in order."""
-    values: list[bytes]
     entry_count, count, size = _HEAD.unpack_from(block)
     at = _HEAD.size
     columns: list[array[int]] = []
@@ -93,21 +97,17 @@ def read(block: bytes) -> list[Entry]:
     offsets, times, entries, lengths = columns
     if at + size != len(block):
         raise ValueError("a block that is not whole")
-    if count and min(lengths) >= 0:
-        values = [block[a:b] for a, b in pairwise(accumulate(lengths, initial=at))]
-    else:
-        values = []
-        for length in lengths:
-            values.append(block[at : at + length] if length >= 0 else _BY_NUMBER[length])
-            at += max(length, 0)
-    found, first = [], 0
+    first = 0
     for kind, length in zip(entries[::2], entries[1::2], strict=True):
-        last = first + length
-        found.append(Entry(kind, offsets[first:last], times[first:last], values[first:last]))
-        first = last
-    return found
-
-
-__all__ = [
-    "CHANGES", "CHECK", "CUT_OFF", "DECIDED", "EPOCH", "FILE", "GAP", "LOADING", "Entry", "Writer", "read",
-]  # fmt: skip
+        of_entry = slice(first, first + length)
+        first += length
+        if kind == CHANGES:
+            ends = list(accumulate(lengths[of_entry], initial=at))
+            at = ends[-1]
+            yield Changes(offsets[of_entry], times[of_entry], [block[a:b] for a, b in pairwise(ends)])
+            continue
+        values: list[bytes | Elsewhere] = []
+        for size in lengths[of_entry]:
+            values.append(block[at : at + size] if size >= 0 else _ELSEWHERE[size])
+            at += max(size, 0)
+        yield Common(kind, list(zip(offsets[of_entry], times[of_entry], values, strict=True)))

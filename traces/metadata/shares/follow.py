@@ -1,4 +1,4 @@
-"""Following one share of a metadata log's partitions, block by block; and what the share has to tell of it."""
+"""Following one share of a metadata log's partitions, block by block; and what the share found in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
 from highwater.traces.metadata import snapshots
-from highwater.traces.metadata.agreement import Narrowed
 from highwater.traces.metadata.follow import Follower
 from highwater.traces.metadata.replay import Sequence
 from highwater.traces.metadata.reporting.doubts import Doubts
@@ -17,38 +16,40 @@ from highwater.traces.metadata.reporting.reporter import OnChange
 from highwater.traces.metadata.shares.blocks import (
     CHECK,
     CUT_OFF,
-    DECIDED,
     EPOCH,
     FILE,
     GAP,
+    GROUP,
     LOADING,
-    Entry,
+    Changes,
+    Common,
     read,
 )
-from highwater.traces.metadata.sharing import Across, Reach, Run
+from highwater.traces.metadata.sharing import Reach, Share, Stretch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
+from highwater.traces.rules.agreement import Narrowed
 from highwater.traces.rules.rule_sets import RuleSet
 
 Place = tuple[int, int, str, bool]
-"""The order of what is told: the group, the offset in it, the partition, and whether it is no disagreement."""
-OnTold = Callable[[Unexplained | Finding], None]
+"""The order of lines: the group, the offset in it, the partition, and whether it is no disagreement."""
+OnLine = Callable[[Unexplained | Finding], None]
 GROUPS = 1 << 32
 """More groups than a range has."""
 
 
 @dataclass
-class Found:
+class ShareResult:
     """What a share found.
 
-    ``told`` has the first lines that nothing explains, and the first findings of each property, with their places; the
+    ``lines`` has the first lines that nothing explains, and the first findings of each property, with their places; the
     report counts all of them. ``checks`` are differences of snapshots, by the snapshot's number.
     """
 
-    across: Across
+    share: Share
     report: Report
-    told: list[tuple[Place, Unexplained | Finding]] = field(default_factory=list)
+    lines: list[tuple[Place, Unexplained | Finding]] = field(default_factory=list)
     checks: dict[int, list[tuple[Place, Unexplained]]] = field(default_factory=dict)
     rules: list[tuple[RuleSet, ...]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -56,32 +57,32 @@ class Found:
     skipped: dict[str, int] = field(default_factory=dict)
     """Records of the share's own partitions that were not followed."""
     error: tuple[int, str] | None = None
-    """The group in which a record could not be read, and what is to be said."""
+    """The group in which a record could not be read, and the error."""
 
 
 class ShareFollower(Follower):
     """Follows a share. Give it the blocks of all ranges in order, then ``finish``.
 
-    ``on_told`` is told everything that is not explained, and every finding, without a limit.
+    ``on_line`` is called with everything that is not explained, and every finding, without a limit.
     """
 
     def __init__(
         self,
         log: MetadataLog,
-        across: Across,
+        share: Share,
         profile: str | None = None,
         switched: Mapping[str, bool] | None = None,
         on_change: OnChange | None = None,
-        on_told: OnTold | None = None,
+        on_line: OnLine | None = None,
     ) -> None:
         report = Report(str(log.path), log.kind, profile or "")
         tracks = None if on_change is None else _every
-        super().__init__(report, profile, switched, tracks, on_change, None, across)
+        super().__init__(report, profile, switched, tracks, on_change, None, share)
         self._log, self._notes = log, len(log.notes)
         self._checks = Sequence(log).checks
-        self._on_told = on_told
-        self._own = across
-        self.found = Found(across, report)
+        self._on_line = on_line
+        self._own = share
+        self.found = ShareResult(share, report)
 
     def block(self, number: int, data: bytes) -> None:
         """Follow what a range, of this number, has for the share; nothing more after a record that cannot be read."""
@@ -90,45 +91,47 @@ class ShareFollower(Follower):
         self._own.group = number * GROUPS
         try:
             for entry in read(data):
-                if not entry.kind:
+                if isinstance(entry, Changes):
                     self.changes(entry.offsets, entry.times, entry.values)
-                    self._tell_if_any()
+                    self._publish_if_any()
                 else:
                     self._own.group += 1
                     self._common(entry)
-                    self._tell_if_any()
+                    self._publish_if_any()
                     self._own.group += 1
         except TraceError as wrong:
             self.found.error = (self._own.group, str(wrong))
 
-    def _tell_if_any(self) -> None:
-        if self.telling.has_told:
-            self.tell()
+    def _publish_if_any(self) -> None:
+        if self.reporter.has_lines:
+            self.publish()
 
-    def _common(self, entry: Entry) -> None:
+    def _common(self, entry: Common) -> None:
         """What all shares go through. Raises TraceError."""
-        records = list(zip(entry.offsets, entry.times, entry.values, strict=True))
+        records = entry.records
+        offset, time, value = records[0]
         match entry.kind:
-            case k if k == DECIDED:
-                self.decided(records)
+            case k if k == GROUP:
+                self.group(records)
             case k if k == CUT_OFF:
                 self.cut_off(records)
             case k if k == EPOCH:
-                self.written_by(entry.times[0])
+                self.written_by(time)
             case k if k == GAP:
-                self.gap(self.path, entry.times[0], entry.offsets[0])
+                self.gap(self.path, time, offset)
             case k if k == CHECK:
-                self._check(entry.offsets[0])
+                self._check(offset)
             case k if k == FILE:
-                self.path = Path(entry.values[0].decode())
+                assert isinstance(value, bytes)
+                self.path = Path(value.decode())
             case k if k == LOADING:
-                self.is_loading = bool(entry.values[0])
+                self.is_loading = bool(value)
 
     def _check(self, number: int) -> None:
         snapshot: Snapshot = self._checks[number]
         what = f"the snapshot {snapshot.path.name}"
         for partition, wrong, common in snapshots.differences(self, snapshot):
-            self.telling.wrong(snapshot.end_offset, None, partition, what, wrong, common)
+            self.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
         lines = [
             (place, marked)
             for place, line in self._drained()
@@ -136,12 +139,12 @@ class ShareFollower(Follower):
         ]
         self.found.checks[number] = lines
 
-    def tell(self) -> None:
-        """Keep what was told since the last time."""
+    def publish(self) -> None:
+        """Keep the lines since the last time."""
         for place, unmarked in self._drained():
             line = self.marked(unmarked)
-            if self._on_told is not None:
-                self._on_told(line)
+            if self._on_line is not None:
+                self._on_line(line)
             if isinstance(line, Finding):
                 kept = self.report.findings_count.get(line.property, 0) < LIMIT
                 self.report.find(line)
@@ -149,24 +152,24 @@ class ShareFollower(Follower):
                 kept = self.report.unexplained_count < LIMIT
                 self.report.add(line)
             if kept:
-                self.found.told.append((place, line))
+                self.found.lines.append((place, line))
 
     def _drained(self) -> list[tuple[Place, Unexplained | Finding]]:
-        group, across = self._own.group, self._own
-        across.narrowed += [(group, narrowed) for narrowed in self.agreement.drain()]
+        group, share = self._own.group, self._own
+        share.narrowed += [(group, narrowed) for narrowed in self.agreement.drain()]
         return [
             ((group, offset, partition, other), line)
-            for (offset, partition, other, own), line in self.telling.drain()
-            if own or across.is_first
+            for (offset, partition, other, own), line in self.reporter.drain()
+            if own or share.is_first
         ]
 
-    def end(self, last_time: int) -> Found:
+    def end(self, last_time: int) -> ShareResult:
         """Nothing follows any more; ``last_time`` is the greatest time in the whole log."""
         self.close(last_time)
         self.found.rules = self.agreement.versions
         self.found.notes = self._log.notes[self._notes :]
         self.found.doubts = self.doubts
-        self.found.skipped = self.telling.skipped_of_partitions
+        self.found.skipped = self.reporter.skipped_of_partitions
         return self.found
 
 
@@ -174,21 +177,21 @@ def _every(name: str) -> bool:
     return True
 
 
-def to_json(found: Found) -> dict[str, Any]:
+def to_json(found: ShareResult) -> dict[str, Any]:
     """What a share found, as JSON."""
-    across, report = found.across, found.report
+    share, report = found.share, found.report
     return {
-        "number": across.number,
+        "number": share.number,
         "report": report.to_json(),
-        "told": [[*place, isinstance(line, Finding), line.to_json()] for place, line in found.told],
+        "lines": [[*place, isinstance(line, Finding), line.to_json()] for place, line in found.lines],
         "checks": [
             [number, [[*place, line.to_json()] for place, line in lines]]
             for number, lines in found.checks.items()
         ],
         "rules": [[[r.profile, sorted(r.rules)] for r in sets] for sets in found.rules],
-        "narrowed": [[group, *n[:3], sorted(n.tags), n.time] for group, n in across.narrowed],
-        "populations": across.populations,
-        "reaches": [[*run, reach.ended, reach.hoped] for run, reach in across.reaches.items()],
+        "narrowed": [[group, *n[:3], sorted(n.tags), n.time] for group, n in share.narrowed],
+        "populations": share.populations,
+        "reaches": [[*run, reach.ended, reach.hoped] for run, reach in share.reaches.items()],
         "notes": found.notes,
         "doubts": found.doubts.to_json(),
         "skipped": found.skipped,
@@ -196,23 +199,23 @@ def to_json(found: Found) -> dict[str, Any]:
     }
 
 
-def from_json(data: Mapping[str, Any]) -> Found:
+def from_json(data: Mapping[str, Any]) -> ShareResult:
     """The same again."""
-    across = Across(data["number"], 0)
-    across.populations = [(group, offset, more) for group, offset, more in data["populations"]]
-    across.narrowed = [
+    share = Share(data["number"], 0)
+    share.populations = [(group, offset, more) for group, offset, more in data["populations"]]
+    share.narrowed = [
         (group, Narrowed(version, offset, partition, frozenset(tags), time))
         for group, version, offset, partition, tags, time in data["narrowed"]
     ]
     for group, before, after, is_leading, ended, hoped in data["reaches"]:
-        run: Run = (group, before, after, is_leading)
-        across.reaches[run] = Reach(ended, hoped)
-    return Found(
-        across,
+        run: Stretch = (group, before, after, is_leading)
+        share.reaches[run] = Reach(ended, hoped)
+    return ShareResult(
+        share,
         Report.from_json(data["report"]),
         [
             ((g, o, p, other), Finding.from_json(line) if is_finding else Unexplained.from_json(line))
-            for g, o, p, other, is_finding, line in data["told"]
+            for g, o, p, other, is_finding, line in data["lines"]
         ],
         {
             number: [((g, o, p, other), Unexplained.from_json(line)) for g, o, p, other, line in lines]
@@ -224,6 +227,3 @@ def from_json(data: Mapping[str, Any]) -> Found:
         data["skipped"],
         None if data["error"] is None else (data["error"][0], data["error"][1]),
     )
-
-
-__all__ = ["Found", "OnTold", "Place", "ShareFollower", "from_json", "to_json"]

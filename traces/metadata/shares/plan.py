@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from highwater.traces.kafka.metadata_log import MetadataLog
-from highwater.traces.kafka.pieces import Piece, heads
+from highwater.traces.kafka.metadata_log import MetadataLog, Piece, heads
 from highwater.traces.metadata.groups import SPLIT
 from highwater.traces.metadata.replay import Sequence
 
@@ -72,6 +71,3 @@ def _pieces(path: Path, is_last: bool, size: int) -> Iterator[tuple[Piece, list[
         before, count = head.epoch, head.records
         batches.append((head.base_offset, head.last_offset))
     yield Piece(str(path), start, None, is_last, epoch, 0), batches
-
-
-__all__ = ["MAX_RANGE", "Range", "ranges"]

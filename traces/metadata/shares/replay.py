@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from highwater.traces.kafka.metadata_log import MetadataLog
-from highwater.traces.metadata.shares.follow import Found
+from highwater.traces.metadata.shares.follow import ShareResult
 from highwater.traces.metadata.shares.join import ends, first_error, join
 from highwater.traces.metadata.shares.plan import Range
-from highwater.traces.metadata.shares.route import Head
-from highwater.traces.metadata.sharing import Run
+from highwater.traces.metadata.shares.route import RangeHead
+from highwater.traces.metadata.sharing import Stretch
 from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.report import Report
 
-Ends = Mapping[Run, int]
-RunShares = Callable[[Sequence[Range], Ends], tuple[list[Head], list[Found]]]
+Ends = Mapping[Stretch, int]
+RunShares = Callable[[Sequence[Range], Ends], tuple[list[RangeHead], list[ShareResult]]]
 """Reads the ranges and follows all shares: the ranges' heads and what the shares found, each in order."""
 
 
@@ -25,7 +25,7 @@ class Unreadable(Exception):
 def replay_shares(
     log: MetadataLog, parts: Sequence[Range], run: RunShares
 ) -> tuple[Report, list[Unexplained]]:
-    """The report on a log, and those of its lines that no share has told. Raises Unreadable.
+    """The report on a log, and those of its lines that no share has. Raises Unreadable.
 
     Where a range ends within a transaction it is read together with the next one, and where a share could not know
     that another one's change broke a decision off, all are followed again.
@@ -41,7 +41,7 @@ def replay_shares(
     return join(log, heads, shares)
 
 
-def _joined(parts: Sequence[Range], heads: Sequence[Head]) -> list[Range]:
+def _joined(parts: Sequence[Range], heads: Sequence[RangeHead]) -> list[Range]:
     found: list[Range] = []
     is_open = False
     for part, head in zip(parts, heads, strict=True):
@@ -51,6 +51,3 @@ def _joined(parts: Sequence[Range], heads: Sequence[Head]) -> list[Range]:
             found.append(part)
         is_open = head.is_open
     return found
-
-
-__all__ = ["Ends", "RunShares", "Unreadable", "replay_shares"]

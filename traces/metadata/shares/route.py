@@ -8,17 +8,18 @@ from pathlib import Path
 
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog, Snapshot
-from highwater.traces.metadata.groups import CHANGE, Record, Together
+from highwater.traces.kafka.partition_records import CHANGE, is_creation, kind, topic_id
+from highwater.traces.metadata.groups import Record, RecordGroups, have_values
 from highwater.traces.metadata.replay import Sequence as InSequence
 from highwater.traces.metadata.replay import not_compared
-from highwater.traces.metadata.shares.blocks import CHECK, CUT_OFF, DECIDED, EPOCH, FILE, GAP, LOADING, Writer
+from highwater.traces.metadata.shares.blocks import CHECK, CUT_OFF, EPOCH, FILE, GAP, GROUP, LOADING, Writer
 from highwater.traces.metadata.shares.plan import Range
-from highwater.traces.metadata.sharing import CHANGED, CREATED, TOPIC_ID, is_creation, share_of
+from highwater.traces.metadata.sharing import Elsewhere, SharedRecord, share_of
 from highwater.traces.reading.errors import TraceError
 
 
 @dataclass
-class Head:
+class RangeHead:
     """What is counted once of a range, whatever the shares.
 
     ``last_time`` is the greatest time of its records. ``notes`` are about its file, ``remarks`` about the log.
@@ -34,7 +35,7 @@ class Head:
     error: str | None = None
 
 
-def route(log: MetadataLog, part: Range, count: int) -> tuple[Head, list[bytes]]:
+def route(log: MetadataLog, part: Range, count: int) -> tuple[RangeHead, list[bytes]]:
     """What a range has for each of so many shares, as blocks."""
     routed = _Routed(log, part, count)
     try:
@@ -50,10 +51,10 @@ Adding = tuple[Callable[[int], None], Callable[[int], None], Callable[[bytes], N
 class _Routed:
     def __init__(self, log: MetadataLog, part: Range, count: int) -> None:
         self._log, self._range = log, part
-        self.head = Head()
+        self.head = RangeHead()
         self.writers = [Writer() for _ in range(count)]
         self._adding: dict[bytes, Adding] = {}
-        self._together = Together(self._skipped, self._damaged)
+        self._groups = RecordGroups(self._skipped, self._damaged)
         self._path = Path()
         self._epoch: int | None = None
 
@@ -83,7 +84,7 @@ class _Routed:
             else:
                 self._batch(*entry)
         if not part.is_last:
-            self.head.is_open = self._together.is_open
+            self.head.is_open = self._groups.is_open
             return
         for snapshot in sequence.checks:
             if snapshot.end_offset == sequence.next_offset:
@@ -92,9 +93,9 @@ class _Routed:
                 self.head.remarks.append(not_compared(snapshot, sequence.next_offset))
             number += 1
         self._settle()
-        for group in self._together.close():
-            self._decided(group)
-        if note := self._together.note():
+        for group in self._groups.close():
+            self._group(group)
+        if note := self._groups.note():
             self.head.remarks.append(note)
 
     def _check(self, number: int) -> None:
@@ -102,8 +103,8 @@ class _Routed:
         self._common(CHECK, [(number, 0, b"")])
 
     def _settle(self) -> None:
-        for group in self._together.settle():
-            self._decided(group, CUT_OFF)
+        for group in self._groups.settle():
+            self._group(group, CUT_OFF)
 
     def _batch(self, path: Path, batch: RecordBatch) -> None:
         if batch.leader_epoch != self._epoch:
@@ -120,20 +121,21 @@ class _Routed:
             self._skipped("control records", len(values))
             return
         head.last_time = max(head.last_time, batch.timestamp)
-        kinds = self._together.kinds(batch.base_offset, values)
-        if self._together.are_alone(kinds, len(values)):
-            self._changes(batch.offsets, batch.timestamp, values)  # type: ignore[arg-type]
+        kinds = self._groups.kinds(batch.base_offset, values)
+        assert have_values(values, kinds)
+        if self._groups.are_alone(kinds, len(values)):
+            self._changes(batch.offsets, batch.timestamp, values)
         else:
-            for group in self._together.take(batch.offsets, batch.timestamp, values):  # type: ignore[arg-type]
-                self._decided(group)
+            for group in self._groups.take(batch.offsets, batch.timestamp, values):
+                self._group(group)
 
     def _changes(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> None:
         adding, no_ops = self._adding, 0
         for position, value in enumerate(values):
-            if value[1] != CHANGE:
+            if kind(value) != CHANGE:
                 no_ops += 1
                 continue
-            topic = value[TOPIC_ID]
+            topic = topic_id(value)
             to = adding.get(topic) or self._to(topic)
             to[0](offsets[position])
             to[1](time)
@@ -150,29 +152,29 @@ class _Routed:
         )
         return found
 
-    def _decided(self, records: Sequence[Record], kind_of: int = DECIDED) -> None:
+    def _group(self, records: Sequence[Record], kind_of: int = GROUP) -> None:
         """Records that belong together: to each share its own, and what all have to know.
 
         Of changes of others between two records about the cluster, the first is enough to know, and so it is of
         partitions of others that are created one after the other.
         """
         count = len(self.writers)
-        parts: list[list[Record]] = [[] for _ in range(count)]
-        told = ""
+        parts: list[list[SharedRecord]] = [[] for _ in range(count)]
+        known: Elsewhere | None = None
         for record in records:
             offset, time, value = record
-            if value[1] == CHANGE:
-                kind, elsewhere = "change", CHANGED
+            if kind(value) == CHANGE:
+                elsewhere = Elsewhere.CHANGE
             elif is_creation(value):
-                kind, elsewhere = "creation", CREATED
+                elsewhere = Elsewhere.CREATION
             else:
-                told = ""
+                known = None
                 for part in parts:
                     part.append(record)
                 continue
-            owner = share_of(value[TOPIC_ID], count)
-            if kind != told:
-                told = kind
+            owner = share_of(topic_id(value), count)
+            if elsewhere is not known:
+                known = elsewhere
                 for number, part in enumerate(parts):
                     if number != owner:
                         part.append((offset, time, elsewhere))
@@ -180,9 +182,9 @@ class _Routed:
         for writer, part in zip(self.writers, parts, strict=True):
             writer.add(kind_of, part)
 
-    def _common(self, kind: int, records: Sequence[Record]) -> None:
+    def _common(self, kind_of: int, records: Sequence[Record]) -> None:
         for writer in self.writers:
-            writer.add(kind, records)
+            writer.add(kind_of, records)
 
     def _file(self, path: Path) -> None:
         if path != self._path:
@@ -195,6 +197,3 @@ class _Routed:
 
     def _damaged(self, offset: int, message: str) -> TraceError:
         return TraceError(self._path, None, f"offset {offset}", message)
-
-
-__all__ = ["Head", "route"]

@@ -73,6 +73,3 @@ class Beside:
         if process.returncode == 0 and code and not self._given_up:
             machine.keep(self._whole, processor, self._effort, code)
             self._done(Machine.of(code, self._effort))
-
-
-__all__ = ["Beside"]

@@ -150,6 +150,3 @@ def _refuse(directory: Path) -> None:
         os.environ[VARIABLE] = OFF
         said = f"highwater: {directory}: not used as a cache of code, as it is not this user's alone"
         print(said, file=sys.stderr, flush=True)
-
-
-__all__ = ["MOST_BYTES", "OFF", "VARIABLE", "Cache", "chosen"]

@@ -143,6 +143,3 @@ def keep(text: str, processor: Processor, effort: Effort, code: bytes) -> None:
     place = code_cache.chosen()
     if place is not None:
         place.put(key(text, processor, effort), code)
-
-
-__all__ = ["TUNING", "Effort", "Machine", "Processor", "keep", "key", "whole"]

@@ -30,7 +30,7 @@ _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
 """Bytes of text a state found: from when on better code is made, is worth waiting for, is to be the best."""
 
 
-class Compiled:
+class CompiledModel:
     """Machine code of a model: the kernels and the loops around them.
 
     Raises EngineError where the model is beyond the kernels. ``ask`` False leaves out whether the model is
@@ -126,7 +126,7 @@ class Compiled:
         return BoundError(f"{instance}: {check.message}", check.place)
 
 
-class Program(Compiled):
+class Program(CompiledModel):
     """Machine code of a model for searches and walks of one process."""
 
     def bind(self, machine: Machine) -> None:

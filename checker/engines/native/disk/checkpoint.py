@@ -89,6 +89,3 @@ class Checkpoint(CheckpointDirectory):
     def file(self, name: str, size: int, checksum: int) -> DataFile:
         """A data file that was verified, to be read. Raises OSError."""
         return DataFile.kept(self.directory / name, size, checksum)
-
-
-__all__ = ["MANIFEST", "Checkpoint"]

@@ -28,13 +28,13 @@ from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.disk.program import DiskProgram, RowWorker
 from highwater.checker.engines.native.disk.runs import Room
-from highwater.checker.engines.native.disk.visited import MOST_RUNS, Visited
+from highwater.checker.engines.native.disk.visited import MOST_RUNS, VisitedRuns
 from highwater.checker.engines.native.files import DataFile, NewFile
-from highwater.checker.engines.native.frontier import Kept, Store
+from highwater.checker.engines.native.frontier import KeptArray, Store
 from highwater.checker.engines.native.table import Table
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import Run
+    from highwater.checker.engines.native.search import NativeSearch
 
 _LEAST = 1 << 20
 """Candidates that are worth a pass over all visited states."""
@@ -51,13 +51,13 @@ class Delayed:
         self.program, self.table = program, table
         self.marks: Words = np.zeros(table.most_slots // 64 + 1, dtype=np.uint64)
         self.candidates = Store(0, directory, bounded=True)
-        self.visited = Visited(new_file, threads)
+        self.visited = VisitedRuns(new_file, threads)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="sift")
-        self._chunks: list[Kept] = []
+        self._chunks: list[KeptArray] = []
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, run: Run) -> Delayed:
+    def of(cls, run: NativeSearch) -> Delayed:
         """For a search so far in memory, its table and its model. EngineError where it has too little memory."""
         options, before = run.options, run.program
         # It is the same model: whether it is symmetric was asked before.
@@ -156,6 +156,3 @@ def reserved_bytes(workers: Sequence[object], rows: int, words: int) -> int:
     row = 8 * (2 + words)
     each = Room.BYTES + 2 * rows * row  # a worker's output, and what it reads back
     return len(workers) * each + (MOST_RUNS + 1) * Room.BYTES // 2 + (8 << 20)
-
-
-__all__ = ["Delayed", "reserved_bytes"]

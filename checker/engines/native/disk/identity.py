@@ -11,10 +11,10 @@ from highwater.checker.engines.native.text.runtime import Runtime
 from highwater.checker.engines.native.text.symmetry import canonical
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import Run
+    from highwater.checker.engines.native.search import NativeSearch
 
 
-def model_of(run: Run) -> dict[str, Any]:
+def model_of(run: NativeSearch) -> dict[str, Any]:
     """What a search is of, for people."""
     model, options = run.program.model, run.options
     return {
@@ -27,7 +27,7 @@ def model_of(run: Run) -> dict[str, Any]:
     }
 
 
-def content_of(run: Run) -> str:
+def content_of(run: NativeSearch) -> str:
     """A digest of what is compiled for a search: states of another one would mean something else."""
     program = run.program
     digest = hashlib.sha256()
@@ -51,7 +51,7 @@ def content_of(run: Run) -> str:
     return digest.hexdigest()
 
 
-def refuse_other(directory: object, manifest: dict[str, Any], run: Run) -> None:
+def refuse_other(directory: object, manifest: dict[str, Any], run: NativeSearch) -> None:
     """InputError where a checkpoint is of another search."""
     then, now = manifest.get("model"), model_of(run)
     if not isinstance(then, dict):
@@ -71,6 +71,3 @@ def _difference(then: object, now: object) -> str:
         keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
         return ", ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in keys)
     return f"then {then}, now {now}"
-
-
-__all__ = ["content_of", "model_of", "refuse_other"]

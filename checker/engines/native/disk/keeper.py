@@ -20,12 +20,12 @@ from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoin
 from highwater.checker.engines.native.disk.identity import content_of, model_of, refuse_other
 from highwater.checker.engines.native.disk.runs import DamagedError, SortedRun
 from highwater.checker.engines.native.disk.unvisited import unvisited
-from highwater.checker.engines.native.disk.visited import Visited
+from highwater.checker.engines.native.disk.visited import VisitedRuns
 from highwater.checker.engines.native.files import DataFile, SavedFile
-from highwater.checker.engines.native.frontier import Chunk, Kept, Level, Store
+from highwater.checker.engines.native.frontier import Chunk, KeptArray, Level, Store
 
 if TYPE_CHECKING:
-    from highwater.checker.engines.native.search import Run
+    from highwater.checker.engines.native.search import NativeSearch
 
 EVERY = 60.0
 """Seconds from one checkpoint to the next, at least."""
@@ -37,7 +37,7 @@ _CHUNK = 1 << 16
 class Keeper:
     """Keeps a search in a directory."""
 
-    def __init__(self, run: Run, directory: str) -> None:
+    def __init__(self, run: NativeSearch, directory: str) -> None:
         """Raises InputError where the directory cannot be used."""
         self._run = run
         self._checkpoint = Checkpoint(directory, resume=run.options.resume)
@@ -135,7 +135,7 @@ class Keeper:
             return []
         if run.delayed is not None:
             return run.delayed.visited.runs
-        own = Visited(self.new_file, run.count)
+        own = VisitedRuns(self.new_file, run.count)
         closing.callback(own.close)
         own.dump(run.table)
         return own.runs
@@ -198,7 +198,7 @@ class Keeper:
         size, before = int(plain["size"]), plain["predecessors"]
         _need(_covers(before, size) and (not plain["states"] or _covers(plain["states"], size)))
         level = Level()
-        nothing = Kept((0, words), None)
+        nothing = KeptArray((0, words), None)
         if not plain["states"]:
             for part in before:
                 count = part[3]
@@ -223,12 +223,12 @@ class Keeper:
             )
         return level
 
-    def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> Kept:
+    def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> KeptArray:
         """Where an array lies that begins so many states after its part does."""
         name, offset, _, count = part
         width = 8 * (shape[1] if len(shape) > 1 else 1)
         _need(offset >= 0 and offset + count * width <= self._sums[name][0])
-        return Kept(shape, None, offset + skip * width, SavedFile(self._checkpoint.directory / name))
+        return KeptArray(shape, None, offset + skip * width, SavedFile(self._checkpoint.directory / name))
 
     def _rest(self, ranges: list[list[int]]) -> list[tuple[Chunk, int, int]]:
         """The parts of the level before the last that are not expanded."""
@@ -276,7 +276,7 @@ class Keeper:
         if not runs:
             run.table.taken = distinct
             return
-        own = Visited(self.new_file, 1)
+        own = VisitedRuns(self.new_file, 1)
         own.runs = runs
         run.table.clear(2 * distinct)
         try:
@@ -290,20 +290,20 @@ def _need(condition: object) -> None:
         raise DamagedError
 
 
-def _is_saved(kept: Kept) -> bool:
+def _is_saved(kept: KeptArray) -> bool:
     return isinstance(kept.source, SavedFile)
 
 
-def _saved(kept: Kept, file: DataFile, source: SavedFile, store: Store) -> Kept:
+def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
     """An array, written to a file where it is in none of the checkpoint yet, and no longer in its store."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))
     store.drop(kept)
-    return Kept(kept.shape, None, offset, source)
+    return KeptArray(kept.shape, None, offset, source)
 
 
-def _parts(chunks: list[tuple[Chunk, Kept]]) -> list[list[Any]]:
+def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
     """File, offset, first index and count of what lies together."""
     parts: list[list[Any]] = []
     end: tuple[str, int] | None = None
@@ -325,8 +325,8 @@ def _join(level: Level) -> None:
     sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]
     joined = Level()
     for name, offset, _, count in _parts([(c, c.predecessors) for c in level.chunks]):
-        states = Kept((0, *level.chunks[0].states.shape[1:]), None)
-        joined.add(count, states, Kept((count,), None, offset, sources[name]))
+        states = KeptArray((0, *level.chunks[0].states.shape[1:]), None)
+        joined.add(count, states, KeptArray((count,), None, offset, sources[name]))
     level.chunks = joined.chunks
 
 
@@ -338,6 +338,3 @@ def _covers(parts: list[list[Any]], size: int) -> bool:
             return False
         at += count
     return at == size
-
-
-__all__ = ["EVERY", "SHARE", "Keeper"]

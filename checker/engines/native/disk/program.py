@@ -10,7 +10,7 @@ import numpy as np
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.code.machine import Machine
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.text.ir import Function
+from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, WORDS
 from highwater.checker.engines.native.text.runtime import CONTEXT, Runtime
 from highwater.checker.engines.native.worker import Worker
@@ -41,7 +41,7 @@ class DiskRuntime(Runtime):
         """The text of all functions."""
         return "\n".join([super().text(), self._find(), self._sift()])
 
-    def _keep(self, f: Function, candidate: str, count: str) -> str:
+    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
         """Copy a candidate to the output, as a row where that is asked; the address of its state there."""
         rows = self._pointer(f, "rows")
         whole, plain, kept = f.fresh("row"), f.fresh("state"), f.fresh("kept")
@@ -57,11 +57,11 @@ class DiskRuntime(Runtime):
         last = f.block
         f.jump(kept)
         f.start(kept)
-        return f.op(f"phi ptr [ {in_row}, %{whole} ], [ {state}, %{last} ]")
+        return f.join("ptr", [(in_row, whole), (state, last)])
 
     def _sift(self) -> str:
         """``@sift(context)``: keep the rows from start to end whose slot is not marked: they are new."""
-        f = Function("void @sift(ptr %context)")
+        f = FunctionText("void @sift(ptr %context)")
         table, capacity, marks = (
             self._pointer(f, "table"),
             self._number(f, "capacity"),
@@ -69,34 +69,27 @@ class DiskRuntime(Runtime):
         )
         rows, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
         last = f.op(f"sub i64 {end}, 1")
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%index = phi i64 [ {start}, %entry ], [ %index_next, %more ]")
-        f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
-        f.start("body")
-        ahead = f.op(f"call i64 @llvm.smin.i64(i64 {f.op(f'add i64 %index, {_AHEAD}')}, i64 {last})")
-        later = f.load(f.at(rows, f.op(f"mul i64 {ahead}, {self.width}")))
-        home = f.at(table, f.op(f"call i64 @slot(i64 {later}, i64 {capacity})"))
-        f.do(f"call void @llvm.prefetch.p0(ptr {home}, i32 0, i32 3, i32 1)")
-        row = f.at(rows, f.op(f"mul i64 %index, {self.width}"))
-        fingerprint = f.load(f.at(row, FINGERPRINT))
-        slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
-        f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
-        f.start("lost")
-        f.store(1, self._field(f, "lost"))
-        f.jump("more")
-        f.start("found")
-        word = f.load(f.at(marks, f.op(f"lshr i64 {slot}, 6")))
-        bit = f.op(f"shl i64 1, {f.op(f'and i64 {slot}, 63')}")
-        f.branch(f.op(f"icmp eq i64 {f.op(f'and i64 {word}, {bit}')}, 0"), "new", "more")
-        f.start("new")
-        f.do(f"call void @emit(ptr %context, ptr {row})")
-        f.jump("more")
-        f.start("more")
-        f.do("%index_next = add i64 %index, 1")
-        f.jump("loop")
-        f.start("finished")
-        f.store("%index", self._field(f, "start"))
+        with f.each(start, end) as index:
+            ahead = f.op(f"call i64 @llvm.smin.i64(i64 {f.op(f'add i64 {index}, {_AHEAD}')}, i64 {last})")
+            later = f.load(f.at(rows, f.op(f"mul i64 {ahead}, {self.width}")))
+            home = f.at(table, f.op(f"call i64 @slot(i64 {later}, i64 {capacity})"))
+            f.do(f"call void @llvm.prefetch.p0(ptr {home}, i32 0, i32 3, i32 1)")
+            row = f.at(rows, f.op(f"mul i64 {index}, {self.width}"))
+            fingerprint = f.load(f.at(row, FINGERPRINT))
+            slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
+            f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
+            f.start("lost")
+            f.store(1, self._field(f, "lost"))
+            f.jump("more")
+            f.start("found")
+            word = f.load(f.at(marks, f.op(f"lshr i64 {slot}, 6")))
+            bit = f.op(f"shl i64 1, {f.op(f'and i64 {slot}, 63')}")
+            f.branch(f.op(f"icmp eq i64 {f.op(f'and i64 {word}, {bit}')}, 0"), "new", "more")
+            f.start("new")
+            f.do(f"call void @emit(ptr %context, ptr {row})")
+            f.jump("more")
+            f.start("more")
+        f.store(index, self._field(f, "start"))
         return f.end()
 
 
@@ -134,6 +127,3 @@ class DiskProgram(Program):
     def worker(self, want_deadlock: bool = False) -> RowWorker:
         """Buffers for one thread."""
         return RowWorker(self.model, self.layout.words, want_deadlock=want_deadlock)
-
-
-__all__ = ["DiskProgram", "RowWorker"]

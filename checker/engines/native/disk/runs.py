@@ -187,6 +187,3 @@ def written_run(file: DataFile, parts: Iterable[Words]) -> SortedRun:
     except BaseException:
         file.discard()
         raise
-
-
-__all__ = ["DamagedError", "Room", "RunWriter", "SortedRun", "written_run"]

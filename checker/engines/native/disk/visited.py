@@ -35,7 +35,7 @@ _STEP = 1 << 18
 Task = TypeVar("Task")
 
 
-class Visited:
+class VisitedRuns:
     """Runs of fingerprints, no two of which hold the same one."""
 
     def __init__(self, new_file: NewFile, threads: int) -> None:
@@ -237,6 +237,3 @@ def _together(cursors: list[_Cursor]) -> Iterator[Words]:
         part = np.concatenate([cursor.take(upto) for cursor in cursors])
         part.sort()
         yield part
-
-
-__all__ = ["MOST_RUNS", "Visited", "in_order", "merged_run"]

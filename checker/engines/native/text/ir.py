@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from highwater.checker.engines.layout import Layout
@@ -33,7 +33,7 @@ _OPERATIONS = {
 }
 
 
-class Function:
+class FunctionText:
     """A function's text. ``op`` adds an instruction and returns the name of its result."""
 
     def __init__(self, signature: str) -> None:
@@ -95,6 +95,26 @@ class Function:
         self.jump(done)
         self.start(done)
 
+    def join(self, type_: str, arrivals: Iterable[tuple[str, str]]) -> str:
+        """The value that came with whoever came here: pairs (value, the block it comes from)."""
+        return self.op(f"phi {type_} " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
+
+    @contextmanager
+    def loop(self, *values: str) -> Iterator[Loop]:
+        """A loop with values that change from turn to turn: what they are before the first one, as ``i64 %start``."""
+        loop = Loop(self, values)
+        yield loop
+        loop.close()
+
+    @contextmanager
+    def each(self, start: str | int, end: str, by: int | None = None) -> Iterator[str]:
+        """A turn for each number from ``start`` up to ``end``; with ``by``, for each row of so many words of memory."""
+        with self.loop(f"{'i64' if by is None else 'ptr'} {start}") as loop:
+            (at,) = loop.values
+            loop.while_(self.op(f"icmp ult {'i64' if by is None else 'ptr'} {at}, {end}"))
+            yield at
+            loop.again(self.op(f"add i64 {at}, 1") if by is None else self.at(at, by))
+
     def end(self, result: str = "void") -> str:
         """The finished text."""
         self.do(f"ret {result}")
@@ -104,8 +124,59 @@ class Function:
         """The text so far, closed."""
         return "\n".join([*self._lines, "}", ""])
 
+    def hole(self) -> int:
+        """A place for a line that is known later."""
+        self._lines.append("")
+        return len(self._lines) - 1
 
-class Scope:
+    def fill(self, hole: int, text: str) -> None:
+        """Give a place its line."""
+        self._lines[hole] = f"  {text}"
+
+
+class Loop:
+    """A loop under construction: ``values`` are what they are in this turn, and stay at hand behind the loop.
+
+    Its text ends where the next turn begins (``again``), on each way through it that does not leave it.
+    """
+
+    def __init__(self, function: FunctionText, values: Sequence[str]) -> None:
+        self._f = function
+        self._types, starts = zip(*(value.split(" ", 1) for value in values), strict=True)
+        self._head, self._done = function.fresh("loop"), function.fresh("done")
+        self._turns: list[tuple[str, Sequence[str]]] = [(function.block, starts)]
+        function.jump(self._head)
+        function.start(self._head)
+        self.values = tuple("%" + function.fresh("turn") for _ in values)
+        self._holes = [function.hole() for _ in values]
+
+    def while_(self, condition: str) -> None:
+        """Leave the loop where the condition does not hold."""
+        body = self._f.fresh("body")
+        self._f.branch(condition, body, self._done)
+        self._f.start(body)
+
+    def leave(self) -> None:
+        """Leave the loop."""
+        self._f.jump(self._done)
+
+    def again(self, *values: str, when: str | None = None) -> None:
+        """The next turn, with these values; where ``when`` does not hold, leave the loop."""
+        self._turns.append((self._f.block, values))
+        if when is None:
+            self._f.jump(self._head)
+        else:
+            self._f.branch(when, self._head, self._done)
+
+    def close(self) -> None:
+        """The end of the loop's text: what follows is behind it."""
+        for number, (type_, name, hole) in enumerate(zip(self._types, self.values, self._holes, strict=True)):
+            turns = ", ".join(f"[ {values[number]}, %{block} ]" for block, values in self._turns)
+            self._f.fill(hole, f"{name} = phi {type_} {turns}")
+        self._f.start(self._done)
+
+
+class ValueScope:
     """Values of graph nodes that are at hand in a block, and all blocks that come after it on every way.
 
     A child scope sees its parent's values; what it computes itself is not seen by its siblings. Text is written from
@@ -113,7 +184,7 @@ class Scope:
     """
 
     def __init__(
-        self, function: Function, layout: Layout, words: list[str], parent: Scope | None = None
+        self, function: FunctionText, layout: Layout, words: list[str], parent: ValueScope | None = None
     ) -> None:
         self._function, self._layout, self._words = function, layout, words
         # One table for all: names, the nodes of those that some scope will take out again, and what is known anyway.
@@ -122,10 +193,10 @@ class Scope:
         self._constants: dict[int, str] = {} if parent is None else parent._constants
         self._end = len(self._order)
 
-    def child(self) -> Scope:
+    def child(self) -> ValueScope:
         """A scope for a block that only some ways pass through."""
         self._return()
-        return Scope(self._function, self._layout, self._words, self)
+        return ValueScope(self._function, self._layout, self._words, self)
 
     def _return(self) -> None:
         """Forget what scopes computed that came after this one."""
@@ -248,6 +319,3 @@ def signed(mask: int) -> int:
     """A 64-bit constant as LLVM's text wants it."""
     mask &= (1 << 64) - 1
     return mask - (1 << 64) if mask >> 63 else mask
-
-
-__all__ = ["INTRINSICS", "Function", "Scope", "signed"]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from highwater.checker.engines.layout import Layout
-from highwater.checker.engines.native.text.ir import Function, Scope, signed
+from highwater.checker.engines.native.text.ir import FunctionText, ValueScope, signed
 from highwater.model.language.graph import Node
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.step_properties import TracedStepProperty
@@ -44,7 +44,7 @@ def _by_guard(
     yield from groups.values()
 
 
-def combine(f: Function, words: list[str]) -> str:
+def combine(f: FunctionText, words: list[str]) -> str:
     """The fingerprint of a state's words: 64 bits, never 0.
 
     Two words at a time are xored with keys of their own and multiplied, and the halves of the product joined: pairs do
@@ -64,7 +64,7 @@ def combine(f: Function, words: list[str]) -> str:
     return f.op(f"select i1 {zero}, i64 1, i64 {value}")
 
 
-def _folded(f: Function, one: str, other: str) -> str:
+def _folded(f: FunctionText, one: str, other: str) -> str:
     """The two halves of a product, joined."""
     product = f.op(f"mul i128 {f.op(f'zext i64 {one} to i128')}, {f.op(f'zext i64 {other} to i128')}")
     high = f.op(f"trunc i128 {f.op(f'lshr i128 {product}, 64')} to i64")
@@ -96,17 +96,17 @@ class Kernels:
 
     def _fingerprint(self) -> str:
         """``@fingerprint(words)``: that of a state."""
-        f = Function("internal i64 @fingerprint(ptr %words) alwaysinline")
+        f = FunctionText("internal i64 @fingerprint(ptr %words) alwaysinline")
         return f.end(f"i64 {combine(f, self._load(f, '%words'))}")
 
     def _slot(self) -> str:
         """``@slot(fingerprint, capacity)``: the home slot; slots grow with the fingerprint."""
-        f = Function("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
+        f = FunctionText("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
         product = f.op(f"mul i128 {f.op('zext i64 %fp to i128')}, {f.op('zext i64 %capacity to i128')}")
         high = f.op(f"lshr i128 {product}, 64")
         return f.end(f"i64 {f.op(f'trunc i128 {high} to i64')}")
 
-    def _load(self, f: Function, pointer: str) -> list[str]:
+    def _load(self, f: FunctionText, pointer: str) -> list[str]:
         return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
 
     def _successors(self) -> str:
@@ -117,19 +117,24 @@ class Kernels:
         ``enabled`` becomes 1 where the guards of a step hold, be it cut or not. ``premises`` has a counter for each
         property, those of steps last: the steps that it has something to say of.
         """
-        f = Function(
+        f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
             "ptr %premises)"
         )
         words = self._load(f, "%state")
         base = f.op(f"shl i64 %index, {PREDECESSOR_BITS}")
-        scope = Scope(f, self.layout, words)
+        scope = ValueScope(f, self.layout, words)
         f.store(0, "%enabled")
         out = self._decide(f, scope, list(enumerate(self.model.instances)), 0, _Output("%out", base, words))
         return f.end(f"ptr {out}")
 
     def _decide(
-        self, f: Function, scope: Scope, instances: list[tuple[int, Instance]], depth: int, output: _Output
+        self,
+        f: FunctionText,
+        scope: ValueScope,
+        instances: list[tuple[int, Instance]],
+        depth: int,
+        output: _Output,
     ) -> str:
         """Code for instances whose first ``depth`` guards hold; gives the end of what was written.
 
@@ -149,10 +154,12 @@ class Kernels:
             inside = f.block
             f.jump(skip)
             f.start(skip)
-            out = f.op(f"phi ptr [ {before}, %{here} ], [ {after}, %{inside} ]")
+            out = f.join("ptr", [(before, here), (after, inside)])
         return out
 
-    def _take(self, f: Function, scope: Scope, number: int, instance: Instance, output: _Output) -> str:
+    def _take(
+        self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: _Output
+    ) -> str:
         """Code for an instance whose guards hold; gives the end of what was written."""
         f.store(1, "%enabled")
         done = f.fresh("taken")
@@ -169,12 +176,12 @@ class Kernels:
         arrivals.append((after, f.block))
         f.jump(done)
         f.start(done)
-        return f.op("phi ptr " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
+        return f.join("ptr", arrivals)
 
     def _checks(
         self,
-        f: Function,
-        scope: Scope,
+        f: FunctionText,
+        scope: ValueScope,
         number: int,
         instance: Instance,
         skip: str,
@@ -194,7 +201,7 @@ class Kernels:
             f.jump(skip)
             f.start(fine)
 
-    def _judged(self, f: Function, scope: Scope, number: int) -> str:
+    def _judged(self, f: FunctionText, scope: ValueScope, number: int) -> str:
         """Code for which properties of steps the step of an instance violates; counts the premises that hold."""
         first, mask = len(self.model.properties), "0"
         for judged in self.model.judged_in_place[number]:
@@ -204,7 +211,7 @@ class Kernels:
             mask = f.op(f"or i64 {mask}, {bad}")
         return mask
 
-    def _judged_apart(self, f: Function, number: int, output: _Output, mask: str) -> str:
+    def _judged_apart(self, f: FunctionText, number: int, output: _Output, mask: str) -> str:
         """The same of the large properties, where the step changes something that they read; the step is written."""
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
@@ -217,10 +224,10 @@ class Kernels:
             found = f.op(f"or i64 {before}, {bad}")
             f.jump(skip)
             f.start(skip)
-            mask = f.op(f"phi i64 [ {before}, %{here} ], [ {found}, %{ask} ]")
+            mask = f.join("i64", [(before, here), (found, ask)])
         return mask
 
-    def _touched(self, f: Function, prop: TracedStepProperty, output: _Output) -> str:
+    def _touched(self, f: FunctionText, prop: TracedStepProperty, output: _Output) -> str:
         """Whether a step changes something that a property reads, by the bits of the words that differ."""
         masks = [0] * self.layout.words
         for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
@@ -235,19 +242,27 @@ class Kernels:
 
     def _asked_apart(self, number: int) -> str:
         """``@judge_step_N(before, after, premises)``: the bit of property N where the step violates it."""
-        f = Function(f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline")
+        f = FunctionText(
+            f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline"
+        )
         prop, both = self.model.step_properties[number], self.layout.twice()
-        scope = Scope(f, both, [*self._load(f, "%before"), *self._load(f, "%after")])
+        scope = ValueScope(f, both, [*self._load(f, "%before"), *self._load(f, "%after")])
         holds, premise = scope.values([prop.node, prop.premise])
         f.bump(f.at("%premises", len(self.model.properties) + number), f.op(f"zext i1 {premise} to i64"))
         return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
 
-    def _cut(self, f: Function, number: int, bound: str) -> None:
+    def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         """Code for where an instance is cut."""
         f.bump(f.at("%cuts", self.bounds[bound]))
 
     def _write(
-        self, f: Function, scope: Scope, instance: Instance, words: list[str], out: str, predecessor: str
+        self,
+        f: FunctionText,
+        scope: ValueScope,
+        instance: Instance,
+        words: list[str],
+        out: str,
+        predecessor: str,
     ) -> None:
         by_word: dict[int, list[int]] = {}
         for leaf in instance.writes:
@@ -270,8 +285,8 @@ class Kernels:
 
     def _judge(self) -> str:
         """``@judge(state, premises)``: a bit for each violated property; counts the premises that hold."""
-        f = Function("i64 @judge(ptr %state, ptr %premises)")
-        scope = Scope(f, self.layout, self._load(f, "%state"))
+        f = FunctionText("i64 @judge(ptr %state, ptr %premises)")
+        scope = ValueScope(f, self.layout, self._load(f, "%state"))
         mask = "0"
         for number, prop in enumerate(self.model.properties):
             holds, premise = scope.values([prop.node, prop.premise])

@@ -7,7 +7,7 @@ waits for memory overlap.
 
 from __future__ import annotations
 
-from highwater.checker.engines.native.text.ir import Function, signed
+from highwater.checker.engines.native.text.ir import FunctionText, signed
 from highwater.checker.engines.native.text.kernels import (
     FINGERPRINT,
     PREDECESSOR,
@@ -44,7 +44,7 @@ FIELDS = {
 class CutKernels(Kernels):
     """Kernels that also note which instances are cut: as bits, in the words before the counters of bounds."""
 
-    def _cut(self, f: Function, number: int, bound: str) -> None:
+    def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         super()._cut(f, number, bound)
         word = f.at("%cuts", -1 - number // 64)
         f.store(f.op(f"or i64 {f.load(word)}, {signed(1 << number % 64)}"), word)
@@ -65,136 +65,106 @@ class LinkRuntime(Runtime):
         own = self._find(), self._number_states(), self._note_cuts(), self._resolve(), self._link()
         return "\n".join([super().text(), *own])
 
-    def _entry(self, f: Function, slot: str) -> str:
+    def _entry(self, f: FunctionText, slot: str) -> str:
         return f.op(f"getelementptr inbounds i32, ptr {self._pointer(f, 'numbers')}, i64 {slot}")
 
     def _number_states(self) -> str:
         """``@number(context)``: give the states from start to end their numbers."""
-        f = Function("void @number(ptr %context)")
+        f = FunctionText("void @number(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%index = phi i64 [ {start}, %entry ], [ %index_next, %more ]")
-        f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
-        f.start("body")
-        # The slot of a state further on is asked for now.
-        ahead = f.op("add i64 %index, 16")
-        last = f.op(f"sub i64 {end}, 1")
-        ahead = f.op(f"select i1 {f.op(f'icmp ult i64 {ahead}, {end}')}, i64 {ahead}, i64 {last}")
-        later = f.op(
-            f"call i64 @{self.canonical}(ptr {f.at(states, f.op(f'mul i64 {ahead}, {self.words}'))})"
-        )
-        home = f.op(f"call i64 @slot(i64 {later}, i64 {capacity})")
-        f.do(f"call void @llvm.prefetch.p0(ptr {f.at(table, home)}, i32 0, i32 3, i32 1)")
-        f.do(f"call void @llvm.prefetch.p0(ptr {self._entry(f, home)}, i32 1, i32 3, i32 1)")
-        state = f.at(states, f.op(f"mul i64 %index, {self.words}"))
-        fingerprint = f.op(f"call i64 @{self.canonical}(ptr {state})")
-        slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
-        f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
-        f.start("lost")
-        f.store(f.op("add i64 %index, 1"), self._field(f, "lost"))
-        f.jump("more")
-        f.start("found")
-        f.do(f"store i32 {f.op('trunc i64 %index to i32')}, ptr {self._entry(f, slot)}, align 4")
-        f.jump("more")
-        f.start("more")
-        f.do("%index_next = add i64 %index, 1")
-        f.jump("loop")
-        f.start("finished")
+        with f.each(start, end) as index:
+            # The slot of a state further on is asked for now.
+            ahead = f.op(f"add i64 {index}, 16")
+            last = f.op(f"sub i64 {end}, 1")
+            ahead = f.op(f"select i1 {f.op(f'icmp ult i64 {ahead}, {end}')}, i64 {ahead}, i64 {last}")
+            later = f.op(
+                f"call i64 @{self.canonical}(ptr {f.at(states, f.op(f'mul i64 {ahead}, {self.words}'))})"
+            )
+            home = f.op(f"call i64 @slot(i64 {later}, i64 {capacity})")
+            f.do(f"call void @llvm.prefetch.p0(ptr {f.at(table, home)}, i32 0, i32 3, i32 1)")
+            f.do(f"call void @llvm.prefetch.p0(ptr {self._entry(f, home)}, i32 1, i32 3, i32 1)")
+            state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
+            fingerprint = f.op(f"call i64 @{self.canonical}(ptr {state})")
+            slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
+            f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
+            f.start("lost")
+            f.store(f.op(f"add i64 {index}, 1"), self._field(f, "lost"))
+            f.jump("more")
+            f.start("found")
+            f.do(f"store i32 {f.op(f'trunc i64 {index} to i32')}, ptr {self._entry(f, slot)}, align 4")
+            f.jump("more")
+            f.start("more")
         return f.end()
 
     def _note_cuts(self) -> str:
         """``@note_cuts(context, place)``: write down the instances cut since the last call, as those of a state."""
-        f = Function("internal void @note_cuts(ptr %context, i64 %place)")
+        f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
         cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
         total_field = self._field(f, "out_cut_total")
         before = f.load(total_field)
         for word in range(cut_words(self.instances)):
             place = f.at(cuts, -1 - word)
             bits = f.load(place)
-            here, loop, body, done = f.block, f.fresh("bits"), f.fresh("bit"), f.fresh("none")
             f.store(0, place)
-            f.jump(loop)
-            f.start(loop)
-            left, rest = f"%left_{loop}", f"%rest_{loop}"
-            f.do(f"{left} = phi i64 [ {bits}, %{here} ], [ {rest}, %{body} ]")
-            f.branch(f.op(f"icmp eq i64 {left}, 0"), done, body)
-            f.start(body)
-            below = f.op(f"sub i64 {left}, 1")
-            lowest = f.op(f"and i64 {f.op(f'xor i64 {left}, -1')}, {below}")
-            number = f.op(f"call i64 @llvm.ctpop.i64(i64 {lowest})")
-            total = f.load(total_field)
-            f.store(f.op(f"add i64 {number}, {64 * word}"), f.at(out, total))
-            f.store(f.op(f"add i64 {total}, 1"), total_field)
-            f.do(f"{rest} = and i64 {left}, {below}")
-            f.jump(loop)
-            f.start(done)
+            with f.loop(f"i64 {bits}") as loop:
+                (left,) = loop.values
+                loop.while_(f.op(f"icmp ne i64 {left}, 0"))
+                below = f.op(f"sub i64 {left}, 1")
+                lowest = f.op(f"and i64 {f.op(f'xor i64 {left}, -1')}, {below}")
+                number = f.op(f"call i64 @llvm.ctpop.i64(i64 {lowest})")
+                total = f.load(total_field)
+                f.store(f.op(f"add i64 {number}, {64 * word}"), f.at(out, total))
+                f.store(f.op(f"add i64 {total}, 1"), total_field)
+                loop.again(f.op(f"and i64 {left}, {below}"))
         count = f.op(f"sub i64 {f.load(total_field)}, {before}")
         f.store(count, f.at(self._pointer(f, "out_cut_counts"), "%place"))
         return f.end()
 
     def _resolve(self) -> str:
         """``@resolve(context, end)``: look up where the candidates before ``end`` lead to, and write the steps."""
-        f = Function("internal void @resolve(ptr %context, ptr %end)")
+        f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, exact = self._pointer(f, "states"), self._number(f, "exact")
         first, done_field = self._pointer(f, "candidates"), self._field(f, "out_steps")
         targets, instances = self._pointer(f, "out_targets"), self._pointer(f, "out_instances")
         done = f.load(done_field)
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%candidate = phi ptr [ {first}, %entry ], [ %following, %next ]")
-        f.do(f"%step = phi i64 [ {done}, %entry ], [ %step_next, %next ]")
-        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "compare")
-        f.start("body")
-        fingerprint = f.load(f.at("%candidate", FINGERPRINT))
-        slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
-        predecessor = f.load(f.at("%candidate", PREDECESSOR))
-        f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
-        f.start("lost")
-        source = f.op(f"lshr i64 {predecessor}, {PREDECESSOR_BITS}")
-        f.store(f.op(f"add i64 {source}, 1"), self._field(f, "lost"))
-        f.do("ret void")
-        f.start("found")
-        number = f.op(f"zext i32 {f.op(f'load i32, ptr {self._entry(f, slot)}, align 4')} to i64")
-        f.store(number, f.at(targets, "%step"))
-        f.store(f.op(f"and i64 {predecessor}, {(1 << PREDECESSOR_BITS) - 1}"), f.at(instances, "%step"))
-        target = f.at(states, f.op(f"mul i64 {number}, {self.words}"))
-        f.do(f"call void @llvm.prefetch.p0(ptr {target}, i32 0, i32 3, i32 1)")
-        f.jump("next")
-        f.start("next")
-        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
-        f.do("%step_next = add i64 %step, 1")
-        f.jump("loop")
-        f.start("compare")
-        f.store("%step", done_field)
-        f.branch(f.op(f"icmp eq i64 {exact}, 0"), "finished", "again")
-        f.start("again")
-        f.do(f"%second = phi ptr [ {first}, %compare ], [ %second_next, %same ]")
-        f.do(f"%at = phi i64 [ {done}, %compare ], [ %at_next, %same ]")
-        f.branch(f.op("icmp ult ptr %second, %end"), "look", "finished")
-        f.start("look")
-        number = f.load(f.at(targets, "%at"))
-        target = f.at(states, f.op(f"mul i64 {number}, {self.words}"))
-        different = "0"
-        for word in range(self.words):
-            pair = f.load(f.at("%second", WORDS + word)), f.load(f.at(target, word))
-            different = f.op(f"or i64 {different}, {f.op(f'xor i64 {pair[0]}, {pair[1]}')}")
-        f.branch(f.op(f"icmp eq i64 {different}, 0"), "same", "mixed")
-        f.start("mixed")
-        f.store(f.op(f"add i64 {number}, 1"), self._field(f, "mixed"))
-        f.jump("same")
-        f.start("same")
-        f.do(f"%second_next = getelementptr inbounds i64, ptr %second, i64 {self.width}")
-        f.do("%at_next = add i64 %at, 1")
-        f.jump("again")
-        f.start("finished")
+        with f.loop(f"ptr {first}", f"i64 {done}") as loop:
+            candidate, step = loop.values
+            loop.while_(f.op(f"icmp ult ptr {candidate}, %end"))
+            fingerprint = f.load(f.at(candidate, FINGERPRINT))
+            slot = f.op(f"call i64 @find(ptr {table}, i64 {capacity}, i64 {fingerprint})")
+            predecessor = f.load(f.at(candidate, PREDECESSOR))
+            f.branch(f.op(f"icmp slt i64 {slot}, 0"), "lost", "found")
+            f.start("lost")
+            source = f.op(f"lshr i64 {predecessor}, {PREDECESSOR_BITS}")
+            f.store(f.op(f"add i64 {source}, 1"), self._field(f, "lost"))
+            f.do("ret void")
+            f.start("found")
+            number = f.op(f"zext i32 {f.op(f'load i32, ptr {self._entry(f, slot)}, align 4')} to i64")
+            f.store(number, f.at(targets, step))
+            f.store(f.op(f"and i64 {predecessor}, {(1 << PREDECESSOR_BITS) - 1}"), f.at(instances, step))
+            target = f.at(states, f.op(f"mul i64 {number}, {self.words}"))
+            f.do(f"call void @llvm.prefetch.p0(ptr {target}, i32 0, i32 3, i32 1)")
+            loop.again(f.at(candidate, self.width), f.op(f"add i64 {step}, 1"))
+        f.store(step, done_field)
+        with f.when(f.op(f"icmp ne i64 {exact}, 0")), f.loop(f"ptr {first}", f"i64 {done}") as loop:
+            candidate, step = loop.values
+            loop.while_(f.op(f"icmp ult ptr {candidate}, %end"))
+            number = f.load(f.at(targets, step))
+            target = f.at(states, f.op(f"mul i64 {number}, {self.words}"))
+            different = "0"
+            for word in range(self.words):
+                pair = f.load(f.at(candidate, WORDS + word)), f.load(f.at(target, word))
+                different = f.op(f"or i64 {different}, {f.op(f'xor i64 {pair[0]}, {pair[1]}')}")
+            with f.when(f.op(f"icmp ne i64 {different}, 0")):
+                f.store(f.op(f"add i64 {number}, 1"), self._field(f, "mixed"))
+            loop.again(f.at(candidate, self.width), f.op(f"add i64 {step}, 1"))
         return f.end()
 
     def _link(self) -> str:
         """``@link(context)``: the steps of the states from start to end."""
-        f = Function("void @link(ptr %context)")
+        f = FunctionText("void @link(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
         buffer, counts, cuts = (
@@ -205,32 +175,26 @@ class LinkRuntime(Runtime):
         error, step_counts = self._field(f, "error"), self._pointer(f, "out_step_counts")
         enabled = f.op("alloca i64, align 8")
         batch_end = f.at(buffer, BATCH * self.width)
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%index = phi i64 [ {start}, %entry ], [ %index_next, %more ]")
-        f.do(f"%free = phi ptr [ {buffer}, %entry ], [ %free_next, %more ]")
-        f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
-        f.start("body")
-        state = f.at(states, f.op(f"mul i64 %index, {self.words}"))
-        after = f.op(
-            f"call ptr @successors(ptr {state}, i64 %index, ptr %free, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
-        )
-        place = f.op(f"sub i64 %index, {start}")
-        size = f.op(f"sub i64 {f.op(f'ptrtoint ptr {after} to i64')}, {f.op('ptrtoint ptr %free to i64')}")
-        f.store(f.op(f"udiv i64 {size}, {8 * self.width}"), f.at(step_counts, place))
-        f.do(f"call void @note_cuts(ptr %context, i64 {place})")
-        f.do("%index_next = add i64 %index, 1")
-        self._fingerprints(f, "%free", after, table, capacity)
-        f.branch(f.op(f"icmp ult ptr {after}, {batch_end}"), "kept", "flush")
-        f.start("kept")
-        f.jump("more")
-        f.start("flush")
-        f.do(f"call void @resolve(ptr %context, ptr {after})")
-        f.jump("more")
-        f.start("more")
-        f.do(f"%free_next = phi ptr [ {buffer}, %flush ], [ {after}, %kept ]")
-        f.jump("loop")
-        f.start("finished")
-        f.do("call void @resolve(ptr %context, ptr %free)")
+        with f.loop(f"i64 {start}", f"ptr {buffer}") as loop:
+            index, free = loop.values
+            loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
+            state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
+            after = f.op(
+                f"call ptr @successors(ptr {state}, i64 {index}, ptr {free}, ptr {counts}, ptr {cuts}, ptr {error}, "
+                f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
+            )
+            place = f.op(f"sub i64 {index}, {start}")
+            size = f.op(
+                f"sub i64 {f.op(f'ptrtoint ptr {after} to i64')}, {f.op(f'ptrtoint ptr {free} to i64')}"
+            )
+            f.store(f.op(f"udiv i64 {size}, {8 * self.width}"), f.at(step_counts, place))
+            f.do(f"call void @note_cuts(ptr %context, i64 {place})")
+            self._fingerprints(f, free, after, table, capacity)
+            kept = f.block
+            with f.when(f.op(f"icmp uge ptr {after}, {batch_end}")):
+                f.do(f"call void @resolve(ptr %context, ptr {after})")
+                flushed = f.block
+            free_next = f.join("ptr", [(buffer, flushed), (after, kept)])
+            loop.again(f.op(f"add i64 {index}, 1"), free_next)
+        f.do(f"call void @resolve(ptr %context, ptr {free})")
         return f.end()

@@ -48,6 +48,3 @@ def _rank(node: Node) -> int:
         name = int.from_bytes(f"{top.op} {top.sort}".encode(), "big")
         _ranks[top.id] = hash((name, top.value, top.low, top.high, *parts))
     return _ranks[node.id]
-
-
-__all__ = ["operands"]

@@ -8,7 +8,10 @@ is one sweep from its end to its start, in place.
 
 from __future__ import annotations
 
-from highwater.checker.engines.native.text.ir import Function, signed
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from highwater.checker.engines.native.text.ir import FunctionText, signed
 from highwater.checker.engines.native.text.kernels import FINGERPRINT, PREDECESSOR, PREDECESSOR_BITS, WORDS
 
 CONTEXT = {
@@ -54,6 +57,17 @@ SLACK = 1 << 16
 """Slots past the last home slot, instead of going round to the first one."""
 
 
+@contextmanager
+def probing(f: FunctionText, table: str, home: str, end: str, full: str) -> Iterator[tuple[str, str]]:
+    """The slots from a home slot on, with their addresses, until the text within goes elsewhere; then to ``full``."""
+    with f.loop(f"i64 {home}") as probe:
+        (slot,) = probe.values
+        yield slot, f.at(table, slot)
+        following = f.op(f"add i64 {slot}, 1")
+        probe.again(following, when=f.op(f"icmp ult i64 {following}, {end}"))
+    f.jump(full)
+
+
 class Runtime:
     """Generates the functions around the kernels of one layout."""
 
@@ -81,38 +95,32 @@ class Runtime:
             ]
         )
 
-    def _field(self, f: Function, name: str) -> str:
+    def _field(self, f: FunctionText, name: str) -> str:
         return f.at("%context", self.places[name])
 
-    def _pointer(self, f: Function, name: str) -> str:
+    def _pointer(self, f: FunctionText, name: str) -> str:
         return f.op(f"load ptr, ptr {self._field(f, name)}, align 8")
 
-    def _number(self, f: Function, name: str) -> str:
+    def _number(self, f: FunctionText, name: str) -> str:
         return f.load(self._field(f, name))
 
     def _insert(self) -> str:
         """``@insert(table, capacity, fingerprint)``: 1 new, 0 known, 2 no room."""
-        f = Function("internal i64 @insert(ptr %table, i64 %capacity, i64 %fp)")
+        f = FunctionText("internal i64 @insert(ptr %table, i64 %capacity, i64 %fp)")
         home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
         end = f.op(f"add i64 %capacity, {SLACK}")
-        f.jump("probe")
-        f.start("probe")
-        index = "%index"
-        f.do(f"%index = phi i64 [ {home}, %entry ], [ %next, %onward ]")
-        slot = f.at("%table", index)
-        held = f.op(f"load atomic i64, ptr {slot} monotonic, align 8")
-        f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
-        f.start("other")
-        f.branch(f.op(f"icmp eq i64 {held}, 0"), "free", "onward")
-        f.start("free")
-        pair = f.op(f"cmpxchg ptr {slot}, i64 0, i64 %fp monotonic monotonic, align 8")
-        f.branch(f.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "taken", "lost")
-        f.start("lost")  # another worker was faster: with the same fingerprint, or with another one
-        winner = f.op(f"extractvalue {{ i64, i1 }} {pair}, 0")
-        f.branch(f.op(f"icmp eq i64 {winner}, %fp"), "known", "onward")
-        f.start("onward")
-        f.do(f"%next = add i64 {index}, 1")
-        f.branch(f.op(f"icmp ult i64 %next, {end}"), "probe", "full")
+        with probing(f, "%table", home, end, "full") as (_, slot):
+            held = f.op(f"load atomic i64, ptr {slot} monotonic, align 8")
+            f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
+            f.start("other")
+            f.branch(f.op(f"icmp eq i64 {held}, 0"), "free", "onward")
+            f.start("free")
+            pair = f.op(f"cmpxchg ptr {slot}, i64 0, i64 %fp monotonic monotonic, align 8")
+            f.branch(f.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "taken", "lost")
+            f.start("lost")  # another worker was faster: with the same fingerprint, or with another one
+            winner = f.op(f"extractvalue {{ i64, i1 }} {pair}, 0")
+            f.branch(f.op(f"icmp eq i64 {winner}, %fp"), "known", "onward")
+            f.start("onward")
         f.start("taken")
         f.do("ret i64 1")
         f.start("known")
@@ -122,25 +130,21 @@ class Runtime:
 
     def _find(self) -> str:
         """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1; no one may change the table."""
-        f = Function("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
+        f = FunctionText("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
         home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
         end = f.op(f"add i64 %capacity, {SLACK}")
-        f.jump("probe")
-        f.start("probe")
-        f.do(f"%index = phi i64 [ {home}, %entry ], [ %next, %onward ]")
-        held = f.load(f.at("%table", "%index"))
-        f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
-        f.start("other")
-        f.branch(f.op(f"icmp eq i64 {held}, 0"), "none", "onward")
-        f.start("onward")
-        f.do("%next = add i64 %index, 1")
-        f.branch(f.op(f"icmp ult i64 %next, {end}"), "probe", "none")
-        f.start("known")
-        f.do("ret i64 %index")
+        with probing(f, "%table", home, end, "none") as (index, slot):
+            held = f.load(slot)
+            f.branch(f.op(f"icmp eq i64 {held}, %fp"), "known", "other")
+            f.start("known")
+            f.do(f"ret i64 {index}")
+            f.start("other")
+            f.branch(f.op(f"icmp eq i64 {held}, 0"), "none", "onward")
+            f.start("onward")
         f.start("none")
         return f.end("i64 -1")
 
-    def _keep(self, f: Function, candidate: str, count: str) -> str:
+    def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
         """Copy a candidate to place ``count`` of the output; the address of its state there."""
         out = f.at(self._pointer(f, "out_states"), f.op(f"mul i64 {count}, {self.words}"))
         for word in range(self.words):
@@ -150,7 +154,7 @@ class Runtime:
 
     def _emit(self) -> str:
         """``@emit(context, candidate)``: keep a candidate, and judge its state where that is asked."""
-        f = Function("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
+        f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
         state = self._keep(f, "%candidate", count)
@@ -172,58 +176,31 @@ class Runtime:
 
     def _look_up(self) -> str:
         """``@look_up(context, end)``: look up all candidates before ``end`` and keep the new ones."""
-        f = Function("internal void @look_up(ptr %context, ptr %end)")
+        f = FunctionText("internal void @look_up(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
-        first = self._pointer(f, "candidates")
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%candidate = phi ptr [ {first}, %entry ], [ %following, %next ]")
-        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
-        f.start("body")
-        fingerprint = f.load(f.at("%candidate", FINGERPRINT))
-        verdict = f.op(f"call i64 @insert(ptr {table}, i64 {capacity}, i64 {fingerprint})")
-        f.branch(f.op(f"icmp eq i64 {verdict}, 0"), "next", "keep")
-        f.start("keep")
-        f.do("call void @emit(ptr %context, ptr %candidate)")
-        with f.when(f.op(f"icmp eq i64 {verdict}, 2")):
-            f.store(1, self._field(f, "full"))
-        f.jump("next")
-        f.start("next")
-        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
-        f.jump("loop")
-        f.start("finished")
+        with f.each(self._pointer(f, "candidates"), "%end", self.width) as candidate:
+            fingerprint = f.load(f.at(candidate, FINGERPRINT))
+            verdict = f.op(f"call i64 @insert(ptr {table}, i64 {capacity}, i64 {fingerprint})")
+            with f.when(f.op(f"icmp ne i64 {verdict}, 0")):
+                f.do(f"call void @emit(ptr %context, ptr {candidate})")
+                with f.when(f.op(f"icmp eq i64 {verdict}, 2")):
+                    f.store(1, self._field(f, "full"))
         return f.end()
 
-    def _fingerprints(self, f: Function, begin: str, end: str, table: str, capacity: str) -> None:
+    def _fingerprints(self, f: FunctionText, begin: str, end: str, table: str, capacity: str) -> None:
         """Fingerprint the candidates from begin to end and ask for their slots."""
-        here, loop, body, done = f.block, f.fresh("hash"), f.fresh("hashing"), f.fresh("hashed")
-        f.jump(loop)
-        f.start(loop)
-        item, following = f"%item_{loop}", f"%following_{loop}"
-        f.do(f"{item} = phi ptr [ {begin}, %{here} ], [ {following}, %{body} ]")
-        f.branch(f.op(f"icmp ult ptr {item}, {end}"), body, done)
-        f.start(body)
-        fingerprint = f.op(f"call i64 @{self.canonical}(ptr {f.at(item, WORDS)})")
-        f.store(fingerprint, f.at(item, FINGERPRINT))
-        slot = f.at(table, f.op(f"call i64 @slot(i64 {fingerprint}, i64 {capacity})"))
-        f.do(f"call void @llvm.prefetch.p0(ptr {slot}, i32 1, i32 3, i32 1)")
-        f.do(f"{following} = getelementptr inbounds i64, ptr {item}, i64 {self.width}")
-        f.jump(loop)
-        f.start(done)
+        with f.each(begin, end, self.width) as item:
+            fingerprint = f.op(f"call i64 @{self.canonical}(ptr {f.at(item, WORDS)})")
+            f.store(fingerprint, f.at(item, FINGERPRINT))
+            slot = f.at(table, f.op(f"call i64 @slot(i64 {fingerprint}, i64 {capacity})"))
+            f.do(f"call void @llvm.prefetch.p0(ptr {slot}, i32 1, i32 3, i32 1)")
 
     def _fingerprint_all(self) -> str:
         """``@fingerprint_all(states, count, out)``: the fingerprints of some packed states."""
-        f = Function("void @fingerprint_all(ptr %states, i64 %count, ptr %out)")
-        f.jump("loop")
-        f.start("loop")
-        f.do("%index = phi i64 [ 0, %entry ], [ %next, %body ]")
-        f.branch(f.op("icmp ult i64 %index, %count"), "body", "finished")
-        f.start("body")
-        state = f.at("%states", f.op(f"mul i64 %index, {self.words}"))
-        f.store(f.op(f"call i64 @{self.canonical}(ptr {state})"), f.at("%out", "%index"))
-        f.do("%next = add i64 %index, 1")
-        f.jump("loop")
-        f.start("finished")
+        f = FunctionText("void @fingerprint_all(ptr %states, i64 %count, ptr %out)")
+        with f.each(0, "%count") as index:
+            state = f.at("%states", f.op(f"mul i64 {index}, {self.words}"))
+            f.store(f.op(f"call i64 @{self.canonical}(ptr {state})"), f.at("%out", index))
         return f.end()
 
     def _noting_steps(self) -> list[str]:
@@ -235,36 +212,25 @@ class Runtime:
 
         What is kept is the candidate's predecessor. Candidates must not be fingerprinted yet.
         """
-        f = Function("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
+        f = FunctionText("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
         known_field, number_field = self._field(f, "known_steps"), self._field(f, "broken_count")
-        f.jump("loop")
-        f.start("loop")
-        f.do("%candidate = phi ptr [ %begin, %entry ], [ %following, %next ]")
-        f.branch(f.op("icmp ult ptr %candidate, %end"), "body", "finished")
-        f.start("body")
-        broken = f.load(f.at("%candidate", FINGERPRINT))
-        f.branch(f.op(f"icmp eq i64 {broken}, 0"), "next", "violated")
-        f.start("violated")
-        known = f.load(known_field)
-        news = f.op(f"and i64 {broken}, {f.op(f'xor i64 {known}, -1')}")
-        f.branch(f.op(f"icmp ne i64 {news}, 0"), "record", "next")
-        f.start("record")
-        f.store(f.op(f"or i64 {known}, {news}"), known_field)
-        number = f.load(number_field)
-        record = f.at(self._pointer(f, "broken_steps"), f.op(f"mul i64 {number}, 2"))
-        f.store(f.load(f.at("%candidate", PREDECESSOR)), record)
-        f.store(news, f.at(record, 1))
-        f.store(f.op(f"add i64 {number}, 1"), number_field)
-        f.jump("next")
-        f.start("next")
-        f.do(f"%following = getelementptr inbounds i64, ptr %candidate, i64 {self.width}")
-        f.jump("loop")
-        f.start("finished")
+        with f.each("%begin", "%end", self.width) as candidate:
+            broken = f.load(f.at(candidate, FINGERPRINT))
+            with f.when(f.op(f"icmp ne i64 {broken}, 0")):
+                known = f.load(known_field)
+                news = f.op(f"and i64 {broken}, {f.op(f'xor i64 {known}, -1')}")
+                with f.when(f.op(f"icmp ne i64 {news}, 0")):
+                    f.store(f.op(f"or i64 {known}, {news}"), known_field)
+                    number = f.load(number_field)
+                    record = f.at(self._pointer(f, "broken_steps"), f.op(f"mul i64 {number}, 2"))
+                    f.store(f.load(f.at(candidate, PREDECESSOR)), record)
+                    f.store(news, f.at(record, 1))
+                    f.store(f.op(f"add i64 {number}, 1"), number_field)
         return f.end()
 
     def _expand(self) -> str:
         """``@expand(context)``: expand states from start on, until the end or until the output is full."""
-        f = Function("void @expand(ptr %context)")
+        f = FunctionText("void @expand(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, base = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "base")
         buffer, room = self._pointer(f, "candidates"), self._number(f, "out_capacity")
@@ -274,76 +240,60 @@ class Runtime:
         start_field, count_field = self._field(f, "start"), self._field(f, "out_count")
         batch_end = f.at(buffer, BATCH * self.width)
         start = f.load(start_field)
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%index = phi i64 [ {start}, %entry ], [ %index_next, %more ]")
-        f.do(f"%free = phi ptr [ {buffer}, %entry ], [ %free_next, %more ]")
-        f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
-        f.start("body")
-        state = f.at(states, f.op(f"mul i64 %index, {self.words}"))
-        number = f.op(f"add i64 {base}, %index")
-        after = f.op(
-            f"call ptr @successors(ptr {state}, i64 {number}, ptr %free, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
-        )
-        stuck = f.op(f"and i1 {f.op(f'icmp eq i64 {f.load(enabled)}, 0')}, {f.op(f'icmp ne i64 {want}, 0')}")
-        with f.when(stuck):
-            deadlock = self._field(f, "deadlock")
-            with f.when(f.op(f"icmp slt i64 {f.load(deadlock)}, 0")):
-                f.store(number, deadlock)
-        f.do("%index_next = add i64 %index, 1")
-        with f.when(f.op(f"icmp ne i64 {f.load(error)}, 0")):
-            f.store("%index", self._field(f, "error_state"))
-            f.do("ret void")
-            f.start(f.fresh("unreachable"))
-        if self.of_steps:
-            f.do(f"call void @note_steps(ptr %context, ptr %free, ptr {after})")
-        self._fingerprints(f, "%free", after, table, capacity)
-        # Look up a batch when it is full.
-        f.branch(f.op(f"icmp ult ptr {after}, {batch_end}"), "kept", "flush")
-        f.start("flush")
-        f.do(f"call void @look_up(ptr %context, ptr {after})")
-        # The next batch and the successors of one state more must fit into the output.
-        left = f.op(f"sub i64 {room}, {f.load(count_field)}")
-        f.branch(f.op(f"icmp ult i64 {left}, {BATCH + 2 * self.instances}"), "full", "flushed")
-        f.start("full")
-        f.store("%index_next", start_field)
-        f.do("ret void")
-        f.start("flushed")
-        f.jump("more")
-        f.start("kept")
-        f.jump("more")
-        f.start("more")
-        f.do(f"%free_next = phi ptr [ {buffer}, %flushed ], [ {after}, %kept ]")
-        f.jump("loop")
-        f.start("finished")
-        f.do("call void @look_up(ptr %context, ptr %free)")
-        f.store("%index", start_field)
+        with f.loop(f"i64 {start}", f"ptr {buffer}") as loop:
+            index, free = loop.values
+            loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
+            state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
+            number = f.op(f"add i64 {base}, {index}")
+            after = f.op(
+                f"call ptr @successors(ptr {state}, i64 {number}, ptr {free}, ptr {counts}, ptr {cuts}, ptr {error}, "
+                f"ptr {enabled}, ptr {self._pointer(f, 'premises')})"
+            )
+            stuck = f.op(
+                f"and i1 {f.op(f'icmp eq i64 {f.load(enabled)}, 0')}, {f.op(f'icmp ne i64 {want}, 0')}"
+            )
+            with f.when(stuck):
+                deadlock = self._field(f, "deadlock")
+                with f.when(f.op(f"icmp slt i64 {f.load(deadlock)}, 0")):
+                    f.store(number, deadlock)
+            following = f.op(f"add i64 {index}, 1")
+            with f.when(f.op(f"icmp ne i64 {f.load(error)}, 0")):
+                f.store(index, self._field(f, "error_state"))
+                f.do("ret void")
+                f.start(f.fresh("unreachable"))
+            if self.of_steps:
+                f.do(f"call void @note_steps(ptr %context, ptr {free}, ptr {after})")
+            self._fingerprints(f, free, after, table, capacity)
+            # Look up a batch when it is full.
+            kept = f.block
+            with f.when(f.op(f"icmp uge ptr {after}, {batch_end}")):
+                f.do(f"call void @look_up(ptr %context, ptr {after})")
+                # The next batch and the successors of one state more must fit into the output.
+                left = f.op(f"sub i64 {room}, {f.load(count_field)}")
+                f.branch(f.op(f"icmp ult i64 {left}, {BATCH + 2 * self.instances}"), "full", "flushed")
+                f.start("full")
+                f.store(following, start_field)
+                f.do("ret void")
+                f.start("flushed")
+            loop.again(following, f.join("ptr", [(buffer, "flushed"), (after, kept)]))
+        f.do(f"call void @look_up(ptr %context, ptr {free})")
+        f.store(index, start_field)
         return f.end()
 
     def _admit(self) -> str:
         """``@admit(context)``: take the states from start to end as candidates of the first level."""
-        f = Function("void @admit(ptr %context)")
+        f = FunctionText("void @admit(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, start = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "start")
         buffer = self._pointer(f, "candidates")
         after = f.at(buffer, self.width)
-        f.jump("loop")
-        f.start("loop")
-        f.do(f"%index = phi i64 [ {start}, %entry ], [ %index_next, %more ]")
-        f.branch(f.op(f"icmp ult i64 %index, {end}"), "body", "finished")
-        f.start("body")
-        state = f.at(states, f.op(f"mul i64 %index, {self.words}"))
-        for word in range(self.words):
-            f.store(f.load(f.at(state, word)), f.at(buffer, WORDS + word))
-        f.store(f.op(f"shl i64 %index, {PREDECESSOR_BITS}"), f.at(buffer, PREDECESSOR))
-        self._fingerprints(f, buffer, after, table, capacity)
-        f.do(f"call void @look_up(ptr %context, ptr {after})")
-        f.jump("more")
-        f.start("more")
-        f.do("%index_next = add i64 %index, 1")
-        f.jump("loop")
-        f.start("finished")
+        with f.each(start, end) as index:
+            state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
+            for word in range(self.words):
+                f.store(f.load(f.at(state, word)), f.at(buffer, WORDS + word))
+            f.store(f.op(f"shl i64 {index}, {PREDECESSOR_BITS}"), f.at(buffer, PREDECESSOR))
+            self._fingerprints(f, buffer, after, table, capacity)
+            f.do(f"call void @look_up(ptr %context, ptr {after})")
         return f.end()
 
     def _grow(self) -> str:
@@ -352,69 +302,46 @@ class Runtime:
         Runs of taken slots are lifted into ``room`` from the last to the first and put back at their new
         places, which are never before the run's start: what was put back already is never in the way.
         """
-        f = Function("i64 @grow(ptr %table, i64 %old, i64 %capacity, ptr %room, i64 %size)")
+        f = FunctionText("i64 @grow(ptr %table, i64 %old, i64 %capacity, ptr %room, i64 %size)")
         last = f.op(f"add i64 %old, {SLACK - 1}")
         end = f.op(f"add i64 %capacity, {SLACK}")
-        f.jump("scan")
-        f.start("scan")
-        f.do(f"%at = phi i64 [ {last}, %entry ], [ %before, %skip ], [ %gap, %placed ]")
-        f.branch(f.op("icmp slt i64 %at, 0"), "finished", "look")
-        f.start("look")
-        held = f.load(f.at("%table", "%at"))
-        f.branch(f.op(f"icmp eq i64 {held}, 0"), "skip", "lift")
-        f.start("skip")
-        f.do("%before = sub i64 %at, 1")
-        f.jump("scan")
-        f.start("lift")
-        f.do("%from = phi i64 [ %at, %look ], [ %gap_next, %lifted ]")
-        f.do("%count = phi i64 [ 0, %look ], [ %count_next, %lifted ]")
-        f.branch(f.op("icmp slt i64 %from, 0"), "put", "lift_look")
-        f.start("lift_look")
-        slot = f.at("%table", "%from")
-        value = f.load(slot)
-        f.branch(f.op(f"icmp eq i64 {value}, 0"), "put", "lift_one")
-        f.start("lift_one")
-        f.branch(f.op("icmp ult i64 %count, %size"), "lifted", "no_room")
-        f.start("lifted")
-        f.store(value, f.at("%room", "%count"))
-        f.store(0, slot)
-        f.do("%gap_next = sub i64 %from, 1")
-        f.do("%count_next = add i64 %count, 1")
-        f.jump("lift")
-        f.start("put")
-        f.do("%gap = phi i64 [ %from, %lift ], [ %from, %lift_look ]")
-        f.jump("put_loop")
-        f.start("put_loop")
-        f.do("%i = phi i64 [ 0, %put ], [ %i_next, %free ]")
-        f.branch(f.op("icmp ult i64 %i, %count"), "put_one", "placed")
-        f.start("put_one")
-        fingerprint = f.load(f.at("%room", "%i"))
-        home = f.op(f"call i64 @slot(i64 {fingerprint}, i64 %capacity)")
-        f.do("%i_next = add i64 %i, 1")
-        f.jump("probe")
-        f.start("probe")
-        f.do(f"%slot = phi i64 [ {home}, %put_one ], [ %slot_next, %probe_next ]")
-        place = f.at("%table", "%slot")
-        f.branch(f.op(f"icmp eq i64 {f.load(place)}, 0"), "free", "probe_next")
-        f.start("probe_next")
-        f.do("%slot_next = add i64 %slot, 1")
-        f.branch(f.op(f"icmp ult i64 %slot_next, {end}"), "probe", "no_room")
-        f.start("free")
-        f.store(fingerprint, place)
-        f.jump("put_loop")
-        f.start("placed")
-        f.jump("scan")
+        with f.loop(f"i64 {last}") as scan:
+            (at,) = scan.values
+            scan.while_(f.op(f"icmp sge i64 {at}, 0"))
+            f.branch(f.op(f"icmp eq i64 {f.load(f.at('%table', at))}, 0"), "skip", "lift")
+            f.start("skip")
+            scan.again(f.op(f"sub i64 {at}, 1"))
+            f.start("lift")
+            with f.loop(f"i64 {at}", "i64 0") as lift:
+                gap, count = lift.values
+                lift.while_(f.op(f"icmp sge i64 {gap}, 0"))
+                slot = f.at("%table", gap)
+                value = f.load(slot)
+                lift.while_(f.op(f"icmp ne i64 {value}, 0"))
+                f.branch(f.op(f"icmp ult i64 {count}, %size"), "lifted", "no_room")
+                f.start("lifted")
+                f.store(value, f.at("%room", count))
+                f.store(0, slot)
+                lift.again(f.op(f"sub i64 {gap}, 1"), f.op(f"add i64 {count}, 1"))
+            with f.each(0, count) as index:
+                fingerprint = f.load(f.at("%room", index))
+                home = f.op(f"call i64 @slot(i64 {fingerprint}, i64 %capacity)")
+                with probing(f, "%table", home, end, "no_room") as (_, place):
+                    f.branch(f.op(f"icmp eq i64 {f.load(place)}, 0"), "free", "taken")
+                    f.start("taken")
+                f.start("free")
+                f.store(fingerprint, place)
+            scan.again(gap)
+        f.do("ret i64 0")
         f.start("no_room")
-        f.do("ret i64 1")
-        f.start("finished")
-        return f.end("i64 0")
+        return f.end("i64 1")
 
     def _walk(self) -> str:
         """``@walk(context)``: a random walk from states[start]; stops at a violation, an error or a dead end.
 
         The state it ends in replaces states[start]; a violation is recorded with the bits of its properties.
         """
-        f = Function("void @walk(ptr %context)")
+        f = FunctionText("void @walk(ptr %context)")
         states, start = self._pointer(f, "states"), self._number(f, "start")
         state = f.at(states, f.op(f"mul i64 {start}, {self.words}"))
         buffer, depth = self._pointer(f, "candidates"), self._number(f, "walk_depth")
@@ -423,54 +350,47 @@ class Runtime:
         error, violations = self._field(f, "error"), self._pointer(f, "violations")
         enabled = f.op("alloca i64, align 8")
         seed = self._number(f, "seed")
-        f.jump("judge")
-        f.start("judge")
-        f.do("%length = phi i64 [ 0, %entry ], [ %length_next, %step ]")
-        f.do(f"%random = phi i64 [ {seed}, %entry ], [ %random_next, %step ]")
-        if self.of_steps:
-            f.do("%broken = phi i64 [ 0, %entry ], [ %broken_next, %step ]")
-            f.store("%broken", self._field(f, "known_steps"))
-        f.store("%length", self._field(f, "walk_length"))
-        bad = f.op(f"call i64 @judge(ptr {state}, ptr {premises})")
-        both = f.op(f"or i64 {bad}, %broken") if self.of_steps else bad
-        f.branch(f.op(f"icmp ne i64 {both}, 0"), "violated", "fine")
-        f.start("violated")
-        f.store("%length", violations)
-        f.store(bad, f.at(violations, 1))
-        f.store(1, self._field(f, "violation_count"))
-        f.do("ret void")
-        f.start("fine")
-        f.branch(f.op(f"icmp ult i64 %length, {depth}"), "expand", "finished")
-        f.start("expand")
-        end = f.op(
-            f"call ptr @successors(ptr {state}, i64 0, ptr {buffer}, ptr {counts}, ptr {cuts}, ptr {error}, "
-            f"ptr {enabled}, ptr {premises})"
-        )
-        f.branch(f.op(f"icmp ne i64 {f.load(error)}, 0"), "finished", "choose")
-        f.start("choose")
-        size = f.op(f"sub i64 {f.op(f'ptrtoint ptr {end} to i64')}, {f.op(f'ptrtoint ptr {buffer} to i64')}")
-        count = f.op(f"udiv i64 {size}, {8 * self.width}")
-        f.branch(f.op(f"icmp eq i64 {count}, 0"), "stuck", "step")
-        f.start("stuck")
-        with f.when(f.op(f"icmp eq i64 {f.load(enabled)}, 0")):
-            f.store("%length", self._field(f, "deadlock"))
-        f.jump("finished")
-        f.start("step")
-        # SplitMix64: a counter and a finalizer.
-        f.do(f"%random_next = add i64 %random, {signed(0x9E3779B97F4A7C15)}")
-        value = "%random_next"
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, {shift}')}")
-            value = f.op(f"mul i64 {value}, {signed(factor)}")
-        value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 31')}")
-        chosen = f.op(f"call i64 @slot(i64 {value}, i64 {count})")
-        candidate = f.at(buffer, f.op(f"mul i64 {chosen}, {self.width}"))
-        if self.of_steps:
-            f.do(f"%broken_next = or i64 {f.load(f.at(candidate, FINGERPRINT))}, 0")
-        for word in range(self.words):
-            f.store(f.load(f.at(candidate, WORDS + word)), f.at(state, word))
-        f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(path, "%length"))
-        f.do("%length_next = add i64 %length, 1")
-        f.jump("judge")
-        f.start("finished")
+        carried = ["i64 0"] if self.of_steps else []
+        with f.loop("i64 0", f"i64 {seed}", *carried) as walk:
+            length, random, *before = walk.values
+            for broken in before:
+                f.store(broken, self._field(f, "known_steps"))
+            f.store(length, self._field(f, "walk_length"))
+            bad = f.op(f"call i64 @judge(ptr {state}, ptr {premises})")
+            both = f.op(f"or i64 {bad}, {before[0]}") if before else bad
+            with f.when(f.op(f"icmp ne i64 {both}, 0")):
+                f.store(length, violations)
+                f.store(bad, f.at(violations, 1))
+                f.store(1, self._field(f, "violation_count"))
+                f.do("ret void")
+                f.start(f.fresh("unreachable"))
+            walk.while_(f.op(f"icmp ult i64 {length}, {depth}"))
+            end = f.op(
+                f"call ptr @successors(ptr {state}, i64 0, ptr {buffer}, ptr {counts}, ptr {cuts}, ptr {error}, "
+                f"ptr {enabled}, ptr {premises})"
+            )
+            walk.while_(f.op(f"icmp eq i64 {f.load(error)}, 0"))
+            size = f.op(
+                f"sub i64 {f.op(f'ptrtoint ptr {end} to i64')}, {f.op(f'ptrtoint ptr {buffer} to i64')}"
+            )
+            count = f.op(f"udiv i64 {size}, {8 * self.width}")
+            f.branch(f.op(f"icmp eq i64 {count}, 0"), "stuck", "step")
+            f.start("stuck")
+            with f.when(f.op(f"icmp eq i64 {f.load(enabled)}, 0")):
+                f.store(length, self._field(f, "deadlock"))
+            walk.leave()
+            f.start("step")
+            # SplitMix64: a counter and a finalizer.
+            counter = value = f.op(f"add i64 {random}, {signed(0x9E3779B97F4A7C15)}")
+            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+                value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, {shift}')}")
+                value = f.op(f"mul i64 {value}, {signed(factor)}")
+            value = f.op(f"xor i64 {value}, {f.op(f'lshr i64 {value}, 31')}")
+            chosen = f.op(f"call i64 @slot(i64 {value}, i64 {count})")
+            candidate = f.at(buffer, f.op(f"mul i64 {chosen}, {self.width}"))
+            broken_next = [f.load(f.at(candidate, FINGERPRINT)) for _ in before]
+            for word in range(self.words):
+                f.store(f.load(f.at(candidate, WORDS + word)), f.at(state, word))
+            f.store(f.load(f.at(candidate, PREDECESSOR)), f.at(path, length))
+            walk.again(f.op(f"add i64 {length}, 1"), counter, *broken_next)
         return f.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from highwater.checker.asking.search import EngineError
 from highwater.checker.engines.layout import Layout
-from highwater.checker.engines.native.text.ir import Function, Scope, signed
+from highwater.checker.engines.native.text.ir import FunctionText, ValueScope, signed
 from highwater.checker.engines.native.text.kernels import combine
 from highwater.model.language.graph import Node
 from highwater.model.language.model import Model
@@ -20,9 +20,9 @@ def refuse_asymmetry(model: Model) -> None:
 
 def canonical(model: Model, layout: Layout) -> str:
     """``@canonical(words)``: the fingerprint of the least state, word by word, among all renamings."""
-    f = Function("internal i64 @canonical(ptr %words)")
+    f = FunctionText("internal i64 @canonical(ptr %words)")
     words = [f.load(f.at("%words", w)) for w in range(layout.words)]
-    scope = Scope(f, layout, words)
+    scope = ValueScope(f, layout, words)
     best = words
     for renaming in renamings(model):
         other = _packed(f, scope, layout, renamed(model, renaming))
@@ -34,7 +34,7 @@ def canonical(model: Model, layout: Layout) -> str:
     return f.end(f"i64 {combine(f, best)}")
 
 
-def _packed(f: Function, scope: Scope, layout: Layout, nodes: list[Node]) -> list[str]:
+def _packed(f: FunctionText, scope: ValueScope, layout: Layout, nodes: list[Node]) -> list[str]:
     words = [str(signed(0))] * layout.words
     for leaf, node in enumerate(nodes):
         word = layout.slots[leaf].word

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from highwater.checker.base.durable.aside import sync
-from highwater.checker.base.durable.checksum import checksum, of_file
+from highwater.checker.base.durable.checksum import checksum, is_file_with
 from highwater.checker.base.durable.directory import CheckpointDirectory, remove_files
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORDS
@@ -43,7 +43,7 @@ _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 
 
 @dataclass(frozen=True)
-class Part:
+class LevelFile:
     """A file of a level: ``count`` states, those of a bucket, or of all (None), from index ``base`` on.
 
     ``bytes`` is its size, ``checksum`` its CRC-32C.
@@ -74,11 +74,11 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Level:
+class CommittedLevel:
     """A committed level; the first one has the number 0."""
 
     number: int
-    parts: tuple[Part, ...]
+    parts: tuple[LevelFile, ...]
     totals: Totals
 
     @property
@@ -86,13 +86,13 @@ class Level:
         """Its states."""
         return sum(part.count for part in self.parts)
 
-    def part_of(self, index: int) -> Part:
+    def part_of(self, index: int) -> LevelFile:
         """The part that holds the state with this index."""
         return next(p for p in self.parts if p.base <= index < p.base + p.count)
 
 
 @dataclass(frozen=True)
-class Run:
+class SearchIdentity:
     """What a checkpoint is of: the model's request and compiled content, and the division into buckets."""
 
     name: str
@@ -108,7 +108,7 @@ class Run:
         return 1 << self.shift
 
 
-class Checkpoint(CheckpointDirectory):
+class SparkCheckpoint(CheckpointDirectory):
     """A directory of committed levels. The driver takes it; its tasks read and write in it as they are told."""
 
     engine = "spark"
@@ -119,17 +119,17 @@ class Checkpoint(CheckpointDirectory):
 
     # --- the run ----------------------------------------------------------------------------------
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SearchIdentity) -> None:
         """Write what is explored into a new directory; InputError where it cannot be written."""
         try:
             self.write_manifest(self.head, vars(run))
         except OSError as wrong:
             raise self.unusable(wrong) from None
 
-    def run(self) -> Run:
+    def run(self) -> SearchIdentity:
         """What is explored; InputError where the directory is no checkpoint of this version, or it is damaged."""
         try:
-            run = Run(**self.read_manifest(self.head))
+            run = SearchIdentity(**self.read_manifest(self.head))
             if not (isinstance(run.shift, int) and 0 < run.shift <= 16 and isinstance(run.words, int)):
                 raise ValueError("numbers")
             return run
@@ -144,7 +144,7 @@ class Checkpoint(CheckpointDirectory):
         """The directory of a level's files."""
         return self.directory / f"level-{number:05}"
 
-    def commit(self, level: Level) -> None:
+    def commit(self, level: CommittedLevel) -> None:
         """Make a level count; OSError where it cannot be written."""
         plain = {
             "level": level.number,
@@ -156,7 +156,7 @@ class Checkpoint(CheckpointDirectory):
             sync(self.folder(level.number))
         self.write_manifest(_manifest(level.number), plain)
 
-    def level(self, number: int) -> Level | None:
+    def level(self, number: int) -> CommittedLevel | None:
         """A committed level, or None; InputError where its manifest is damaged."""
         name = _manifest(number)
         try:
@@ -164,8 +164,8 @@ class Checkpoint(CheckpointDirectory):
             totals = dict(plain["totals"])
             totals["places"] = {name: (int(a), int(b)) for name, (a, b) in totals["places"].items()}
             totals["broken"] = {n: (int(a), int(b), int(c)) for n, (a, b, c) in totals["broken"].items()}
-            parts = tuple(Part(*part) for part in plain["parts"])
-            level = Level(int(plain["level"]), parts, Totals(**totals))
+            parts = tuple(LevelFile(*part) for part in plain["parts"])
+            level = CommittedLevel(int(plain["level"]), parts, Totals(**totals))
             if level.number != number or level.size != plain["count"]:
                 raise ValueError("counts")
             base = 0
@@ -182,9 +182,9 @@ class Checkpoint(CheckpointDirectory):
     def _is_part(self, name: str) -> bool:
         return name.startswith("part-") and self.inside.fullmatch(name) is not None
 
-    def levels(self) -> list[Level]:
+    def levels(self) -> list[CommittedLevel]:
         """All committed levels in order; InputError where they do not follow each other."""
-        found: list[Level] = []
+        found: list[CommittedLevel] = []
         states = 0
         while (level := self.level(len(found))) is not None:
             states += level.size
@@ -195,13 +195,13 @@ class Checkpoint(CheckpointDirectory):
             raise self.wrong(f"{_manifest(len(found))} is not there")
         return found
 
-    def verify(self, levels: list[Level]) -> None:
+    def verify(self, levels: list[CommittedLevel]) -> None:
         """Read all files of some levels to their ends; InputError where one is not what its manifest says."""
         for level in levels:
             for part in level.parts:
                 self._verify(level.number, part)
 
-    def tidy(self, levels: list[Level]) -> None:
+    def tidy(self, levels: list[CommittedLevel]) -> None:
         """Remove what was left of levels that were not committed. Raises OSError."""
         self.remove_unfinished()
         committed = {self.folder(level.number).name: level for level in levels}
@@ -218,22 +218,22 @@ class Checkpoint(CheckpointDirectory):
         """For the states of a bucket in a level; nothing is written before the first of them."""
         return PartWriter(self.folder(number), bucket, words)
 
-    def _verify(self, number: int, part: Part) -> None:
+    def _verify(self, number: int, part: LevelFile) -> None:
         """InputError where the file of a part is not what its manifest says."""
         try:
-            found = of_file(self.folder(number) / part.file)
+            same = is_file_with(self.folder(number) / part.file, part.bytes, part.checksum)
         except FileNotFoundError:
             raise self.wrong(f"{self._name(number, part)} is not there") from None
         except OSError as wrong:
             raise self.wrong(f"{self._name(number, part)}: {wrong.strerror or wrong}") from None
-        if found != (part.bytes, part.checksum):
+        if not same:
             raise self.damaged(self._name(number, part))
 
-    def _name(self, number: int, part: Part) -> str:
+    def _name(self, number: int, part: LevelFile) -> str:
         return f"{self.folder(number).name}/{part.file}"
 
     @contextmanager
-    def open(self, number: int, part: Part) -> Iterator[pq.ParquetFile]:
+    def open(self, number: int, part: LevelFile) -> Iterator[pq.ParquetFile]:
         """The file of a part, read once to its end to begin with; InputError where it is damaged."""
         self._verify(number, part)
         try:
@@ -244,7 +244,7 @@ class Checkpoint(CheckpointDirectory):
         except pa.ArrowInvalid:
             raise self.damaged(self._name(number, part)) from None
 
-    def states(self, number: int, part: Part, fingerprints: Fingerprints) -> Iterator[Words]:
+    def states(self, number: int, part: LevelFile, fingerprints: Fingerprints) -> Iterator[Words]:
         """The packed states of a part, in groups, whose fingerprints are computed again.
 
         InputError where one is not the fingerprint that was written: what is here is not what was found.
@@ -260,13 +260,13 @@ class Checkpoint(CheckpointDirectory):
                     raise self.damaged(self._name(number, part))
                 yield out
 
-    def fingerprints(self, number: int, part: Part) -> Words:
+    def fingerprints(self, number: int, part: LevelFile) -> Words:
         """The fingerprints of a part."""
         with self.open(number, part) as file:
             column = file.read(columns=["fingerprint"], use_threads=False).column(0)
             return np.asarray(column.to_numpy(), dtype=np.uint64)
 
-    def origin(self, number: int, level: Level, index: int) -> tuple[int, int]:
+    def origin(self, number: int, level: CommittedLevel, index: int) -> tuple[int, int]:
         """Where a state of a level came from: the index in the level before, and the instance."""
         if not 0 <= index < level.size:
             raise self.damaged(_manifest(number))
@@ -345,9 +345,9 @@ class PartWriter:
             self._out.finish()
             self.bytes, self.checksum = self._out.bytes, self._out.checksum
 
-    def part(self, base: int = 0) -> Part:
+    def part(self, base: int = 0) -> LevelFile:
         """What the manifest says of it."""
-        return Part(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
+        return LevelFile(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
 
 
 class _Counted:

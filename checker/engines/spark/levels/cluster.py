@@ -17,14 +17,19 @@ from typing import Any
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.spark.jobs import collect
 from highwater.checker.engines.spark.levels import exchange, worker
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Level, Part, Run
-from highwater.checker.engines.spark.levels.driver import Found, Known
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    LevelFile,
+    SearchIdentity,
+    SparkCheckpoint,
+)
+from highwater.checker.engines.spark.levels.driver import Known, NextLevel
 from highwater.checker.engines.spark.program import RowProgram
-from highwater.checker.engines.spark.session import Session
+from highwater.checker.engines.spark.session import SparkConnection
 
 
 @dataclass
-class Work:
+class LevelTotals:
     """What the tasks said of themselves, summed over all levels: seconds by kind, rows, memory."""
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -46,17 +51,22 @@ class Work:
         self.tables = max(self.tables, report.get("tables", 0))
 
 
-class Cluster:
+class LargeLevels:
     """Expands levels on a session."""
 
     def __init__(
-        self, session: Session, program: RowProgram, checkpoint: Checkpoint, run: Run, table_bytes: int
+        self,
+        session: SparkConnection,
+        program: RowProgram,
+        checkpoint: SparkCheckpoint,
+        run: SearchIdentity,
+        table_bytes: int,
     ) -> None:
         self._session, self._program = session, program
         self._checkpoint, self._run, self._table_bytes = checkpoint, run, table_bytes
-        self.work = Work()
+        self.work = LevelTotals()
 
-    def expand(self, level: Level, known: Known, stopped: Callable[[], bool]) -> Found | None:
+    def expand(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> NextLevel | None:
         """The level after one; None where the search was stopped meanwhile.
 
         Raises BoundError, EngineError where a task failed, InternalError where reports contradict each other.
@@ -80,7 +90,7 @@ class Cluster:
         self,
         work: Callable[[Iterable[int]], Iterator[str]],
         name: str,
-        level: Level,
+        level: CommittedLevel,
         stopped: Callable[[], bool],
     ) -> list[dict[str, Any]] | None:
         """The reports of one half, in the order of buckets; None where it was stopped."""
@@ -105,8 +115,8 @@ class Cluster:
         return ordered
 
     def _found(
-        self, level: Level, expanded: list[dict[str, Any]], merged: list[dict[str, Any]], sent: int
-    ) -> Found:
+        self, level: CommittedLevel, expanded: list[dict[str, Any]], merged: list[dict[str, Any]], sent: int
+    ) -> NextLevel:
         if sum(r["states"] for r in expanded) != level.size:
             raise InternalError("not every state of a level was expanded")
         if sum(r["received"] for r in merged) != sent:
@@ -115,7 +125,7 @@ class Cluster:
         self.work.sent += sent
         for report in (*expanded, *merged):
             self.work.add(report)
-        parts: list[Part] = []
+        parts: list[LevelFile] = []
         places: dict[str, int] = {}
         base = 0
         for report in merged:
@@ -123,14 +133,14 @@ class Cluster:
                 places.setdefault(name, base + index)
             if report["count"]:
                 found = report["file"], report["count"], base, report["bytes"], report["checksum"]
-                parts.append(Part(report["bucket"], *found))
+                parts.append(LevelFile(report["bucket"], *found))
                 base += report["count"]
         broken: dict[str, tuple[int, int]] = {}
         for report in expanded:
             for name, (index, instance) in report["broken"].items():
                 broken[name] = min(broken.get(name, (index, instance)), (index, instance))
         stuck = [r["deadlock"] for r in expanded if r["deadlock"] >= 0]
-        return Found(
+        return NextLevel(
             tuple(parts),
             sum(r["generated"] for r in expanded),
             _sum(r["actions"] for r in expanded),

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 
 from highwater.checker.engines.layout import Words
 from highwater.checker.engines.native.initial import initial_words
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Level, Part, Run
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    LevelFile,
+    SearchIdentity,
+    SparkCheckpoint,
+)
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
 
 _NOT_YET = -1
@@ -19,7 +24,7 @@ Known = tuple[int, int]
 
 
 @dataclass
-class Found:
+class NextLevel:
     """What expanding a level gave: the next one's files, and what was counted on the way.
 
     ``places`` is the index of the first violating state by property, in the new level; ``broken``, by property of
@@ -27,7 +32,7 @@ class Found:
     of the first state without a step in the level expanded, or None.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[LevelFile, ...] = ()
     generated: int = 0
     actions: list[int] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
@@ -40,7 +45,9 @@ class Found:
 class Driver:
     """The driver's own table of all fingerprints, for as long as there are few."""
 
-    def __init__(self, program: RowProgram, checkpoint: Checkpoint, run: Run, memory: int) -> None:
+    def __init__(
+        self, program: RowProgram, checkpoint: SparkCheckpoint, run: SearchIdentity, memory: int
+    ) -> None:
         self._program, self._checkpoint, self._run = program, checkpoint, run
         self._table = program.table(memory)
         self._upto = _NOT_YET
@@ -54,7 +61,7 @@ class Driver:
         """Free the table."""
         self._table.close()
 
-    def first(self, initial: Words) -> Found:
+    def first(self, initial: Words) -> NextLevel:
         """The level of the initial states."""
         buffers = RowBuffers(self._program)
         found = self._keep(buffers, buffers.admit(self._table, initial), 0, lambda: False)
@@ -62,7 +69,9 @@ class Driver:
         found.generated = len(initial)
         return found
 
-    def expand(self, level: Level, known: Known, deadlock: bool, stopped: Callable[[], bool]) -> Found | None:
+    def expand(
+        self, level: CommittedLevel, known: Known, deadlock: bool, stopped: Callable[[], bool]
+    ) -> NextLevel | None:
         """The level after one; None where the search was stopped meanwhile. Raises BoundError."""
         for number in range(self._upto + 1, level.number + 1):
             missing = self._checkpoint.level(number)
@@ -85,7 +94,7 @@ class Driver:
 
     def _keep(
         self, buffers: RowBuffers, kept: Iterator[Words], number: int, stopped: Callable[[], bool]
-    ) -> Found | None:
+    ) -> NextLevel | None:
         writer = self._checkpoint.writer(number, None, self._run.words)
         places: dict[str, int] = {}
         for rows in kept:
@@ -99,7 +108,7 @@ class Driver:
             return None
         self._upto = number
         stuck = buffers["deadlock"]
-        return Found(
+        return NextLevel(
             (writer.part(),) if writer.count else (),
             int(buffers.counts.sum()),
             self._program.actions_taken(buffers.counts),

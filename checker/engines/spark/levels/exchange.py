@@ -139,6 +139,3 @@ def _pieces(path: Path, bucket: int, shift: int, width: int) -> list[tuple[int, 
 
 def _damaged(path: Path) -> EngineError:
     return EngineError(f"{path} is damaged, or an executor sees another one")
-
-
-__all__ = ["Sender", "folder", "receive", "tidy"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from highwater.checker.engines.spark.levels.checkpoint import Run
+from highwater.checker.engines.spark.levels.checkpoint import SearchIdentity
 from highwater.checker.engines.spark.program import BucketTable, RowProgram
 
 _MOST_BYTES = 1 << 34
@@ -30,7 +30,7 @@ class Sent:
 
     @contextmanager
     def of(
-        self, run: Run, number: int, bucket: int, program: RowProgram
+        self, run: SearchIdentity, number: int, bucket: int, program: RowProgram
     ) -> Iterator[tuple[BucketTable, dict[str, int]]]:
         """The table of what was sent, and its files with their rows, for a task; it adds its own to both.
 
@@ -50,6 +50,3 @@ class Sent:
             table.close()
             raise
         self._table = table
-
-
-__all__ = ["Sent"]

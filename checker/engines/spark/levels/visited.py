@@ -11,14 +11,19 @@ from collections import OrderedDict
 import numpy as np
 
 from highwater.checker.engines.layout import Words
-from highwater.checker.engines.spark.levels.checkpoint import Checkpoint, Level, Part, Run
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    LevelFile,
+    SearchIdentity,
+    SparkCheckpoint,
+)
 from highwater.checker.engines.spark.program import BucketTable, RowBuffers, RowProgram
 
 _WHOLE_LEVELS_BYTES = 1 << 26
 """Fingerprints of undivided levels that are kept for the next bucket."""
 
 
-class Visited:
+class VisitedTables:
     """Tables by run and bucket; those that were not used for longest go when memory is short."""
 
     def __init__(self) -> None:
@@ -31,7 +36,13 @@ class Visited:
         return sum(table.bytes for table, _ in self._tables.values())
 
     def take(
-        self, program: RowProgram, checkpoint: Checkpoint, run: Run, bucket: int, level: int, limit: int
+        self,
+        program: RowProgram,
+        checkpoint: SparkCheckpoint,
+        run: SearchIdentity,
+        bucket: int,
+        level: int,
+        limit: int,
     ) -> tuple[BucketTable, int]:
         """A bucket's table with all levels up to this one, and how many fingerprints were read for it.
 
@@ -51,7 +62,7 @@ class Visited:
             read += self._catch_up(buffers, table, checkpoint, run, bucket, found)
         return table, read
 
-    def give_back(self, run: Run, bucket: int, table: BucketTable, level: int, limit: int) -> None:
+    def give_back(self, run: SearchIdentity, bucket: int, table: BucketTable, level: int, limit: int) -> None:
         """Keep a table that is whole up to a level, as far as memory goes."""
         self._tables[run.name, bucket] = (table, level)
         while self._tables and self.bytes > limit:
@@ -69,10 +80,10 @@ class Visited:
         self,
         buffers: RowBuffers,
         table: BucketTable,
-        checkpoint: Checkpoint,
-        run: Run,
+        checkpoint: SparkCheckpoint,
+        run: SearchIdentity,
         bucket: int,
-        level: Level,
+        level: CommittedLevel,
     ) -> int:
         read = 0
         for part in level.parts:
@@ -86,7 +97,14 @@ class Visited:
             read += len(fingerprints)
         return read
 
-    def _of_bucket(self, checkpoint: Checkpoint, run: Run, bucket: int, level: Level, part: Part) -> Words:
+    def _of_bucket(
+        self,
+        checkpoint: SparkCheckpoint,
+        run: SearchIdentity,
+        bucket: int,
+        level: CommittedLevel,
+        part: LevelFile,
+    ) -> Words:
         """A bucket's fingerprints of a level that is not divided."""
         key = (run.name, level.number)
         whole = self._whole.get(key)

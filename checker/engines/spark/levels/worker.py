@@ -26,15 +26,15 @@ from highwater.checker.engines.native.text.kernels import WORDS
 from highwater.checker.engines.spark.levels import exchange
 from highwater.checker.engines.spark.levels.checkpoint import (
     GROUP,
-    Checkpoint,
+    CommittedLevel,
     Fingerprints,
-    Level,
-    Part,
-    Run,
+    LevelFile,
+    SearchIdentity,
+    SparkCheckpoint,
 )
 from highwater.checker.engines.spark.levels.driver import Known
 from highwater.checker.engines.spark.levels.sent import Sent
-from highwater.checker.engines.spark.levels.visited import Visited
+from highwater.checker.engines.spark.levels.visited import VisitedTables
 from highwater.checker.engines.spark.program import RowBuffers, RowProgram
 from highwater.checker.engines.spark.request import ModelRequest
 from highwater.model.language.errors import LanguageError
@@ -47,7 +47,7 @@ _SLOT_BYTES = 16
 """What a fingerprint takes in a table that may just have grown."""
 
 _programs: OrderedDict[str, RowProgram] = OrderedDict()
-_visited = Visited()
+_visited = VisitedTables()
 _sent = Sent()
 
 
@@ -60,13 +60,13 @@ class LevelTask:
     """
 
     directory: str
-    run: Run
+    run: SearchIdentity
     number: int
     known: Known
     table_bytes: int
 
 
-def program(run: Run) -> RowProgram:
+def program(run: SearchIdentity) -> RowProgram:
     """The run's model, compiled now or before. EngineError where it is not the driver's."""
     found = _programs.get(run.content)
     if found is None:
@@ -134,7 +134,7 @@ def raise_refusals(reports: Iterable[Mapping[str, Any]]) -> None:
 def _expand_bucket(task: LevelTask, bucket: int, report: dict[str, Any]) -> None:
     clock = _Clock()
     compiled = program(task.run)
-    checkpoint = Checkpoint(task.directory)
+    checkpoint = SparkCheckpoint(task.directory)
     level = checkpoint.level(task.number)
     if level is None:
         raise EngineError(f"an executor does not see the checkpoint's directory {task.directory}")
@@ -175,7 +175,11 @@ def _expand_bucket(task: LevelTask, bucket: int, report: dict[str, Any]) -> None
 
 
 def share(
-    checkpoint: Checkpoint, level: Level, run: Run, bucket: int, fingerprints: Fingerprints
+    checkpoint: SparkCheckpoint,
+    level: CommittedLevel,
+    run: SearchIdentity,
+    bucket: int,
+    fingerprints: Fingerprints,
 ) -> Iterator[tuple[int, Words]]:
     """A bucket's states of a level in groups, with the index of the first; of an undivided level a part.
 
@@ -190,7 +194,12 @@ def share(
 
 
 def _groups(
-    checkpoint: Checkpoint, number: int, part: Part, start: int, end: int, fingerprints: Fingerprints
+    checkpoint: SparkCheckpoint,
+    number: int,
+    part: LevelFile,
+    start: int,
+    end: int,
+    fingerprints: Fingerprints,
 ) -> Iterator[tuple[int, Words]]:
     base = 0
     for states in checkpoint.states(number, part, fingerprints):
@@ -213,7 +222,7 @@ def merge(task: LevelTask, files: Iterable[str], buckets: Iterable[int]) -> Iter
 
 def _merge_bucket(task: LevelTask, files: Iterable[str], bucket: int, report: dict[str, Any]) -> None:
     clock = _Clock()
-    compiled, checkpoint, run = program(task.run), Checkpoint(task.directory), task.run
+    compiled, checkpoint, run = program(task.run), SparkCheckpoint(task.directory), task.run
     clock.note("prepare")
     table, caught_up = _visited.take(compiled, checkpoint, run, bucket, task.number, task.table_bytes)
     clock.note("catch up")

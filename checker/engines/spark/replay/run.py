@@ -15,14 +15,13 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.engines.spark.jobs import Seconds, collect
 from highwater.checker.engines.spark.partition import partition_keys
 from highwater.checker.engines.spark.replay import tasks as replay_tasks
-from highwater.checker.engines.spark.session import Session
+from highwater.checker.engines.spark.session import SparkConnection
 from highwater.traces.inputs import METADATA_LOG, Input
-from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
-from highwater.traces.kafka.pieces import can_be_divided
-from highwater.traces.metadata.shares.follow import Found, from_json
+from highwater.traces.kafka.metadata_log import MetadataLog, can_be_divided, open_metadata_log
+from highwater.traces.metadata.shares.follow import ShareResult, from_json
 from highwater.traces.metadata.shares.plan import MAX_RANGE, Range, ranges
 from highwater.traces.metadata.shares.replay import Ends, Unreadable, replay_shares
-from highwater.traces.metadata.shares.route import Head
+from highwater.traces.metadata.shares.route import RangeHead
 from highwater.traces.reports.report import Report
 
 LARGE = 32 << 20
@@ -30,12 +29,12 @@ LARGE = 32 << 20
 Progress = Callable[[str], None]
 
 
-class Interrupted(Exception):
+class ReplayInterrupted(Exception):
     """The replay was asked to stop."""
 
 
 @dataclass
-class Work:
+class ReplayTotals:
     """What the tasks of a divided log said of themselves: processor seconds, bytes that travelled, memory."""
 
     routing: float = 0.0
@@ -49,7 +48,7 @@ class SparkReplay:
 
     def __init__(
         self,
-        session: Session,
+        session: SparkConnection,
         profile: str | None,
         switched: Mapping[str, bool],
         progress: Progress | None = None,
@@ -59,9 +58,9 @@ class SparkReplay:
         large: int = LARGE,
     ) -> None:
         self._session, self._progress, self._stopped = session, progress, stopped
-        self._asked = replay_tasks.Asked(os.getcwd(), profile, dict(switched))
+        self._asked = replay_tasks.TaskSettings(os.getcwd(), profile, dict(switched))
         self._shares, self._range_bytes, self._large = shares or session.cores, range_bytes, large
-        self.work = Work()
+        self.work = ReplayTotals()
 
     def replay(self, found: Sequence[Input], out: str | None = None) -> Iterator[Report]:
         """The reports of the inputs, in their order. Raises InputError, TraceError, EngineError, Interrupted.
@@ -135,7 +134,7 @@ class SparkReplay:
 
     def _run(
         self, log: MetadataLog, parts: Sequence[Range], ends: Ends, out: str | None
-    ) -> tuple[list[Head], list[Found]]:
+    ) -> tuple[list[RangeHead], list[ShareResult]]:
         asked, count, listed = self._asked, self._shares, list(parts)
         keys = partition_keys(count)
         spent = self._session.context.accumulator({}, Seconds())
@@ -151,12 +150,12 @@ class SparkReplay:
         rows = sorted(self._collect(frame, log.path.name), key=lambda row: row.share)
         if [row.share for row in rows] != list(range(count)):
             raise EngineError(f"{len(rows)} of {count} shares were reported")
-        self.work = Work(spent.value.get("route", 0.0))
+        self.work = ReplayTotals(spent.value.get("route", 0.0))
         for work in (json.loads(row.work) for row in rows):
             self.work.following.append(work["processor_seconds"])
             self.work.bytes += work["bytes"]
             self.work.resident = max(self.work.resident, work["resident"])
-        heads = [Head(**head) for head in json.loads(rows[0].heads)]
+        heads = [RangeHead(**head) for head in json.loads(rows[0].heads)]
         return heads, [from_json(json.loads(row.found)) for row in rows]
 
     def _collect(self, frame: Any, what: str) -> list[Any]:
@@ -171,7 +170,7 @@ class SparkReplay:
 
         rows = collect(self._session, frame, what, watch)
         if rows is None:
-            raise Interrupted
+            raise ReplayInterrupted
         return rows
 
     def _done(self, group: str) -> str:
@@ -193,6 +192,3 @@ def _report(said: dict[str, Any]) -> Report:
     if "error" in said:
         raise InputError(said["error"])
     return Report.from_json(said["report"])
-
-
-__all__ = ["LARGE", "Interrupted", "SparkReplay", "Work"]

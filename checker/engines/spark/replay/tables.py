@@ -144,6 +144,3 @@ class _Part:
             self._write()
         self._writer.close()
         os.replace(self._unfinished, self._path)
-
-
-__all__ = ["SCHEMAS", "Tables"]

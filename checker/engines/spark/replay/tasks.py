@@ -24,8 +24,8 @@ from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.metadata.replay import rarely_collected
 from highwater.traces.metadata.shares.follow import ShareFollower, to_json
 from highwater.traces.metadata.shares.plan import Range
-from highwater.traces.metadata.shares.route import Head, route
-from highwater.traces.metadata.sharing import Across, Run
+from highwater.traces.metadata.shares.route import RangeHead, route
+from highwater.traces.metadata.sharing import Share, Stretch
 from highwater.traces.reading.errors import TraceError
 from highwater.traces.replay import replay_input
 
@@ -38,7 +38,7 @@ _ROUTED = pa.schema(
 
 
 @dataclass(frozen=True)
-class Asked:
+class TaskSettings:
     """What holds for all tasks: the driver's working directory, by which paths are relative, and the rules."""
 
     directory: str
@@ -47,7 +47,7 @@ class Asked:
 
 
 def replay_inputs(
-    asked: Asked, inputs: list[Input], batches: Iterator[pa.RecordBatch]
+    asked: TaskSettings, inputs: list[Input], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Replay inputs by their numbers; their reports, or what is wrong with them."""
     with contextlib.chdir(asked.directory):
@@ -63,7 +63,7 @@ def replay_inputs(
 
 
 def route_ranges(
-    asked: Asked,
+    asked: TaskSettings,
     log: MetadataLog,
     parts: list[Range],
     keys: tuple[int, ...],
@@ -89,11 +89,11 @@ def route_ranges(
 class ShareTask:
     """How shares are followed: of how many, with what is known of the others, and where tables go."""
 
-    asked: Asked
+    asked: TaskSettings
     log: MetadataLog
     parts: int
     shares: int
-    ends: Mapping[Run, int]
+    ends: Mapping[Stretch, int]
     out: str | None
 
 
@@ -114,7 +114,7 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, str, by
 
 def _follow(task: ShareTask, share: int, rows: Iterator[tuple[int, int, str, bytes]]) -> pa.RecordBatch:
     started, wall = time.process_time(), time.perf_counter()
-    across = Across(share, task.shares, dict(task.ends))
+    across = Share(share, task.shares, dict(task.ends))
     tables = None if task.out is None else Tables(task.out, share)
     asked, size = task.asked, 0
     heads: list[dict[str, Any]] = []
@@ -134,7 +134,7 @@ def _follow(task: ShareTask, share: int, rows: Iterator[tuple[int, int, str, byt
         follower.block(part, block)
     if len(heads) != task.parts:
         raise RuntimeError(f"share {share} has the blocks of {len(heads)} of {task.parts} ranges")
-    found = follower.end(max(Head(**head).last_time for head in heads))
+    found = follower.end(max(RangeHead(**head).last_time for head in heads))
     if tables is not None:
         tables.close()
     work = {

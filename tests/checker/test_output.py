@@ -1,0 +1,67 @@
+"""Where results go: what cannot be written is told at once, and a file is what it was until it is whole."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from highwater.checker.base.output import JsonOutput, refuse_unwritable, write_text, written
+from highwater.checker.base.problems import InputError
+
+
+@pytest.mark.parametrize(("name", "said"), [(".", "is a directory"), ("nowhere/a.json", "cannot be written")])
+def test_a_target_that_is_none_is_told_at_once(tmp_path: Path, name: str, said: str) -> None:
+    target = str(tmp_path / name)
+    for ask in (lambda: JsonOutput(target), lambda: refuse_unwritable("--json", target)):
+        with pytest.raises(InputError) as refused:
+            ask()
+        assert str(refused.value) == f"--json {target}: {said}"
+
+
+def test_a_file_that_may_not_be_written_is_told_though_its_folder_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without asking the system: to root it says that everything may be written."""
+    target = tmp_path / "a.json"
+    target.touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != target)
+    with pytest.raises(InputError, match="cannot be written"):
+        JsonOutput(str(target))
+
+
+def test_a_file_is_what_it_was_until_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "a.json"
+    target.write_text("before")
+
+    def fails(wrong: BaseException) -> None:
+        with written("--html", target) as beside:
+            beside.write_text("half")
+            assert target.read_text() == "before"
+            raise wrong
+
+    with pytest.raises(InputError) as refused:
+        fails(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert str(refused.value) == f"--html {target}: No space left on device"
+    with pytest.raises(BrokenPipeError):  # who reads it went away: that is no fault of the target
+        fails(BrokenPipeError())
+    assert target.read_text() == "before"
+    write_text("--html", target, "after\n")
+    assert target.read_text() == "after\n"
+    assert [*tmp_path.iterdir()] == [target]
+
+
+def test_standard_output_is_for_the_result_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = JsonOutput("-")
+    out.say("a line for people")
+    out.write({"a": "ä"})
+    assert json.loads(capsys.readouterr().out) == {"a": "ä"}
+    for target in (None, str(tmp_path / "a.json")):
+        out = JsonOutput(target)
+        out.say("a line for people")
+        out.write({"a": "ä"})
+        assert capsys.readouterr().out == "a line for people\n"
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n  "a": "ä"\n}\n'

@@ -1,0 +1,53 @@
+"""Checksums of files: the same in pieces, of nothing but files, and of none that has another size."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from highwater.checker.base.durable import checksum as checksums
+from highwater.checker.base.durable.checksum import checksum, is_file_with, of_descriptor
+from tests.durable.waiting import without_waiting
+
+CONTENT = bytes(range(256)) * 3
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "file"
+    found.write_bytes(CONTENT)
+    return found
+
+
+@pytest.mark.parametrize("piece", [1, 7, 256, len(CONTENT), 1 << 20])
+def test_in_pieces_it_is_the_same(piece: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksums, "_PIECE", piece)
+    with path.open("rb") as file:
+        assert of_descriptor(file.fileno()) == (len(CONTENT), checksum(CONTENT))
+
+
+def test_it_is_this_file_or_another(path: Path) -> None:
+    assert is_file_with(path, len(CONTENT), checksum(CONTENT))
+    assert not is_file_with(path, len(CONTENT), checksum(CONTENT) ^ 1)
+    path.write_bytes(CONTENT[:-1] + b"x")
+    assert not is_file_with(path, len(CONTENT), checksum(CONTENT))
+
+
+def test_what_is_no_file_is_not_read(path: Path, tmp_path: Path) -> None:
+    """A link is an error, a pipe is not waited for, and a folder is no file."""
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(OSError, match="symbolic link"):
+        is_file_with(tmp_path / "link", len(CONTENT), checksum(CONTENT))
+    os.mkfifo(tmp_path / "pipe")
+    with without_waiting():
+        assert not is_file_with(tmp_path / "pipe", 0, 0)
+    assert not is_file_with(tmp_path, tmp_path.stat().st_size, 0)
+
+
+def test_nothing_is_read_of_one_that_is_larger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be as large as one likes, and take no room."""
+    os.truncate(path, 1 << 40)
+    monkeypatch.setattr(checksums, "of_descriptor", None)
+    assert not is_file_with(path, len(CONTENT), checksum(CONTENT))

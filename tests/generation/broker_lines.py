@@ -1,0 +1,90 @@
+"""Lines of server.log and state-change.log, as Kafka's brokers write them.
+
+``state`` is the partition as the broker has it from the metadata log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from highwater.traces.reports.observed import PartitionState
+
+
+class Line(NamedTuple):
+    """A line without its time: the file that it is written to (without ``.log``), level, message and logger."""
+
+    file: str
+    level: str
+    message: str
+    logger: str
+
+    def text(self, stamp: str) -> str:
+        """The whole line; ``stamp`` is the time in its brackets."""
+        return f"{stamp} {self.level} {self.message} ({self.logger})"
+
+
+def of_partition(broker: int, name: str, message: str, level: str = "DEBUG") -> Line:
+    """What the logger ``kafka.cluster.Partition`` says; most of it at DEBUG only."""
+    return Line("server", level, f"[Partition {name} broker={broker}] {message}", "kafka.cluster.Partition")
+
+
+def leads(
+    broker: int, name: str, topic_id: str, state: PartitionState, start: int, hwm: int, under: str = ""
+) -> Line:
+    """A broker begins to lead at the offset ``start``. ``under`` is what it says where it is under min ISR."""
+    return Line(
+        "state-change", "INFO",
+        f"[Broker id={broker}] Leader {name} with topic id Some({topic_id}) starts at leader epoch "
+        f"{state.leader_epoch} from offset {start} with partition epoch {state.partition_epoch}, high watermark {hwm}, "
+        f"ISR [{_members(state)}], adding replicas [] and removing replicas [] {under}. Previous leader Some(-1) and "
+        "previous leader epoch was 0.", "state.change.logger",
+    )  # fmt: skip
+
+
+def follows(broker: int, name: str, state: PartitionState, leo: int, hwm: int) -> Line:
+    """A broker begins to follow, with a log that ends at ``leo``."""
+    leader = -1 if state.leader is None else state.leader
+    return Line(
+        "state-change", "INFO",
+        f"[Broker id={broker}] Follower {name} starts at leader epoch {state.leader_epoch} from offset {leo} with "
+        f"partition epoch {state.partition_epoch} and high watermark {hwm}. Current leader is {leader}. Previous "
+        f"leader Some({leader}) and previous leader epoch was {state.leader_epoch}.", "state.change.logger",
+    )  # fmt: skip
+
+
+def hwm_moved(broker: int, name: str, before: int, after: int) -> Line:
+    """A leader's HWM moves."""
+    moved = f"from (offset={before}, segment=[0:1]) to (offset={after}, segment=[0:2])"
+    return of_partition(broker, name, f"High watermark updated {moved}")
+
+
+def leo_recorded(broker: int, name: str, replica: int, leo: int) -> Line:
+    """A leader learns by a fetch how far a replica's log goes."""
+    said = f"Recorded replica {replica} log end offset (LEO) position {leo} and log start offset 0."
+    return of_partition(broker, name, said)
+
+
+def isr_updated(broker: int, name: str, state: PartitionState, under: str = "") -> Line:
+    """A leader learns the ISR that the controller has committed."""
+    said = f"ISR updated to {_members(state)} {under} and version updated to {state.partition_epoch}"
+    return of_partition(broker, name, said, "INFO")
+
+
+def log_loaded(broker: int, name: str, hwm: int) -> Line:
+    """A broker has started, and found the HWM of its last checkpoint."""
+    said = f"Log loaded for partition {name} with initial high watermark {hwm}"
+    return of_partition(broker, name, said, "INFO")
+
+
+def truncating(broker: int, name: str, leader: int, to: int) -> Line:
+    """A follower cuts its log to where it agrees with its leader's."""
+    return Line(
+        "server", "INFO",
+        f"[ReplicaFetcher replicaId={broker}, leaderId={leader}, fetcherId=0] Truncating partition {name} with "
+        f"TruncationState(offset={to}, completed=true) due to local high watermark {to}",
+        "kafka.server.ReplicaFetcherThread",
+    )  # fmt: skip
+
+
+def _members(state: PartitionState) -> str:
+    return ",".join(map(str, state.isr))

@@ -1,0 +1,399 @@
+"""A cluster as its controller has it, and what the controller appends for each of its decisions.
+
+The records of a decision stand in the order of ``model/replication/controller/batches.py``.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+from typing import Any
+
+from highwater.model.replication.controller.rules import PROFILES
+from highwater.model.replication.controller.types import NO_LEADER
+from highwater.traces.kafka.values import encode
+from tests.generation.partitions import NAMED_TO, Ids, Node, Question, Rules, State, Step
+from tests.generation.writing import LogWriter
+
+MAX_ELECTIONS = 1000
+"""The most preferred elections of one decision of the periodic task (Kafka's limit)."""
+CONTROLLERS = (3000, 3001, 3002)
+_NAME = struct.Struct(">i16s")
+
+
+class Partition:
+    """A partition of a topic. ``head`` are the bytes with which records about it begin."""
+
+    __slots__ = ("head", "leader_epoch", "node", "number", "partition_epoch", "topic")
+
+    def __init__(self, topic: Topic, number: int, head: bytes, node: Node) -> None:
+        self.topic, self.number, self.head, self.node = topic, number, head, node
+        self.leader_epoch = self.partition_epoch = 0
+
+
+class Topic:
+    """A topic. ``configs`` are its settings; ``min_isr`` and ``unclean`` those that the controller goes by."""
+
+    def __init__(self, name: str, identity: bytes, configs: dict[str, str]) -> None:
+        self.name, self.identity, self.configs = name, identity, configs
+        self.partitions: list[Partition] = []
+        self.deleted = False
+
+    @property
+    def min_isr(self) -> int:
+        """The setting min.insync.replicas, which is never more than there are replicas here."""
+        return int(self.configs["min.insync.replicas"])
+
+    @property
+    def unclean(self) -> bool:
+        """The setting unclean.leader.election.enable."""
+        return self.configs.get("unclean.leader.election.enable") == "true"
+
+
+class Broker:
+    """A broker's registration."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.epoch, self.incarnation = number, -1, ""
+        self.fenced, self.shutting_down = True, False
+
+
+class Cluster:
+    """The state of the cluster; each method is a decision of the controller at ``time`` (ms), and appends it."""
+
+    def __init__(self, log: LogWriter, brokers: int, elr: bool, random: Random, time: int) -> None:
+        self.log, self.random, self.elr, self.time = log, random, elr, time
+        self.brokers = [Broker(b) for b in range(brokers)]
+        self.active = 0
+        self.topics: list[Topic] = []
+        # Who has a broker among its replicas, or in its ELR.
+        self.by_broker: list[dict[Partition, None]] = [{} for _ in self.brokers]
+        self.directories = [self._uuid() for _ in self.brokers]
+        self._controllers = [self._uuid() for _ in CONTROLLERS]
+        profile = PROFILES["kafka_trunk_2024_10" if elr else "before_kip_966"]
+        self.metadata_version = 25 if elr else 22
+        self._version = 2 if elr else 1
+        self.rules = Rules(profile.rules, self._version, self.directories)
+        self._change_frame = encode(
+            "PARTITION_CHANGE_RECORD", self._version, {"partitionId": 0, "topicId": "A" * 22}
+        )
+        self._no_op = encode("NO_OP_RECORD", 0, {})
+
+    def _uuid(self) -> str:
+        return _text(self.random.randbytes(16))
+
+    def is_active(self, broker: int) -> bool:
+        """Whether a broker is registered, not fenced, and not shutting down."""
+        return bool(self.active >> broker & 1)
+
+    def partitions(self) -> Iterator[Partition]:
+        """All partitions."""
+        for topic in self.topics:
+            yield from topic.partitions
+
+    def _append(self, values: Sequence[bytes]) -> None:
+        if values:
+            self.log.append(values, self.time)
+
+    # --- the controller itself ------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The first controller is elected, and writes the features."""
+        self.log.new_epoch(CONTROLLERS[0], self.time)
+        self.time += 200
+        self._append(
+            [
+                encode("BEGIN_TRANSACTION_RECORD", 0, {"name": "Bootstrap records"}),
+                *self._features(),
+                encode("END_TRANSACTION_RECORD", 0, {}),
+            ]
+        )
+        for number in range(len(CONTROLLERS)):
+            self.time += 100
+            self._append([self._controller(number)])
+
+    def fail_over(self) -> None:
+        """Another controller is elected."""
+        self.log.new_epoch(self.random.choice(CONTROLLERS), self.time)
+
+    def no_op(self) -> None:
+        """The record that says that the controller is there."""
+        self._append([self._no_op])
+
+    def _features(self) -> list[bytes]:
+        levels = {"metadata.version": self.metadata_version, "group.version": 1}
+        return [
+            encode("FEATURE_LEVEL_RECORD", 0, {"name": name, "featureLevel": level})
+            for name, level in levels.items()
+        ]
+
+    def _controller(self, number: int) -> bytes:
+        data = {
+            "controllerId": CONTROLLERS[number],
+            "incarnationId": self._controllers[number],
+            "zkMigrationReady": False,
+            "endPoints": _endpoints("CONTROLLER", f"controller-{number}", 9093),
+            "features": _supported(self.metadata_version),
+        }
+        return encode("REGISTER_CONTROLLER_RECORD", 0, data)
+
+    # --- brokers --------------------------------------------------------------------------------------
+
+    def register(self, number: int) -> None:
+        """A new incarnation of a broker registers. To this Kafka that is an unclean shutdown."""
+        broker = self.brokers[number]
+        values: list[bytes] = []
+        if broker.epoch >= 0:
+            there = list(self.by_broker[number])
+            bit = 1 << number
+            self._change(values, [p for p in there if p.node.isr_mask & bit], "register", number)
+            self._change(values, [p for p in there if p.node.elr_mask & bit], "register", number)
+        broker.epoch, broker.incarnation = self.log.offset, self._uuid()
+        broker.fenced, broker.shutting_down = True, False
+        self.active &= ~(1 << number)
+        values.append(self._registration(broker))
+        self._append(values)
+
+    def fence(self, number: int) -> None:
+        """A broker is fenced, as its session is over or its shutdown is granted."""
+        values: list[bytes] = []
+        self.active &= ~(1 << number)
+        self._leave(values, number)
+        self.brokers[number].fenced = True
+        values.append(self._registration_change(number, fenced=1))
+        self._append(values)
+
+    def shut_down(self, number: int) -> None:
+        """A broker asks for a controlled shutdown; one that leads nothing is fenced at once."""
+        if not any(p.node.leader == number for p in self.by_broker[number]):
+            self.fence(number)
+            return
+        self.active &= ~(1 << number)
+        self.brokers[number].shutting_down = True
+        values = [self._registration_change(number, inControlledShutdown=1)]
+        self._leave(values, number)
+        self._append(values)
+
+    def unfence(self, number: int) -> None:
+        """A broker has replayed its registration."""
+        values = [self._registration_change(number, fenced=-1)]
+        self.brokers[number].fenced = False
+        leaderless = [p for p in self.by_broker[number] if p.node.leader == NO_LEADER]
+        self.active |= 1 << number
+        self._change(values, leaderless, "unfence", number)
+        self._append(values)
+
+    def _leave(self, values: list[bytes], number: int) -> None:
+        bit = 1 << number
+        self._change(values, [p for p in self.by_broker[number] if p.node.isr_mask & bit], "leave", number)
+
+    def _registration(self, broker: Broker) -> bytes:
+        data = {
+            "brokerId": broker.number,
+            "isMigratingZkBroker": False,
+            "incarnationId": broker.incarnation,
+            "brokerEpoch": broker.epoch,
+            "endPoints": _endpoints("PLAINTEXT", f"broker-{broker.number}", 9092),
+            "features": _supported(self.metadata_version),
+            "rack": None,
+            "fenced": broker.fenced,
+            "inControlledShutdown": broker.shutting_down,
+            "logDirs": [self.directories[broker.number]],
+        }
+        return encode("REGISTER_BROKER_RECORD", 3, data)
+
+    def _registration_change(self, number: int, **changed: int) -> bytes:
+        data = {"brokerId": number, "brokerEpoch": self.brokers[number].epoch, **changed}
+        version = 1 if "inControlledShutdown" in changed else 0
+        return encode("BROKER_REGISTRATION_CHANGE_RECORD", version, data)
+
+    # --- partitions -----------------------------------------------------------------------------------
+
+    def _change(
+        self, values: list[bytes], partitions: Iterable[Partition], decision: str, of: int = NO_LEADER
+    ) -> None:
+        """The same decision about several partitions."""
+        active, questions = (
+            self.active,
+            {t: Question(decision, t.min_isr, t.unclean, of) for t in self.topics},
+        )
+        for partition in partitions:
+            self._take(values, partition, self.rules.step(partition.node, questions[partition.topic], active))
+
+    def _take(self, values: list[bytes], partition: Partition, step: Step | None) -> None:
+        if step is None or step.tail is None:
+            return
+        values.append(partition.head + step.tail)
+        partition.partition_epoch += 1
+        partition.leader_epoch += step.bumps
+        before, after = partition.node, step.after
+        partition.node = after
+        # Also who is in the ELR and no replica any more counts.
+        if before.mask != after.mask:
+            for broker in range(len(self.brokers)):
+                if (before.mask & ~after.mask) >> broker & 1:
+                    self.by_broker[broker].pop(partition, None)
+                elif (after.mask & ~before.mask) >> broker & 1:
+                    self.by_broker[broker][partition] = None
+
+    def _decide(self, values: list[bytes], partition: Partition, decision: str, members: Ids = ()) -> None:
+        topic = partition.topic
+        if topic.deleted:
+            return
+        question = Question(decision, topic.min_isr, topic.unclean, NO_LEADER, members)
+        self._take(values, partition, self.rules.step(partition.node, question, self.active))
+
+    def expand(self, leader: int, partitions: Iterable[Partition], follower: int) -> None:
+        """A leader asks for a follower to be in the ISR of partitions, where it leads and the follower is not."""
+        values: list[bytes] = []
+        for partition in partitions:
+            node = partition.node
+            if (
+                node.leader == leader
+                and follower in node.state.replicas
+                and not node.isr_mask >> follower & 1
+            ):
+                self._decide(values, partition, "alter", (*node.state.isr, follower))
+        self._append(values)
+
+    def shrink(self, leader: int, partitions: Iterable[Partition], follower: int) -> None:
+        """A leader asks for a follower to leave the ISR of partitions, where it leads and the follower is in it."""
+        values: list[bytes] = []
+        for partition in partitions:
+            node = partition.node
+            if node.leader == leader and node.isr_mask >> follower & 1:
+                self._decide(values, partition, "alter", tuple(b for b in node.state.isr if b != follower))
+        self._append(values)
+
+    def balance(self) -> bool:
+        """The periodic task that makes preferred replicas leaders; true where more may be left to do."""
+        active = self.active
+        wanted = []
+        for partition in self.partitions():
+            node = partition.node
+            if not node.balanced:
+                preferred = 1 << node.state.replicas[0]
+                if preferred & active & (node.isr_mask or node.elr_mask):
+                    wanted.append(partition)
+        values: list[bytes] = []
+        self._change(values, wanted[:MAX_ELECTIONS], "balance")
+        self._append(values)
+        return len(wanted) > MAX_ELECTIONS
+
+    def reassign(self, wanted: Iterable[tuple[Partition, Ids]]) -> None:
+        """An operator asks for other replicas."""
+        values: list[bytes] = []
+        for partition, target in wanted:
+            self._decide(values, partition, "reassign", target)
+        self._append(values)
+
+    def cancel(self, partitions: Iterable[Partition]) -> None:
+        """An operator cancels reassignments."""
+        values: list[bytes] = []
+        for partition in partitions:
+            self._decide(values, partition, "cancel")
+        self._append(values)
+
+    # --- topics ---------------------------------------------------------------------------------------
+
+    def create(self, assignments: Sequence[Ids], configs: dict[str, str]) -> Topic:
+        """Create a topic with these replicas."""
+        identity = self.random.randbytes(16)
+        topic = Topic(f"topic-{identity[:4].hex()}", identity, dict(configs))
+        for number, replicas in enumerate(assignments):
+            head = self._change_frame[:3] + _NAME.pack(number, identity)
+            assert len(head) == NAMED_TO
+            partition = Partition(topic, number, head, self.rules.created(replicas, self.active))
+            topic.partitions.append(partition)
+            for broker in replicas:
+                self.by_broker[broker][partition] = None
+        self.topics.append(topic)
+        self._append(list(self._topic(topic)))
+        return topic
+
+    def delete(self, topic: Topic) -> None:
+        """Delete a topic."""
+        self.topics.remove(topic)
+        topic.deleted = True
+        for partition in topic.partitions:
+            for of_broker in self.by_broker:
+                of_broker.pop(partition, None)
+        self._append([encode("REMOVE_TOPIC_RECORD", 0, {"topicId": _text(topic.identity)})])
+
+    def configure(self, topic: Topic, name: str, value: str) -> None:
+        """Set a setting of a topic."""
+        topic.configs[name] = value
+        self._append([_config(topic, name)])
+
+    def _topic(self, topic: Topic) -> Iterator[bytes]:
+        yield encode("TOPIC_RECORD", 0, {"name": topic.name, "topicId": _text(topic.identity)})
+        for name in topic.configs:
+            yield _config(topic, name)
+        for partition in topic.partitions:
+            yield self._partition(partition)
+
+    def _partition(self, partition: Partition) -> bytes:
+        state: State = partition.node.state
+        data: dict[str, Any] = {
+            "partitionId": partition.number,
+            "topicId": _text(partition.topic.identity),
+            "replicas": list(state.replicas),
+            "isr": list(state.isr),
+            "removingReplicas": list(state.removing),
+            "addingReplicas": list(state.adding),
+            "leader": state.leader,
+            "leaderEpoch": partition.leader_epoch,
+            "partitionEpoch": partition.partition_epoch,
+            "directories": [self.directories[b] for b in state.replicas],
+        }
+        if state.recovering:
+            data["leaderRecoveryState"] = 1
+        if state.elr:
+            data["eligibleLeaderReplicas"] = list(state.elr)
+        if state.last_known:
+            data["lastKnownElr"] = list(state.last_known)
+        return encode("PARTITION_RECORD", self._version, data)
+
+    # --- snapshots ------------------------------------------------------------------------------------
+
+    def snapshot(self) -> None:
+        """Write a snapshot of all that was decided so far."""
+        self.log.flush()
+        self.log.snapshot(self._image(), self.time)
+
+    def _image(self) -> Iterator[bytes]:
+        yield from self._features()
+        for broker in self.brokers:
+            yield self._registration(broker)
+        for number in range(len(CONTROLLERS)):
+            yield self._controller(number)
+        for topic in self.topics:
+            yield encode("TOPIC_RECORD", 0, {"name": topic.name, "topicId": _text(topic.identity)})
+            for partition in topic.partitions:
+                yield self._partition(partition)
+        for topic in self.topics:
+            for name in topic.configs:
+                yield _config(topic, name)
+
+
+def _config(topic: Topic, name: str) -> bytes:
+    data = {"resourceType": 2, "resourceName": topic.name, "name": name, "value": topic.configs[name]}
+    return encode("CONFIG_RECORD", 0, data)
+
+
+def _text(identity: bytes) -> str:
+    return urlsafe_b64encode(identity).decode().rstrip("=")
+
+
+def _endpoints(name: str, host: str, port: int) -> list[dict[str, Any]]:
+    return [{"name": name, "host": host, "port": port, "securityProtocol": 0}]
+
+
+def _supported(metadata_version: int) -> list[dict[str, Any]]:
+    levels = {"metadata.version": (1, metadata_version), "group.version": (0, 1), "kraft.version": (0, 1)}
+    return [
+        {"name": name, "minSupportedVersion": low, "maxSupportedVersion": high}
+        for name, (low, high) in levels.items()
+    ]

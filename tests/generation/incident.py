@@ -1,0 +1,245 @@
+"""A small cluster that lost data: its metadata log and its brokers' logs, made, to try the replay with.
+
+No Kafka ran. Each record is one that the rules of Kafka 4.2 allow at its place (a replay says so), and each broker's
+line has the form of a recorded one. The story is told in ``_lose``: two of three brokers die, then the third; somebody
+lowers min.insync.replicas to have the partition back, which takes away everybody who could be elected cleanly, and
+then asks for an unclean election while only the broker that died first is there.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from highwater.traces.kafka.values import encode
+from highwater.traces.reports.observed import PartitionState
+from tests.generation import broker_lines
+from tests.generation.broker_lines import Line
+from tests.generation.writing import LogWriter
+
+TOPIC, NAME = "orders", "orders-0"
+CONTROLLER = 100
+BROKERS = (0, 1, 2)
+DAY = "2026-03-09"
+METADATA_VERSION = 29
+"""That of Kafka 4.2."""
+ELR = "eligible.leader.replicas.version"
+SEGMENT_BYTES = 1 << 20
+_RECORD_NAMES = {
+    "elr": "eligibleLeaderReplicas",
+    "last_known_elr": "lastKnownElr",
+    "leader_recovery_state": "leaderRecoveryState",
+}
+
+
+def write_incident(directory: Path) -> None:
+    """Write ``__cluster_metadata-0`` and ``logs/nodeN`` into a directory that exists; always the same files."""
+    log = directory / "__cluster_metadata-0"
+    log.mkdir()
+    with LogWriter(log, SEGMENT_BYTES) as writer:
+        cluster = _Cluster(writer)
+        cluster.begin()
+        _lose(cluster)
+    for (broker, file), lines in sorted(cluster.lines.items()):
+        path = directory / "logs" / f"node{broker}" / f"{file}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _lose(cluster: _Cluster) -> None:
+    """What happened, by the clock."""
+    cluster.at("09:00:10.000").create(min_isr=2)
+    for minute, before, after in ((2, 0, 18), (5, 18, 44), (8, 44, 71), (11, 71, 98), (13, 98, 120)):
+        cluster.at(f"09:{minute:02}:50.000").commit(0, [1, 2], before, after)
+
+    cluster.at("09:14:03.500").change(isr=(0, 1)).says(0, broker_lines.isr_updated)
+    cluster.at("09:14:11.000").fence(2)
+    cluster.at("09:17:30.000").commit(0, [1], 120, 149)
+    cluster.at("09:21:38.000").commit(0, [1], 149, 184)
+
+    cluster.at("09:21:41.300").change(isr=(0,), elr=(1,)).says(0, broker_lines.isr_updated, "(under-min-isr)")
+    cluster.at("09:21:49.000").fence(1)
+    cluster.at("09:23:14.000").fence(0, isr=(), leader=None, elr=(0, 1), last_known_elr=(0,))
+
+    cluster.at("09:25:30.000").start(2, leo=120)
+    cluster.at("09:27:10.000").set_min_isr(1)
+    cluster.at("09:28:45.000").change(isr=(2,), leader=2, leader_recovery_state="RECOVERING")
+    cluster.says(2, broker_lines.leads, cluster.topic_id, 120, 120)
+    cluster.at("09:32:00.000").commit(2, [], 120, 150)
+
+    cluster.at("09:33:20.000").start(0, leo=184).truncate(0, 120)
+    cluster.at("09:33:25.000").change(isr=(0, 2), leader_recovery_state="RECOVERED")
+    cluster.says(2, broker_lines.isr_updated)
+    cluster.at("09:36:02.000").start(1, leo=184).truncate(1, 120)
+    cluster.at("09:36:07.000").change(isr=(0, 1, 2)).says(2, broker_lines.isr_updated)
+    cluster.at("09:40:00.000").commit(2, [0, 1], 150, 210)
+
+
+class _Cluster:
+    """The partition as the log has it so far, and what was written. Each method is at the time of the last ``at``."""
+
+    def __init__(self, log: LogWriter) -> None:
+        self._log = log
+        self._time = _ms("09:00:00.000")
+        self._epochs: dict[int, int] = {}
+        self.topic_id = _identity("topic")
+        self.state = PartitionState(BROKERS, BROKERS, leader=0)
+        self.lines: dict[tuple[int, str], list[str]] = {}
+
+    def at(self, clock: str) -> _Cluster:
+        """Go on to a time of the day, UTC."""
+        self._time = _ms(clock)
+        return self
+
+    # --- the metadata log -------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The controller is elected, and the brokers come up."""
+        self._log.new_epoch(CONTROLLER, self._time)
+        self.at("09:00:00.500")._append(
+            [
+                encode("BEGIN_TRANSACTION_RECORD", 0, {"name": "Bootstrap records"}),
+                encode(
+                    "FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": METADATA_VERSION}
+                ),
+                encode("FEATURE_LEVEL_RECORD", 0, {"name": ELR, "featureLevel": 1}),
+                _config(4, "", "min.insync.replicas", "2"),
+                encode("END_TRANSACTION_RECORD", 0, {}),
+            ]
+        )
+        for broker in BROKERS:
+            self.at(f"09:00:0{broker + 2}.000").register(broker)
+
+    def register(self, broker: int) -> None:
+        """A broker registers, and is unfenced a second later."""
+        epoch = self._epochs[broker] = self._log.offset
+        self._append([_registration(broker, epoch)])
+        self._time += 1000
+        self._append([_fencing(broker, epoch, -1)])
+
+    def create(self, min_isr: int) -> None:
+        """The topic is created, with settings of its own: nobody is elected uncleanly unless somebody asks for it."""
+        s = self.state
+        data = {
+            "partitionId": 0, "topicId": self.topic_id, "replicas": list(s.replicas), "isr": list(s.isr),
+            "removingReplicas": [], "addingReplicas": [], "leader": s.leader, "leaderEpoch": 0, "partitionEpoch": 0,
+            "directories": [_identity(f"directory {b}") for b in s.replicas],
+        }  # fmt: skip
+        topic = encode("TOPIC_RECORD", 0, {"name": TOPIC, "topicId": self.topic_id})
+        unclean = _config(2, TOPIC, "unclean.leader.election.enable", "false")
+        self._append([topic, unclean, *self._min_isr(min_isr), encode("PARTITION_RECORD", 2, data)])
+        self.says(0, broker_lines.leads, self.topic_id, 0, 0)
+        for broker in (1, 2):
+            self.says(broker, broker_lines.follows, 0, 0)
+
+    def set_min_isr(self, value: int) -> None:
+        """The topic's min.insync.replicas changes, which empties its partitions' ELR (K7)."""
+        self._append(self._min_isr(value))
+        self.state = replace(self.state, elr=(), last_known_elr=())
+
+    def _min_isr(self, value: int) -> list[bytes]:
+        cleared = encode("CLEAR_ELR_RECORD", 0, {"topicName": TOPIC})
+        return [_config(2, TOPIC, "min.insync.replicas", str(value)), cleared]
+
+    def change(self, **fields: Any) -> _Cluster:
+        """The partition changes."""
+        self._append([self._change(fields)])
+        return self
+
+    def fence(self, broker: int, **fields: Any) -> None:
+        """A broker's session is over; the partition changes where fields are given."""
+        fenced = _fencing(broker, self._epochs[broker], 1)
+        self._append([self._change(fields), fenced] if fields else [fenced])
+
+    def _change(self, fields: dict[str, Any]) -> bytes:
+        changed = {
+            **fields,
+            "leader_epoch": self.state.leader_epoch + int("leader" in fields),
+            "partition_epoch": self.state.partition_epoch + 1,
+        }
+        self.state = replace(self.state, **changed)
+        written = self.state.to_json()
+        written |= {
+            "eligibleLeaderReplicas": written["elr"],
+            "leaderRecoveryState": int(self.state.leader_recovery_state == "RECOVERING"),
+        }
+        names = (_RECORD_NAMES.get(name, name) for name in fields)
+        data = {"partitionId": 0, "topicId": self.topic_id, **{name: written[name] for name in names}}
+        return encode("PARTITION_CHANGE_RECORD", 2, data)
+
+    def _append(self, values: Sequence[bytes]) -> None:
+        self._log.append(values, self._time)
+
+    # --- the brokers' logs ------------------------------------------------------------------------------
+
+    def says(self, broker: int, what: Any, *arguments: Any) -> None:
+        """A broker writes a line of ``broker_lines`` about the partition as it is now."""
+        given = (
+            (*arguments[:1], self.state, *arguments[1:])
+            if what is broker_lines.leads
+            else (self.state, *arguments)
+        )
+        self._write(broker, what(broker, NAME, *given))
+
+    def commit(self, leader: int, followers: list[int], before: int, after: int) -> None:
+        """Records are appended up to ``after``; those who are named fetch them, and the HWM follows."""
+        for follower in followers:
+            self._write(leader, broker_lines.leo_recorded(leader, NAME, follower, after))
+        self._write(leader, broker_lines.hwm_moved(leader, NAME, before, after))
+
+    def start(self, broker: int, leo: int) -> _Cluster:
+        """A broker starts again after a crash, and follows with the log that it has."""
+        self.register(broker)
+        self._write(broker, broker_lines.log_loaded(broker, NAME, 0))
+        self.says(broker, broker_lines.follows, leo, 0)
+        return self
+
+    def truncate(self, broker: int, to: int) -> None:
+        """A follower drops what its leader does not have, and fetches the rest."""
+        assert self.state.leader is not None
+        self._write(broker, broker_lines.truncating(broker, NAME, self.state.leader, to))
+
+    def _write(self, broker: int, line: Line) -> None:
+        self._time += 20
+        then = datetime.fromtimestamp(self._time / 1000, UTC)
+        stamp = f"[{then:%Y-%m-%d %H:%M:%S},{self._time % 1000:03}]"
+        self.lines.setdefault((broker, line.file), []).append(line.text(stamp))
+
+
+def _registration(broker: int, epoch: int) -> bytes:
+    supported = {"metadata.version": (7, METADATA_VERSION), ELR: (0, 1)}
+    data = {
+        "brokerId": broker, "isMigratingZkBroker": False, "incarnationId": _identity(f"start {broker} {epoch}"),
+        "brokerEpoch": epoch, "rack": None, "fenced": True, "inControlledShutdown": False,
+        "endPoints": [{"name": "PLAINTEXT", "host": f"broker{broker}", "port": 9092, "securityProtocol": 0}],
+        "features": [
+            {"name": name, "minSupportedVersion": low, "maxSupportedVersion": high}
+            for name, (low, high) in supported.items()
+        ],
+        "logDirs": [_identity(f"directory {broker}")],
+    }  # fmt: skip
+    return encode("REGISTER_BROKER_RECORD", 3, data)
+
+
+def _fencing(broker: int, epoch: int, fenced: int) -> bytes:
+    return encode(
+        "BROKER_REGISTRATION_CHANGE_RECORD", 0, {"brokerId": broker, "brokerEpoch": epoch, "fenced": fenced}
+    )
+
+
+def _config(resource_type: int, resource: str, name: str, value: str) -> bytes:
+    data = {"resourceType": resource_type, "resourceName": resource, "name": name, "value": value}
+    return encode("CONFIG_RECORD", 0, data)
+
+
+def _identity(of: str) -> str:
+    """An id in Kafka's form: always the same one for the same words."""
+    return urlsafe_b64encode(of.encode().ljust(16, b".")[:16]).decode().rstrip("=")
+
+
+def _ms(clock: str) -> int:
+    return round(datetime.fromisoformat(f"{DAY}T{clock}+00:00").timestamp() * 1000)

@@ -1,0 +1,249 @@
+"""Made request logs, in the form that Kafka's request logger writes, beside the metadata log that they belong to.
+
+``RequestLogs`` writes what it is told, right or wrong. ``write_fetches`` is a cluster that goes on as it should, for as
+many fetches as one likes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from highwater.traces.kafka.codec import uuid_text
+from highwater.traces.kafka.values import LATEST, encode
+from tests.generation.writing import LogWriter
+
+TOPIC, TOPIC_ID = "t1", "AAAAAAAAAAAAAAAAAAAABQ"
+NODES = 9000
+"""Broker N listens at this port and N; its controller's is CONTROLLER."""
+CONTROLLER = 100
+START_MS = 1_795_300_000_000
+_NAMES = {0: "PRODUCE", 1: "FETCH", 56: "ALTER_PARTITION", 62: "BROKER_REGISTRATION", 63: "BROKER_HEARTBEAT"}
+_VERSIONS = {0: 13, 1: 18, 56: 3, 62: 4, 63: 1}
+Members = Sequence[tuple[int, int]]
+
+
+class RequestLogs:
+    """A cluster's metadata log and request logs in a directory: a context manager, which writes them.
+
+    ``now`` is the time in ms, which the caller moves on. Requests take ``took`` ms, all of it before they are answered.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.now, self.took = directory, START_MS, 2.0
+        self.metadata = LogWriter(_made(directory / "__cluster_metadata-0"), 1 << 30)
+        self._files: dict[int, TextIO] = {}
+        self._numbers: dict[str, int] = {}
+        self._sessions: dict[tuple[int, int], int] = {}
+
+    def __enter__(self) -> RequestLogs:
+        self.metadata.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, wrong: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.metadata.__exit__(kind, wrong, where)
+        for file in self._files.values():
+            file.close()
+
+    # --- metadata -------------------------------------------------------------------------------------
+
+    def records(self, *records: tuple[str, Mapping[str, Any]]) -> None:
+        """Records of one decision."""
+        values = [encode(name, LATEST[name], dict(data), lenient=True) for name, data in records]
+        self.metadata.append(values, self.now)
+        self.metadata.flush()
+
+    def register(self, broker: int) -> int:
+        """A broker registers, and is unfenced; its epoch, which is the offset of the record."""
+        epoch = self.metadata.offset
+        self.records(("REGISTER_BROKER_RECORD", registration(broker, epoch)))
+        self.records(
+            ("BROKER_REGISTRATION_CHANGE_RECORD", {"brokerId": broker, "brokerEpoch": epoch, "fenced": -1})
+        )
+        return epoch
+
+    def begin(
+        self, brokers: Iterable[int], replicas: Sequence[int], isr: Sequence[int], min_isr: int
+    ) -> dict[int, int]:
+        """A cluster of Kafka 4.2 with one partition, which the first replica leads; the broker epochs."""
+        features = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
+        levels = [("FEATURE_LEVEL_RECORD", {"name": n, "featureLevel": v}) for n, v in features.items()]
+        self.records(*levels, ("CONFIG_RECORD", setting(4, "", "2")))
+        epochs = {broker: self.register(broker) for broker in brokers}
+        partition = {
+            "partitionId": 0, "topicId": TOPIC_ID, "replicas": list(replicas), "isr": list(isr), "removingReplicas": [],
+            "addingReplicas": [], "leader": replicas[0], "leaderEpoch": 0, "partitionEpoch": 0, "directories": [],
+        }  # fmt: skip
+        self.now += 1000
+        self.records(
+            ("TOPIC_RECORD", {"name": TOPIC, "topicId": TOPIC_ID}),
+            ("CONFIG_RECORD", setting(2, TOPIC, str(min_isr))),
+            ("CLEAR_ELR_RECORD", {"topicName": TOPIC}),
+            ("PARTITION_RECORD", partition),
+        )
+        self.now += 1000
+        return epochs
+
+    # --- requests -------------------------------------------------------------------------------------
+
+    def line(
+        self, node: int, api: int, client: str, request: Mapping[str, Any], response: Mapping[str, Any],
+        took: float | None = None,
+    ) -> None:  # fmt: skip
+        """A request of this kind to a node, answered now."""
+        took = self.took if took is None else took
+        number = self._numbers[client] = self._numbers.get(client, -1) + 1
+        body = {
+            "isForwarded": False,
+            "requestHeader": {
+                "requestApiKey": api, "requestApiVersion": _VERSIONS[api], "correlationId": number, "clientId": client,
+                "requestApiKeyName": _NAMES[api],
+            },
+            "request": request,
+            "response": response,
+            "connection": f"127.0.0.1:{NODES + node}-127.0.0.1:50000-0-0",
+            "totalTimeMs": took, "requestQueueTimeMs": 0.0, "localTimeMs": took, "remoteTimeMs": 0.0,
+            "throttleTimeMs": 0, "responseQueueTimeMs": 0.0, "sendTimeMs": 0.0,
+            "securityProtocol": "PLAINTEXT", "principal": "User:ANONYMOUS", "listener": "PLAINTEXT",
+        }  # fmt: skip
+        self.text(node, json.dumps(body, separators=(",", ":")))
+
+    def text(self, node: int, body: str) -> None:
+        """A request as it is, with the head of its line."""
+        at = datetime.fromtimestamp(self.now // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        head = f"[{at},{self.now % 1000:03}] DEBUG Completed request:"
+        self._file(node).write(f"{head}{body} (kafka.request.logger)\n")
+
+    def _file(self, node: int) -> TextIO:
+        if node not in self._files:
+            path = _made(self.directory / "logs" / f"node{node}") / "kafka-request.log"
+            self._files[node] = path.open("w", encoding="utf-8")
+        return self._files[node]
+
+    def fetch(
+        self, leader: int, follower: int, broker_epoch: int, leader_epoch: int, offset: int, last_epoch: int, hwm: int,
+        size: int = 0, diverging: tuple[int, int] | None = None, error: int = 0,
+    ) -> None:  # fmt: skip
+        """A fetch of a follower, and its answer."""
+        session = self._sessions[(leader, follower)] = self._sessions.get((leader, follower), -1) + 1
+        asked = {
+            "partition": 0, "currentLeaderEpoch": leader_epoch, "fetchOffset": offset, "lastFetchedEpoch": last_epoch,
+            "logStartOffset": 0, "partitionMaxBytes": 1048576,
+        }  # fmt: skip
+        answer: dict[str, Any] = {
+            "partitionIndex": 0, "errorCode": error, "highWatermark": hwm, "lastStableOffset": hwm, "logStartOffset": 0,
+            "abortedTransactions": None, "preferredReadReplica": -1, "recordsSizeInBytes": size,
+        }  # fmt: skip
+        if diverging is not None:
+            answer["divergingEpoch"] = {"epoch": diverging[0], "endOffset": diverging[1]}
+        number = 1000 + follower
+        request = {
+            "replicaState": {"replicaId": follower, "replicaEpoch": broker_epoch}, "maxWaitMs": 500, "minBytes": 1,
+            "sessionId": number if session else 0, "sessionEpoch": session,
+            "topics": [{"topicId": TOPIC_ID, "partitions": [asked]}], "forgottenTopicsData": [],
+        }  # fmt: skip
+        response = {
+            "throttleTimeMs": 0, "errorCode": 0, "sessionId": number,
+            "responses": [{"topicId": TOPIC_ID, "partitions": [answer]}],
+        }  # fmt: skip
+        self.line(leader, 1, f"broker-{follower}-fetcher-0", request, response)
+
+    def produce(
+        self, leader: int, offset: int, error: int = 0, acks: int = -1, took: float | None = None,
+        transaction: str | None = None,
+    ) -> None:  # fmt: skip
+        """A write of a batch, and its answer."""
+        request = {"transactionalId": transaction, "acks": acks, "timeoutMs": 2000, "topicData": [
+            {"topicId": TOPIC_ID, "partitionData": [{"index": 0, "recordsSizeInBytes": 70}]}]}  # fmt: skip
+        answer = {"index": 0, "errorCode": error, "baseOffset": offset, "logStartOffset": 0}
+        response = {"responses": [{"topicId": TOPIC_ID, "partitionResponses": [answer]}], "throttleTimeMs": 0}
+        self.line(leader, 0, "producer-1", request, response, took)
+
+    def alter(
+        self, leader: int, broker_epoch: int, leader_epoch: int, partition_epoch: int, members: Members,
+        answer: tuple[int, int, Sequence[int], int] | int, took: float | None = None, recovering: bool = False,
+    ) -> None:  # fmt: skip
+        """An AlterPartition, and its answer: leader, leader epoch, ISR and partition epoch; or an error."""
+        proposed = {
+            "partitionIndex": 0, "leaderEpoch": leader_epoch, "partitionEpoch": partition_epoch,
+            "leaderRecoveryState": int(recovering),
+            "newIsrWithEpochs": [{"brokerId": b, "brokerEpoch": e} for b, e in members],
+        }  # fmt: skip
+        error = answer if isinstance(answer, int) else 0
+        after = (0, 0, (), 0) if isinstance(answer, int) else answer
+        decided = {
+            "partitionIndex": 0, "errorCode": error, "leaderId": after[0], "leaderEpoch": after[1],
+            "isr": list(after[2]), "leaderRecoveryState": 0, "partitionEpoch": after[3],
+        }  # fmt: skip
+        request = {"brokerId": leader, "brokerEpoch": broker_epoch,
+                   "topics": [{"topicId": TOPIC_ID, "partitions": [proposed]}]}  # fmt: skip
+        response = {
+            "throttleTimeMs": 0,
+            "errorCode": 0,
+            "topics": [{"topicId": TOPIC_ID, "partitions": [decided]}],
+        }
+        self.line(CONTROLLER, 56, str(leader), request, response, took)
+
+    def heartbeat(self, broker: int, broker_epoch: int, metadata_offset: int) -> None:
+        """A heartbeat of a broker that has replayed the metadata log up to an offset."""
+        request = {"brokerId": broker, "brokerEpoch": broker_epoch, "currentMetadataOffset": metadata_offset,
+                   "wantFence": False, "wantShutDown": False}  # fmt: skip
+        response = {
+            "throttleTimeMs": 0,
+            "errorCode": 0,
+            "isCaughtUp": True,
+            "isFenced": False,
+            "shouldShutDown": False,
+        }
+        self.line(CONTROLLER, 63, str(broker), request, response)
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def setting(kind: int, resource: str, min_isr: str) -> dict[str, Any]:
+    """The data of a record that sets min.insync.replicas."""
+    return {"resourceType": kind, "resourceName": resource, "name": "min.insync.replicas", "value": min_isr}
+
+
+def registration(broker: int, epoch: int) -> dict[str, Any]:
+    """The data of a record that registers a broker, fenced."""
+    supported = {"metadata.version": (7, 29), "eligible.leader.replicas.version": (0, 1)}
+    return {
+        "brokerId": broker, "isMigratingZkBroker": False, "incarnationId": uuid_text(epoch.to_bytes(16)),
+        "brokerEpoch": epoch,
+        "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": NODES + broker, "securityProtocol": 0}],
+        "features": [
+            {"name": n, "minSupportedVersion": a, "maxSupportedVersion": b} for n, (a, b) in supported.items()
+        ],
+        "rack": None, "fenced": True, "inControlledShutdown": False, "logDirs": [],
+    }  # fmt: skip
+
+
+def write_fetches(directory: Path, fetches: int, followers: Iterable[int] = (2, 3)) -> int:
+    """A leader's log of so many fetches, of one batch each, with the writes between them; its number of lines."""
+    chosen, leader, lines = list(followers), 1, 0
+    with RequestLogs(directory) as made:
+        epochs = made.begin([leader, *chosen], [leader, *chosen], [leader, *chosen], 2)
+        offset = done = 0
+        while done < fetches:
+            for follower in chosen:
+                made.now += 3
+                # The last one to come moves the HWM.
+                hwm = offset if follower == chosen[-1] else max(0, offset - 1)
+                made.fetch(leader, follower, epochs[follower], 0, offset, -1 if offset == 0 else 0, hwm, 70)
+                done += 1
+            if offset:
+                made.now += 1
+                made.produce(leader, offset - 1, took=4.0)
+                lines += 1
+            offset += 1
+    return lines + done

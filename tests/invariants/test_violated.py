@@ -1,0 +1,59 @@
+"""Every invariant was seen to fail: some scenario promises that it is violated, or a page says why none can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from highwater.checker.asking import scenarios
+from highwater.checker.asking.catalogue import load, scenario_files
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "mutate.md"
+HEADING = "## Properties that nothing violates"
+
+REASONED = {
+    "promise": {"the_log_is_in_order", "what_is_acknowledged_stays", "consumers_read_the_log"},
+    "replication.controller": {
+        "elr_members_are_indexed",
+        "leader_epoch_never_falls",
+        "broker_epochs_never_fall",
+        "only_isr_members_join_the_elr",
+    },
+    "replication": {
+        "leader_epoch_never_falls",
+        "broker_epochs_never_fall",
+        "a_leaders_hwm_and_log_never_shrink",
+        "what_is_committed_stays",
+    },
+}
+"""By protocol what no scenario violates; the page has the reasons."""
+
+OF_ONE_PARTITION = "replication.topic"
+"""It states no property of its own: those of the controller, of two partitions."""
+
+
+def violated() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name in scenario_files():
+        scenario = scenarios.find(name)
+        found.setdefault(scenario.protocol.name, set()).update(scenario.promise.violated)
+    return found
+
+
+def test_what_no_scenario_violates_has_its_reason() -> None:
+    by_protocol = violated()
+    never = {}
+    for protocol, seen in by_protocol.items():
+        stated = load(protocol)
+        asked = {p.name for p in (*stated.invariants, *stated.step_properties)}
+        if protocol != OF_ONE_PARTITION and asked - seen:
+            never[protocol] = asked - seen
+    assert never == REASONED
+
+
+@pytest.mark.parametrize("protocol", sorted(REASONED))
+def test_the_page_has_the_reasons(protocol: str) -> None:
+    _, section = PAGE.read_text(encoding="utf-8").split(HEADING)
+    told = section.split("\n## ")[0]
+    assert all(f"`{name}`" in told for name in REASONED[protocol])

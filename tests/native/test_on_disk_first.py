@@ -1,0 +1,378 @@
+"""What a native checkpoint promises of the disk: synced before it counts, kept until there is another, whole reads."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from highwater.checker.asking.search import SearchOptions, SearchResult
+from highwater.checker.base.durable.directory import CheckpointDirectory
+from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.engines.layout import Words
+from highwater.checker.engines.native import search
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.disk import runs, visited
+from highwater.checker.engines.native.disk.checkpoint import MANIFEST, Checkpoint
+from highwater.checker.engines.native.disk.detection import Delayed
+from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
+from highwater.checker.engines.native.disk.visited import MOST_RUNS, VisitedRuns, merged_run
+from highwater.checker.engines.native.files import DataFile, SavedFile, Scratch
+from highwater.model.language import Model
+from tests import models
+from tests.native.on_disk import FromTheStart, assert_same, small_batches
+
+SCENARIO, SMALL = "truncation/kip-101", {"max_records": 1}
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return models.scenario_model(SCENARIO, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def whole(model: Model) -> SearchResult:
+    return search(model, SearchOptions(workers=1))
+
+
+def on_disk(
+    model: Model, directory: Path, states: int | None = None, *, resume: bool = False
+) -> SearchResult:
+    """A search whose visited states are on disk, up to so many of them, which ends with a checkpoint."""
+    options = SearchOptions(workers=1, checkpoint=str(directory), resume=resume, limit_states=states)
+    run = FromTheStart(Program(model), options, None)
+    run.slots = 1 << 12
+    try:
+        return run.explore()
+    finally:
+        run.close()
+
+
+def in_memory(model: Model, directory: Path, *, resume: bool = True) -> SearchResult:
+    return search(model, SearchOptions(workers=1, checkpoint=str(directory), resume=resume))
+
+
+@pytest.fixture
+def kept(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint on disk, in the middle of a search."""
+    small_batches(monkeypatch)
+    on_disk(model, tmp_path / "kept", 3000)
+    return tmp_path / "kept"
+
+
+# --- the order in which things are written --------------------------------------------------------
+
+
+def test_every_file_is_on_the_disk_before_a_manifest_names_it(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    synced: set[int] = set()
+    named: list[set[str]] = []
+    honest = Checkpoint.write_manifest
+
+    def write(self: Checkpoint, name: str, plain: Mapping[str, Any]) -> None:
+        files = {self.directory / file for file in plain["files"]}
+        assert {file.name for file in files if file.stat().st_ino not in synced} == set()
+        named.append({file.name.split("-")[0] for file in files})
+        honest(self, name, plain)
+
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+    monkeypatch.setattr(Checkpoint, "write_manifest", write)
+    on_disk(model, tmp_path / "kept", 3000)
+    on_disk(model, tmp_path / "kept", 6000, resume=True)
+    assert len(named) >= 2
+    assert named == [{"visited", "predecessors", "states"}] * len(named)
+
+
+def test_the_checkpoint_before_is_whole_until_there_is_another(
+    model: Model, whole: SearchResult, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest that cannot be written leaves all files of the one before."""
+    with monkeypatch.context() as full:
+
+        def fails(*given: object) -> None:
+            raise FULL
+
+        full.setattr(Checkpoint, "write_manifest", fails)
+        found = on_disk(model, kept, 6000, resume=True)
+        assert found.trouble is not None
+        assert "No space left on device" in found.trouble
+    assert_same(in_memory(model, kept), whole)
+
+
+def test_seconds_are_those_of_all_parts(model: Model, kept: Path) -> None:
+    rewrite(kept, lambda plain: plain.update(seconds=5000.0))
+    assert in_memory(model, kept).seconds > 5000
+
+
+# --- what a manifest may not say ------------------------------------------------------------------
+
+
+def rewrite(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what a manifest says; its digest is right again."""
+    plain = json.loads((directory / MANIFEST).read_text().split("\n")[0])
+    change(plain)
+    there = Checkpoint.__new__(Checkpoint)
+    CheckpointDirectory.__init__(there, directory)
+    there.write_manifest(MANIFEST, plain)
+
+
+def end_of_a_file(plain: dict[str, Any]) -> None:
+    """The states of the last level are behind the end of their file."""
+    plain["levels"][-1]["states"][0][1] += 1 << 30
+
+
+def without_states(plain: dict[str, Any]) -> None:
+    """A level is to be gone on from, and has no states."""
+    plain["levels"][-2]["states"] = []
+    plain["rest"] = [[0, 1]]
+
+
+WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
+    "fewer counts than steps": lambda plain: plain["counts"].pop(),
+    "a count below zero": lambda plain: plain["counts"].__setitem__(0, -1),
+    "a cut below zero": lambda plain: plain["cuts"].__setitem__(0, -1),
+    "states behind the end of a file": end_of_a_file,
+    "states before its beginning": lambda plain: plain["levels"][-1]["states"][0].__setitem__(1, -8),
+    "a part that is not where the one before ends": lambda plain: plain["levels"][-1]["states"][
+        0
+    ].__setitem__(2, 1),
+    "an empty part": lambda plain: plain["levels"][-1]["states"].append(
+        ["x", 0, plain["levels"][-1]["size"], 0]
+    ),
+    "a level without predecessors": lambda plain: plain["levels"][0]["predecessors"].clear(),
+    "what is left of a level is more than it": lambda plain: plain.update(
+        rest=[[0, plain["levels"][-2]["size"] + 1]]
+    ),
+    "what is left of a level whose states are gone": without_states,
+    "a violation in a level that is none": lambda plain: plain.update(places={"strong_isr": [999, 0]}),
+    "a violation in a state that is none": lambda plain: plain.update(places={"strong_isr": [0, 10**9]}),
+    "a step that violates what is no property of steps": lambda plain: plain.update(
+        broken={"strong_isr": [0, 0, 0]}
+    ),
+    "a file without its size": lambda plain: plain["files"].update({"states-000001.data": [1]}),
+    "one visited state more": lambda plain: plain["levels"][-1].update(size=plain["levels"][-1]["size"] + 1),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_manifest_whose_digest_is_right_is_not_believed(wrong: str, model: Model, kept: Path) -> None:
+    rewrite(kept, WRONG[wrong])
+    with pytest.raises(InputError, match=rf"{MANIFEST} is damaged"):
+        in_memory(model, kept)
+
+
+# --- what the system gives and takes in pieces ----------------------------------------------------
+
+
+@pytest.fixture
+def _piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system writes and reads at most 24 bytes at a time, as it may."""
+    write, read = os.pwrite, os.preadv
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: write(fd, data[:24], offset))
+    monkeypatch.setattr(os, "preadv", lambda fd, rooms, offset: read(fd, [rooms[0][:24]], offset))
+
+
+@pytest.mark.usefixtures("_piece_by_piece")
+def test_arrays_are_written_and_read_whole(tmp_path: Path) -> None:
+    values: Words = np.random.default_rng(1).integers(0, 1 << 63, (7, 5), dtype=np.uint64)
+    found = np.empty_like(values)
+    file, scratch = DataFile.named(tmp_path / "file"), Scratch(None)
+    for offset in (0, values.nbytes):
+        assert file.append(values) == offset
+        scratch.write(values, offset)
+        for source in (file, scratch, SavedFile(tmp_path / "file")):
+            found[:] = 0
+            source.read(found, offset)
+            assert (found == values).all()
+    for source in (file, scratch):
+        with pytest.raises(OSError, match="shorter than it was"):
+            source.read(found, values.nbytes + 8)
+    assert file.matches()
+    again = DataFile.kept(tmp_path / "file", file.size, file.checksum)
+    assert again.matches()
+    for one in (file, scratch, again):
+        one.close()
+
+
+def test_a_link_is_no_file_of_a_search(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(8))
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    room = np.empty(1, dtype=np.uint64)
+    with pytest.raises(OSError, match="symbolic link"):
+        DataFile.kept(tmp_path / "link", 8, 0)
+    with pytest.raises(OSError, match="symbolic link"):
+        SavedFile(tmp_path / "link").read(room, 0)
+
+
+def test_what_cannot_be_finished_is_removed_and_what_cannot_be_closed_is_no_error(tmp_path: Path) -> None:
+    class Unclosable:
+        def __init__(self, file: Any) -> None:
+            self.fileno, self.really = file.fileno, file.close
+
+        def close(self) -> None:
+            self.really()
+            raise FULL
+
+    with pytest.raises(RuntimeError, match="midway"):
+        written_run(DataFile.named(tmp_path / "run"), (_fails() for _ in range(1)))
+    assert list(tmp_path.iterdir()) == []
+    file = DataFile.named(tmp_path / "run")
+    file._file = Unclosable(file._file)  # type: ignore[assignment]
+    file.close()
+    assert (tmp_path / "run").exists()
+
+
+def _fails() -> Words:
+    raise RuntimeError("midway")
+
+
+# --- runs of visited states -----------------------------------------------------------------------
+
+
+def test_blocks_are_read_together_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "BLOCK", 16)
+    values = np.unique(np.random.default_rng(1).integers(1, 1 << 63, 3000, dtype=np.uint64))
+    file = DataFile.unnamed(None)
+    run = written_run(file, [values])
+    monkeypatch.setattr(runs, "_AT_ONCE", 1000)
+    assert [b for a, b in run.groups()][:-1] == [a for a, b in run.groups()][1:]
+    sizes = [sum(map(run._bytes, range(*group))) for group in run.groups()]
+    assert max(sizes) <= 1000 < min(a + b for a, b in itertools.pairwise(sizes))
+    room = Room(1000)
+    assert (
+        np.concatenate([p.copy() for g in run.groups() for p in run.unpacked(*g, room)]).tolist()
+        == values.tolist()
+    )
+    run.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "raises"), [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EIO, True)]
+)
+def test_runs_stay_as_they_are_on_a_full_disk_but_not_on_one_that_fails(
+    number: int, raises: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = [OSError(number, os.strerror(number))]
+
+    def new_file(kind: str) -> DataFile:
+        if wrong and len(list(tmp_path.iterdir())) > MOST_RUNS:
+            raise wrong[0]
+        return DataFile.named(tmp_path / f"{kind}-{os.urandom(4).hex()}")
+
+    known = VisitedRuns(new_file, 1)
+    for n in range(MOST_RUNS + 1):
+        known.runs.append(written_run(new_file("visited"), [np.array([n + 1, n + 100], dtype=np.uint64)]))
+    closed: list[DataFile] = []
+    honest = DataFile.close
+    monkeypatch.setattr(DataFile, "close", lambda self: (closed.append(self), honest(self))[1])
+    try:
+        if raises:
+            with pytest.raises(OSError, match="Input/output error"):
+                known.merge()
+        else:
+            known.merge()
+        assert len(known.runs) == MOST_RUNS + 1
+        assert closed == []
+        wrong.clear()
+        before = {run.file for run in known.runs}
+        known.merge()
+        assert len(known.runs) <= MOST_RUNS
+        assert set(closed) == before - {run.file for run in known.runs} != set(), "what was merged is closed"
+        assert known.count == 2 * (MOST_RUNS + 1)
+    finally:
+        known.close()
+
+
+def test_an_index_has_a_block_for_every_word_of_its_file() -> None:
+    """Its offsets are right, but between the last block and the index there is a word of nobody's."""
+    run = written_run(DataFile.unnamed(None), [np.arange(1, 100, dtype=np.uint64)])
+    body = np.empty((run.file.size - run.index.nbytes) // 8, dtype=np.uint64)
+    run.file.read(body, 0)
+    for more in (0, 1):
+        file = DataFile.unnamed(None)
+        for part in (body, np.zeros(more, dtype=np.uint64), run.index):
+            file.append(part)
+        if more:
+            with pytest.raises(DamagedError):
+                SortedRun.read(file, run.blocks)
+        else:
+            assert SortedRun.read(file, run.blocks).count == 99
+        file.close()
+    run.close()
+
+
+def test_candidates_that_are_judged_make_room_on_disk(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    left: list[int] = []
+    honest = Delayed.resolve
+
+    def resolve(self: Delayed, *given: Any) -> None:
+        honest(self, *given)
+        left.append(self.candidates._end)
+
+    monkeypatch.setattr(Delayed, "resolve", resolve)
+    on_disk(model, tmp_path / "kept")
+    assert len(left) > 3
+    assert set(left) == {0}
+
+
+# --- counts that contradict each other ------------------------------------------------------------
+
+
+def test_what_is_lost_in_a_merge_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = visited._together
+    monkeypatch.setattr(visited, "_together", lambda cursors: (part[1:] for part in honest(cursors)))
+    files = [DataFile.unnamed(None) for _ in range(3)]
+    some = [written_run(file, [np.arange(n, 90, 2, dtype=np.uint64)]) for n, file in enumerate(files[:2], 1)]
+    with pytest.raises(InternalError, match="lost when they were merged"):
+        merged_run(some, lambda kind: files[2])
+    for file in files:
+        file.close()
+
+
+def test_what_is_lost_on_the_way_to_the_disk_is_an_error_of_ours(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    honest = visited.in_order
+
+    def lossy(table: Any, marks: Any) -> Any:
+        return (part[1:] if marks is None else part for part in honest(table, marks))
+
+    monkeypatch.setattr(visited, "in_order", lossy)
+    with pytest.raises(InternalError, match="lost on the way from the table to the disk"):
+        on_disk(model, tmp_path / "kept")
+
+
+def test_candidates_that_are_neither_new_nor_known_are_an_error_of_ours(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    honest = VisitedRuns.mark
+    monkeypatch.setattr(VisitedRuns, "mark", lambda self, table, marks: honest(self, table, marks) + 1)
+    with pytest.raises(InternalError, match="candidates were lost"):
+        on_disk(model, tmp_path / "kept")
+
+
+def test_new_states_that_are_not_handed_over_are_an_error_of_ours(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_batches(monkeypatch)
+    honest = Delayed._sift
+    monkeypatch.setattr(
+        Delayed, "_sift", lambda self, workers, hand_over: honest(self, workers, hand_over) + 1
+    )
+    with pytest.raises(InternalError, match="are not the same number"):
+        on_disk(model, tmp_path / "kept")

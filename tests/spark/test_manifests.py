@@ -1,0 +1,217 @@
+"""Manifests of a Spark checkpoint: not believed for their digest alone; files are whole, and on the disk, before."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.engines.spark.levels import checkpoint as module
+from highwater.checker.engines.spark.levels.checkpoint import (
+    CommittedLevel,
+    SearchIdentity,
+    SparkCheckpoint,
+    Totals,
+)
+from tests.durable.waiting import without_waiting
+
+RUN = SearchIdentity("name", "{}", "content", 2, 3)
+LEVELS, EACH = 4, 10
+
+
+def level_of(checkpoint: SparkCheckpoint, number: int) -> CommittedLevel:
+    """A level of two files."""
+    rows = np.random.default_rng(number).integers(1, 1 << 63, (EACH, 4), dtype=np.uint64)
+    parts, base = [], 0
+    for bucket, some in enumerate((rows[:3], rows[3:])):
+        writer = checkpoint.writer(number, bucket, RUN.words)
+        writer.add(some)
+        writer.close()
+        parts.append(writer.part(base))
+        base += len(some)
+    return CommittedLevel(number, tuple(parts), Totals(EACH * (number + 1)))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> SparkCheckpoint:
+    """A checkpoint of a few levels."""
+    found = SparkCheckpoint(tmp_path / "kept")
+    found.take(resume=False)
+    found.begin(RUN)
+    for number in range(LEVELS):
+        found.commit(level_of(found, number))
+    found.close()
+    found.verify(found.levels())
+    assert len(found.levels()) == LEVELS
+    return found
+
+
+def rewrite(kept: SparkCheckpoint, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what a manifest says; its digest is right again."""
+    plain = kept.read_manifest(name)
+    change(plain)
+    kept.write_manifest(name, plain)
+
+
+def part(number: int, place: int, value: object) -> Callable[[dict[str, Any]], object]:
+    return lambda plain: plain["parts"][number].__setitem__(place, value)
+
+
+BUCKET, FILE, COUNT, BASE = range(4)
+WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
+    "another level's": lambda plain: plain.update(level=1),
+    "another count": lambda plain: plain.update(count=EACH + 1),
+    "totals that are none": lambda plain: plain["totals"].update(surprise=1),
+    "states of another search": lambda plain: plain["totals"].update(distinct_states=1),
+    "a part that begins elsewhere": part(1, BASE, 4),
+    "a first part that does not begin the level": part(0, BASE, 1),
+    "an empty part": lambda plain: plain["parts"].append([2, plain["parts"][0][FILE], 0, EACH, 0, 0]),
+    "a file elsewhere": part(0, FILE, "../level-00001.json"),
+    "a file at the root": part(0, FILE, "/etc/passwd"),
+    "a file of candidates": part(0, FILE, "from-00001-0123456789ab.rows"),
+    "a part without its checksum": lambda plain: plain["parts"].__setitem__(0, plain["parts"][0][:2]),
+    "places that are words": lambda plain: plain["totals"].update(places={"p": "ab"}),
+    "no totals": lambda plain: plain.pop("totals"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_level_whose_digest_is_right_is_not_believed(wrong: str, kept: SparkCheckpoint) -> None:
+    rewrite(kept, "level-00002.json", WRONG[wrong])
+    with pytest.raises(InputError, match=r"level-00002.json is damaged"):
+        kept.levels()
+
+
+@pytest.mark.parametrize("number", range(LEVELS - 1))
+def test_levels_follow_each_other(number: int, kept: SparkCheckpoint) -> None:
+    """One in the middle that is gone, and one that is another's."""
+    path = kept.directory / f"level-{number:05}.json"
+    path.rename(kept.directory / "aside")
+    with pytest.raises(InputError, match=rf"level-{number:05}.json is not there"):
+        kept.levels()
+    path.write_bytes((kept.directory / f"level-{number + 1:05}.json").read_bytes())
+    with pytest.raises(InputError, match=rf"level-{number:05}.json is damaged"):
+        kept.levels()
+
+
+@pytest.mark.parametrize("change", [{"shift": 0}, {"shift": 17}, {"shift": "3"}, {"words": "2"}, {"more": 1}])
+def test_what_is_explored_can_be(change: dict[str, Any], kept: SparkCheckpoint) -> None:
+    rewrite(kept, "run.json", lambda plain: plain.update(change))
+    with pytest.raises(InputError, match=r"run.json is damaged"):
+        kept.run()
+
+
+def ways(kept: SparkCheckpoint, level: CommittedLevel) -> list[Callable[[], object]]:
+    """All that opens a file of a level."""
+    return [
+        lambda: kept.verify([level]),
+        lambda: list(kept.states(level.number, level.parts[0], lambda states: states[:, 0])),
+        lambda: kept.fingerprints(level.number, level.parts[0]),
+        lambda: kept.origin(level.number, level, 0),
+    ]
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (pipe, "is damaged"),
+        (link, "Too many levels of symbolic links"),
+        (lambda path: os.truncate(path, 1 << 40), "is damaged"),
+        (Path.unlink, "is not there"),
+    ],
+    ids=["a pipe", "a link", "larger", "gone"],
+)
+def test_what_is_no_file_of_a_level_is_told(
+    change: Callable[[Path], None], said: str, kept: SparkCheckpoint
+) -> None:
+    """Whenever one is opened, though all were looked at before: nobody waits for a pipe, or reads for hours."""
+    level = kept.levels()[2]
+    change(kept.folder(2) / level.parts[0].file)
+    for way in ways(kept, level):
+        with pytest.raises(InputError, match=said), without_waiting():
+            way()
+
+
+def test_a_file_with_more_rows_than_its_part(kept: SparkCheckpoint) -> None:
+    rewrite(
+        kept,
+        "level-00003.json",
+        lambda plain: (
+            [plain.update(count=EACH - 1), plain["totals"].update(distinct_states=LEVELS * EACH - 1)]
+            and plain["parts"][1].__setitem__(COUNT, 6)
+        ),
+    )
+    level = kept.levels()[3]
+    with pytest.raises(InputError, match="is damaged"):
+        kept.fingerprints(3, level.parts[1])
+
+
+def test_an_index_beyond_a_level(kept: SparkCheckpoint) -> None:
+    level = kept.levels()[1]
+    for index in (-1, EACH):
+        with pytest.raises(InputError, match=r"level-00001.json is damaged"):
+            kept.origin(1, level, index)
+
+
+# --- what is on the disk --------------------------------------------------------------------------
+
+
+def test_a_level_counts_when_all_of_it_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files, their names, the manifest, and then its name."""
+    synced: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(f"{tmp_path}/"))
+
+    found = SparkCheckpoint(tmp_path)
+    found.take(resume=False)
+    monkeypatch.setattr(os, "fsync", fsync)
+    level = level_of(found, 0)
+    found.commit(level)
+    found.close()
+    *files, folder, manifest, names = synced
+    assert files == [f"level-00000/{part.file}" for part in level.parts]
+    assert (folder, names) == ("level-00000", str(tmp_path))
+    assert manifest.startswith(".level-00000.json.")
+
+
+def test_a_file_that_takes_little_at_a_time_is_written_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+            self.fileno, self.close = file.fileno, file.close
+
+        def write(self, data: memoryview) -> int:
+            return int(self.file.write(data[:7]))
+
+    honest = module._Counted.__init__
+    monkeypatch.setattr(module._Counted, "__init__", lambda self, file: honest(self, Slow(file)))
+    found = SparkCheckpoint(tmp_path)
+    level = level_of(found, 0)
+    found.verify([level])
+    assert sum(len(found.fingerprints(0, part)) for part in level.parts) == EACH
+    assert json.dumps([part.bytes for part in level.parts]) == json.dumps(
+        [(found.folder(0) / part.file).stat().st_size for part in level.parts]
+    )

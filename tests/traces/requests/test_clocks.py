@@ -1,0 +1,60 @@
+"""Clocks that differ by seconds: a controller's is taken out, a broker's that is behind makes a doubt."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.replay import replay
+from highwater.traces.reports.report import Report
+from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
+
+pytestmark = needs_clusters_4_2
+RECORDING = CLUSTERS_4_2 / "requests-elr"
+
+
+def shifted(directory: Path, node: str, seconds: float) -> Report:
+    """The replay of a broker and the controller, with the times of one of them shifted."""
+
+    def shift(stamp: re.Match[str]) -> str:
+        then = datetime.strptime(stamp[1], "%Y-%m-%d %H:%M:%S,%f") + timedelta(seconds=seconds)
+        return then.strftime("[%Y-%m-%d %H:%M:%S,%f")[:-3] + "]"
+
+    logs = []
+    for one in ("node1", "node100"):
+        text = gzip.decompress((RECORDING / "logs" / one / "kafka-request.log.gz").read_bytes()).decode()
+        if one == node:
+            text = re.sub(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", shift, text, flags=re.MULTILINE)
+        logs.append(directory / one / "kafka-request.log")
+        logs[-1].parent.mkdir()
+        logs[-1].write_text(text, encoding="utf-8")
+    return replay(RECORDING / "__cluster_metadata-0", broker_logs=logs)
+
+
+@pytest.mark.parametrize("seconds", [2, -2])
+def test_a_controller_whose_clock_is_off_is_explained(seconds: float, tmp_path: Path) -> None:
+    report = shifted(tmp_path, "node100", seconds)
+    assert report.unexplained_count == 0, report.unexplained[:3]
+    assert not report.doubts
+    (note,) = (n for n in report.notes if "clock" in n)
+    assert f"is {seconds}." in note or f"is {seconds + 1}.9" in note
+
+
+def test_a_broker_whose_clock_is_behind_is_a_doubt(tmp_path: Path) -> None:
+    report = shifted(tmp_path, "node1", -2)
+    (doubt,) = report.doubts
+    assert doubt.kind == "clocks"
+    assert "broker 1 is behind" in doubt.summary
+    assert report.unexplained_count > 0
+    assert not any(u.reliable for u in report.unexplained)
+
+
+def test_a_broker_whose_clock_is_ahead_looks_like_one_that_hears_late(tmp_path: Path) -> None:
+    """It is not noticed; a write that is refused for an ISR that has grown since, by its clock, is not explained."""
+    report = shifted(tmp_path, "node1", 2)
+    assert [c.action for u in report.unexplained for c in u.candidates] == ["write refused"] * 4
+    assert not report.doubts

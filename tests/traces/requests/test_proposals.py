@@ -1,0 +1,148 @@
+"""What the controller answers to a proposal is held against the model's controller, with all that it knew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.traces.replay import replay
+from highwater.traces.reports.report import Report
+from highwater.traces.requests.messages import NO_EPOCH
+from tests.generation.requests import TOPIC_ID, RequestLogs
+
+Record = tuple[str, Mapping[str, Any]]
+INELIGIBLE, STALE, INVALID, FENCED, OLD, BEHIND, OTHER_LEADER = 107, 77, 42, 74, 95, 41, 108
+
+
+def changed(**fields: Any) -> Record:
+    """A change of the partition."""
+    return ("PARTITION_CHANGE_RECORD", {"partitionId": 0, "topicId": TOPIC_ID, **fields})
+
+
+def answered(
+    directory: Path,
+    answer: tuple[int, int, Sequence[int], int] | int,
+    records: Sequence[Record] = (),
+    members: Sequence[int] = (0, 1, 2),
+    epochs: Mapping[int, int] | None = None,
+    partition_epoch: int = 0,
+    leader_epoch: int = 0,
+    sender_off: int = 0,
+    recovering: bool = False,
+    again: int | None = None,
+) -> Report:
+    """The replay of a proposal of leader 0, behind these records; one broker registers anew a second later.
+
+    The cluster has brokers 0 to 3, all replicas; 0 and 1 are in the ISR.
+    """
+    with RequestLogs(directory) as made:
+        known = dict(made.begin([0, 1, 2, 3], [0, 1, 2, 3], [0, 1], 2))
+        for record in records:
+            made.now += 1000
+            made.records((record[0], _named(record[1], known)))
+        made.now += 1000
+        named = [(m, (epochs or {}).get(m, known.get(m, 5))) for m in members]
+        made.alter(
+            0, known[0] + sender_off, leader_epoch, partition_epoch, named, answer, recovering=recovering
+        )
+        if again is not None:
+            made.now += 1000
+            made.register(again)
+    return replay(directory)
+
+
+def _named(data: Mapping[str, Any], epochs: Mapping[int, int]) -> dict[str, Any]:
+    """With the epoch of the broker, where a record has one."""
+    return {k: epochs[data["brokerId"]] if v == "epoch" else v for k, v in data.items()}
+
+
+def of_broker(broker: int, **fields: int) -> Record:
+    """A change of a registration."""
+    return ("BROKER_REGISTRATION_CHANGE_RECORD", {"brokerId": broker, "brokerEpoch": "epoch", **fields})
+
+
+def told(report: Report) -> list[str]:
+    """What is said of the request log: findings by rule, and what is not explained with the model's answer."""
+    found = [f.rule for f in report.findings if "line" in f.position]
+    for line in (u for u in report.unexplained if "line" in u.position):
+        found += [str(c.differences["answer"][0][0]) for c in line.candidates if "answer" in c.differences]
+    return found
+
+
+JOINED = (0, 0, [0, 1, 2], 1)
+FENCED_2, STOPPING_2 = of_broker(2, fenced=1), of_broker(2, inControlledShutdown=1)
+GONE_2 = ("UNREGISTER_BROKER_RECORD", {"brokerId": 2, "brokerEpoch": "epoch"})
+MOVED = changed(replicas=[0, 2, 1, 3], addingReplicas=[2], removingReplicas=[1, 3])
+AWAY = changed(replicas=[1, 2, 0, 3], addingReplicas=[2], removingReplicas=[0, 3])
+RECOVERING = changed(isr=[0], leader=0, leaderRecoveryState=1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "more", "expected"),
+    [
+        (JOINED, {}, []),
+        (INELIGIBLE, {}, ["NONE"]),
+        ((1, 0, [0, 1, 2], 1), {}, ["NONE"]),
+        ((0, 1, [0, 1, 2], 1), {}, ["NONE"]),
+        ((0, 0, [0, 1], 1), {}, ["NONE"]),
+        ((0, 0, [0, 1, 2], 2), {}, ["NONE"]),
+        (INELIGIBLE, {"records": [FENCED_2]}, []),
+        (JOINED, {"records": [FENCED_2]}, ["INELIGIBLE_REPLICA"]),
+        (INELIGIBLE, {"records": [STOPPING_2]}, []),
+        (JOINED, {"records": [STOPPING_2]}, ["INELIGIBLE_REPLICA"]),
+        (INELIGIBLE, {"records": [GONE_2]}, []),
+        (JOINED, {"records": [GONE_2]}, ["INELIGIBLE_REPLICA"]),
+        (INVALID, {"members": (0, 1, 7)}, []),
+        ((0, 0, [0, 1, 7], 1), {"members": (0, 1, 7)}, ["INVALID_REQUEST"]),
+        (JOINED, {"epochs": {2: NO_EPOCH}}, []),
+        (JOINED, {"epochs": {2: NO_EPOCH}, "records": [FENCED_2]}, ["INELIGIBLE_REPLICA"]),
+        (STALE, {"sender_off": -1}, []),
+        (JOINED, {"sender_off": -1}, ["903.4"]),
+        (BEHIND, {"partition_epoch": 3}, []),
+        (JOINED, {"partition_epoch": 3}, ["NOT_CONTROLLER"]),
+        (BEHIND, {"leader_epoch": 1}, []),
+        (JOINED, {"leader_epoch": 1}, ["NOT_CONTROLLER"]),
+        (OLD, {"records": [changed(isr=[0])]}, []),
+        (JOINED, {"records": [changed(isr=[0])]}, ["no such partition then"]),
+        (FENCED, {"records": [changed(isr=[0, 1], leader=0)], "partition_epoch": 1}, []),
+        (
+            (0, 0, [0, 1, 2], 2),
+            {"records": [changed(isr=[0, 1], leader=0)], "partition_epoch": 1},
+            ["FENCED_LEADER_EPOCH"],
+        ),
+        (JOINED, {"records": [FENCED_2], "again": 2}, ["INELIGIBLE_REPLICA"]),
+        (STALE, {"again": 0}, ["NONE"]),
+        ((1, 1, [1, 2], 1), {"records": [], "members": (0, 1, 2)}, ["NONE"]),
+        ((0, 1, [0, 2], 2), {"records": [MOVED], "members": (0, 2), "partition_epoch": 1}, []),
+        ((0, 0, [0, 2], 2), {"records": [MOVED], "members": (0, 2), "partition_epoch": 1}, ["NONE"]),
+        (OTHER_LEADER, {"records": [AWAY], "partition_epoch": 1}, []),
+        ((0, 0, [0, 1, 2], 2), {"records": [AWAY], "partition_epoch": 1}, ["NEW_LEADER_ELECTED"]),
+        (INVALID, {"records": [RECOVERING], "partition_epoch": 1, "leader_epoch": 1, "recovering": True}, []),
+        (
+            (0, 1, [0], 2),
+            {"records": [RECOVERING], "partition_epoch": 1, "leader_epoch": 1, "members": (0,)},
+            [],
+        ),
+        (
+            (0, 1, [0], 1),
+            {
+                "records": [RECOVERING],
+                "partition_epoch": 1,
+                "leader_epoch": 1,
+                "members": (0,),
+                "recovering": True,
+            },
+            [],
+        ),
+        (INVALID, {"recovering": True}, []),
+        ((0, 0, [0, 1], 0), {"members": (0, 1)}, []),
+    ],
+)
+def test_the_answer_is_the_models(
+    answer: Any, more: dict[str, Any], expected: list[str], tmp_path: Path
+) -> None:
+    report = answered(tmp_path, answer, **more)
+    assert told(report) == expected, report.unexplained

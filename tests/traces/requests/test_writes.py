@@ -1,0 +1,169 @@
+"""Writes in small logs that are made: what is refused or said without a ground, and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from highwater.traces.replay import replay
+from tests.generation.requests import TOPIC_ID, RequestLogs
+
+NOT_LEADER, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER = 6, 7, 19, 20
+REFUSED, WRITTEN, ACKNOWLEDGED = "write refused", "write_acks_all", "acknowledge"
+
+
+class Small:
+    """Leader 0 with follower 1, both in the ISR, which fetches from the beginning on."""
+
+    def __init__(self, made: RequestLogs, min_isr: int, whole: bool) -> None:
+        self.made = made
+        if whole:
+            made.produce(0, -1, error=45)
+        self.epochs = made.begin([0, 1], [0, 1], [0, 1], min_isr)
+
+    def fetch(self, offset: int, hwm: int, size: int = 70, wait: int = 50) -> None:
+        """A fetch of the follower in leader epoch 0."""
+        self.made.now += wait
+        self.made.fetch(0, 1, self.epochs[1], 0, offset, -1 if not offset else 0, hwm, size)
+
+    def follows(self, times: int = 3) -> None:
+        """The follower fetches each record as it is written, without acks."""
+        for offset in range(times):
+            self.made.produce(0, offset, acks=1)
+            self.fetch(offset, max(0, offset - 1))
+
+    def change(self, **fields: object) -> None:
+        """A record of the metadata log."""
+        self.made.records(("PARTITION_CHANGE_RECORD", {"partitionId": 0, "topicId": TOPIC_ID, **fields}))
+
+    def go_on(self) -> None:
+        """So many lines that what was under way is over."""
+        for _ in range(25):
+            self.made.now += 300
+            self.made.produce(0, -1, error=45)
+
+
+def told(
+    directory: Path, happens: Callable[[Small], None], min_isr: int = 1, whole: bool = True
+) -> list[str]:
+    """The actions that are not explained, and the rules of what is found.
+
+    ``whole``: the leader's log goes back to before the partition was created.
+    """
+    with RequestLogs(directory) as made:
+        small = Small(made, min_isr, whole)
+        happens(small)
+        small.go_on()
+    report = replay(directory)
+    found = [c.action for u in report.unexplained if "line" in u.position for c in u.candidates]
+    return found + [f.rule for f in report.findings if "line" in f.position]
+
+
+def denied(small: Small, wait: int = 500) -> None:
+    small.made.now += wait
+    small.made.produce(0, -1, error=NOT_LEADER)
+
+
+def test_a_leader_does_not_say_that_it_is_none(tmp_path: Path) -> None:
+    def happens(small: Small) -> None:
+        small.follows()
+        denied(small)
+
+    assert told(tmp_path, happens) == [REFUSED]
+
+
+@pytest.mark.parametrize(("later", "expected"), [(100, []), (1000, [REFUSED])])
+def test_it_may_when_its_epoch_has_ended(later: int, expected: list[str], tmp_path: Path) -> None:
+    """The next leader epoch begins so many ms behind the answer, by the controller's clock."""
+
+    def happens(small: Small) -> None:
+        small.follows()
+        denied(small)
+        small.made.now += later
+        small.change(leader=1)
+
+    assert told(tmp_path, happens) == expected
+
+
+def test_it_may_where_the_write_came_before_it_led(tmp_path: Path) -> None:
+    """The write was taken up half a second ago, and the first fetch was answered since."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.made.now += 100
+        small.made.produce(0, -1, error=NOT_LEADER, took=500)
+
+    assert told(tmp_path, happens) == []
+
+
+def test_what_was_appended_before_it_was_denied_is_in_the_log(tmp_path: Path) -> None:
+    def happens(small: Small) -> None:
+        small.follows(2)
+        small.change(leader=1)
+        small.made.produce(0, 2, error=NOT_LEADER)
+        small.fetch(2, 1)
+        small.made.produce(0, 3, acks=1)
+
+    assert told(tmp_path, happens) == []
+
+
+@pytest.mark.parametrize(
+    ("acks", "transaction", "expected"),
+    [(1, None, ["take_fetch_answer"]), (0, None, []), (1, "t", [])],
+)
+def test_a_follower_is_where_a_batch_begins(
+    acks: int, transaction: str | None, expected: list[str], tmp_path: Path
+) -> None:
+    """Unless some of what is appended is not told: writes without acks, and the ends of transactions."""
+
+    def happens(small: Small) -> None:
+        small.made.produce(0, 0 if acks else -1, acks=acks, transaction=transaction)
+        small.fetch(0, 0)
+        small.made.produce(0, 1, acks=1)
+        small.made.produce(0, 5, acks=1)
+        small.fetch(1, 0)
+        small.fetch(3, 1)
+        small.go_on()
+        small.fetch(5, 3)
+
+    assert told(tmp_path, happens) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "offset", "expected"),
+    [
+        (TIMED_OUT, 0, []),
+        (NOT_ENOUGH_AFTER, 0, []),
+        (NOT_ENOUGH_AFTER, 1, [WRITTEN]),
+        (0, 1, [WRITTEN, ACKNOWLEDGED]),
+    ],
+)
+def test_what_is_sent_again_is_not_written_again(
+    error: int, offset: int, expected: list[str], tmp_path: Path
+) -> None:
+    """The ISR has shrunk below min ISR; a batch that is there already can be told all the same, and no new one."""
+
+    def happens(small: Small) -> None:
+        small.made.produce(0, 0)
+        small.made.now += 500
+        small.change(isr=[0])
+        small.made.now += 1000
+        small.made.heartbeat(0, small.epochs[0], small.made.metadata.offset - 1)
+        small.made.now += 1000
+        small.made.produce(0, offset, error=error)
+
+    assert told(tmp_path, happens, min_isr=2)[: len(expected) + 1] == expected
+
+
+@pytest.mark.parametrize(("hwm", "expected"), [(0, ["answer_fetch"]), (1, [])])
+def test_what_was_acknowledged_is_below_the_hwm(hwm: int, expected: list[str], tmp_path: Path) -> None:
+    """The follower's fetches before are in no line; half a second behind the acknowledgement the HWM is past it."""
+
+    def happens(small: Small) -> None:
+        small.made.produce(0, 0)
+        small.made.now += 500
+        small.fetch(1, hwm)
+
+    assert told(tmp_path, happens, whole=False) == expected

@@ -1,0 +1,1 @@
+"""The metadata image: brokers, topics, partitions and settings, and in which log directories replicas are."""

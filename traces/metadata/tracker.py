@@ -1,0 +1,320 @@
+"""Tracking partitions: the image of a log so far, what is believed of each partition in it, and what is reported.
+
+Nothing here knows how records come; ``follow`` does, and ``pending`` and ``records`` hand on what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from highwater.traces.kafka.partition_records import decode_change
+from highwater.traces.kafka.values import LATEST, DamagedRecord, UnknownRecord, undefined
+from highwater.traces.metadata.beliefs import elr_index
+from highwater.traces.metadata.beliefs.actions import MAX_BROKERS
+from highwater.traces.metadata.beliefs.automaton import Automaton
+from highwater.traces.metadata.beliefs.belief_states import BeliefStates
+from highwater.traces.metadata.beliefs.observations import Brokers, Observation
+from highwater.traces.metadata.beliefs.slots import CannotFollow
+from highwater.traces.metadata.beliefs.transitions import BeliefState, Transition
+from highwater.traces.metadata.image import placement
+from highwater.traces.metadata.image.image import Image
+from highwater.traces.metadata.image.partitions import Partition
+from highwater.traces.metadata.reporting.doubts import Doubts
+from highwater.traces.metadata.reporting.reporter import OnChange, Reporter
+from highwater.traces.metadata.sharing import Share
+from highwater.traces.reading.errors import TraceError
+from highwater.traces.reports.findings import Candidate
+from highwater.traces.reports.report import Report
+from highwater.traces.rules.agreement import Agreement
+from highwater.traces.rules.profiles import rule_sets
+from highwater.traces.rules.rule_sets import RuleSet
+
+OnSetting = Callable[[str | None], None]
+Tracks = Callable[[str], bool]
+BEFORE = "changes of what was there before the log begins"
+"""What is not followed where a log lacks its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record that is followed, where it stands, and when it was appended (ms since the epoch)."""
+
+    offset: int
+    time: int
+    type: str
+    version: int
+    data: Mapping[str, Any]
+    partition_key: bytes
+
+
+class Followed(NamedTuple):
+    """What was followed: the transition, None where that was not possible, and the observations with their offsets."""
+
+    transition: Transition | None
+    observations: Sequence[Observation]
+    offsets: Sequence[int]
+
+
+class Tracker:
+    """The metadata image of a log so far, and the report on it.
+
+    ``profile`` and ``switched`` override the rules that the log calls for. ``on_change`` is called with each change of
+    the partitions whose names ``tracks`` accepts, and ``on_setting`` with the topic whose settings changed, None for
+    all. ``share`` is there where only one share of the partitions is followed. Raises LanguageError for a profile or
+    rule that does not exist.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        profile: str | None = None,
+        switched: Mapping[str, bool] | None = None,
+        tracks: Tracks | None = None,
+        on_change: OnChange | None = None,
+        on_setting: OnSetting | None = None,
+        share: Share | None = None,
+    ) -> None:
+        self.report, self.image, self.share = report, Image(), share
+        self.reporter = Reporter(report, self.image, on_change)
+        self.on_setting = on_setting
+        self._tracks = tracks
+        self._profile, self._switched = profile, switched
+        self.agreement = Agreement(rule_sets({}, profile, switched))
+        self._automaton = self._with_rules(self.agreement.sets)
+        self.path = Path()
+        self.is_loading = False
+        self.lacks_beginning = False
+        """Whether the log goes on from a state that is not in it."""
+        self.has_new_features = False
+        """Whether a feature has another level, and the rules are still those of before."""
+        self.doubts = Doubts()
+        self.is_newer = False
+        """Whether it was reported that no profile is of the log's version."""
+        self.is_last = False
+        """Whether what is followed now is the last that its controller wrote, in the middle of a decision."""
+        self._astray: list[tuple[Partition, int, frozenset[int]]] = []
+
+    def tracks(self, name: str) -> bool:
+        """Whether the changes of a partition are asked for."""
+        return self._tracks is not None and self._tracks(name)
+
+    @property
+    def beliefs(self) -> BeliefStates:
+        """All belief states under the rules so far."""
+        return self._automaton.beliefs
+
+    @property
+    def follows_directories(self) -> bool:
+        """Whether the rules ask in which log directories replicas are."""
+        return self.beliefs.has_rule(placement.RULE)
+
+    def doubt(
+        self,
+        kind: str,
+        summary: str,
+        offset: int,
+        partitions: Iterable[str] | None = None,
+        since: int | None = None,
+    ) -> None:
+        """Something is not known: ``reporting.doubts`` says how it counts."""
+        # The offsets of a snapshot are its own; what it leaves open is so from the beginning.
+        self.doubts.add(kind, summary, offset, partitions, 0 if self.is_loading else since)
+
+    def damaged(self, offset: int, message: str) -> TraceError:
+        """The error of a record that cannot be read, to be raised by the caller."""
+        return TraceError(self.path, None, f"offset {offset}", message)
+
+    def unreadable(self, unknown: UnknownRecord, offset: int, partitions: Iterable[str] | None) -> None:
+        """A record of a type that is known, and of a version that is not: a doubt about partitions, None: about all."""
+        newest = LATEST[unknown.type or ""]
+        what = (
+            f"{unknown.type} version {unknown.version} cannot be read; the newest that is known is {newest}"
+        )
+        self.doubt("unreadable version", what, offset, partitions)
+
+    def fields(self, change: bytes) -> Mapping[str, Any]:
+        """The fields of a change. Raises UnknownRecord, DamagedRecord, CannotFollow."""
+        return self._automaton.record(change)
+
+    # --- partitions -----------------------------------------------------------------------------------
+
+    def follow(
+        self,
+        partition: Partition,
+        observations: Sequence[Observation],
+        offsets: Sequence[int],
+        time: int,
+        known: Transition | None = None,
+    ) -> Followed:
+        """Take a partition through observations, by a transition that is known already or is found.
+
+        The transition, None where it cannot follow; and the observations that it is of, with their offsets. Raises
+        TraceError.
+        """
+        before, binding = partition.belief, partition.binding
+        try:
+            if known is None and self.follows_directories:
+                observations, offsets = placement.placed(
+                    self.image, self.fields, partition, observations, offsets
+                )
+            transition, brokers = (
+                (known, binding.brokers)
+                if known
+                else self._automaton.transition(before, binding, observations, self.is_last)
+            )
+        except CannotFollow as why:
+            self.lost(partition.name, offsets[-1], time, str(why))
+            self._unfollow(partition, offsets[-1])
+            return Followed(None, observations, offsets)
+        except UnknownRecord as unknown:
+            self.reporter.skipped_of_partition(f"{unknown.type} version {unknown.version}")
+            self.unreadable(unknown, offsets[0], (partition.name,))
+            self._unfollow(partition, offsets[-1])
+            return Followed(None, observations, offsets)
+        except DamagedRecord as wrong:
+            raise self.damaged(offsets[-1], str(wrong)) from None
+        partition.advance(transition)
+        if transition.after.tags != before.tags:
+            self._narrowed(partition, offsets[-1], time)
+        if transition.moves:
+            order = transition.spans[-1].order
+            partition.binding = self._automaton.binding(tuple([brokers[slot] for slot in order]))
+            self.image.place(partition, binding.brokers)
+        self._first_of_topic(partition, before, offsets[-1], time)
+        if before.is_indexed_astray:
+            self._goes_astray(partition, before, binding.brokers, transition, brokers)
+        self.report.changes += transition.changes
+        self.reporter.transition(partition, transition, brokers, offsets, time, (before, binding.brokers))
+        self.reporter.conditions(partition, transition.after, time)
+        return Followed(transition, observations, offsets)
+
+    def _unfollow(self, partition: Partition, offset: int) -> None:
+        if partition.topic is None:
+            self.image.remove(partition)
+        elif self.image.unfollow(partition):
+            self.populated(offset, -1)
+
+    def lost(self, name: str, offset: int, time: int, why: str) -> None:
+        """A partition that cannot be followed any further."""
+        self.reporter.unexplained(offset, time, name, (Candidate("any", {}, (why,)),), (), not name)
+        if name:
+            self.doubt("not followed", "partitions that cannot be followed", offset, (name,), offset + 1)
+
+    def _first_of_topic(self, partition: Partition, before: BeliefState, offset: int, time: int) -> None:
+        """Where the first partition's number of replicas changes, min ISR can change for the topic's others."""
+        replicas = len(partition.belief.observed.replicas)
+        topic = partition.topic
+        if topic is None or partition.number or replicas == len(before.observed.replicas):
+            return
+        for other in topic.partitions.values():
+            if other is not partition:
+                self.follow(other, [self.image.settings_of(other)], [offset], time)
+
+    def _goes_astray(
+        self,
+        partition: Partition,
+        before: BeliefState,
+        members: Brokers,
+        transition: Transition,
+        brokers: Brokers,
+    ) -> None:
+        """Entries of the controller's index that go astray are the topic's first partition's from then on.
+
+        ``members`` are the brokers of the slots before the transition, ``brokers`` those that its spans speak of.
+        """
+        first = None if partition.topic is None else partition.topic.partitions.get(0)
+        if first is None or first is partition:
+            return
+        for span in transition.spans:
+            after = tuple([brokers[slot] for slot in span.order])
+            slots = {broker: slot for slot, broker in enumerate(after)}
+            for slot in before.observed.elr:
+                broker = members[slot]
+                numbers = elr_index.astray(self.beliefs, before, span.belief, slot, slots.get(broker))
+                if numbers != {0}:
+                    self._astray.append((first, broker, numbers))
+            before, members = span.belief, after
+
+    def index(self) -> None:
+        """Take over what went astray in the controller's index, behind the decisions that did it."""
+        beliefs = self.beliefs
+        for first, broker, numbers in self._astray:
+            before = first.binding.brokers
+            if broker not in before and len(before) < MAX_BROKERS:
+                first.belief = beliefs.widened(first.belief, [self.image.flags(broker)])
+                first.binding = self._automaton.binding((*before, broker))
+                self.image.place(first, before)
+            if broker in first.binding.slots:
+                first.belief = elr_index.with_astray(
+                    beliefs, first.belief, first.binding.slots[broker], numbers
+                )
+        self._astray.clear()
+
+    def populated(self, offset: int, more: int) -> None:
+        """There is a partition more, or less."""
+        if self.share is not None:
+            self.share.populations.append((self.share.group, offset, more))
+        elif more > 0:
+            self.report.partitions = max(self.report.partitions, len(self.image.partitions))
+
+    # --- rules ----------------------------------------------------------------------------------------
+
+    def _with_rules(self, sets: tuple[RuleSet, ...]) -> Automaton:
+        return Automaton(BeliefStates(tuple(s.rules for s in sets)), _decoded, self.image.flags)
+
+    def automaton(self) -> Automaton:
+        """The automaton under the rules that the features call for, to which all go over that were under others."""
+        image = self.image
+        sets = rule_sets(image.features, self._profile, self._switched, image.controllers)
+        if sets != self.agreement.sets:
+            self.agreement.renew(sets)
+            followed = self.follows_directories
+            before, self._automaton = self._automaton, self._with_rules(sets)
+            stand_ins = [b.partition for b in self.image.brokers.values() if b.partition is not None]
+            for partition in (*self.image.of_topics(), *stand_ins):
+                slots = partition.binding.slots
+                # What was not followed is not known any more.
+                partition.directories = partition.directories if followed else ()
+                offline = (
+                    [slots[b] for b in self.image.offline(partition)] if self.follows_directories else ()
+                )
+                partition.belief = self._automaton.adopted(partition.belief, before, offline)
+        return self._automaton
+
+    def renew(self) -> None:
+        """Where features were set, the rules from here on are theirs."""
+        if self.has_new_features:
+            self.has_new_features = False
+            self.automaton()
+
+    def after_failover(self) -> None:
+        """What follows was written by another controller, which can have begun with a snapshot, without the index."""
+        for partition in self.image.of_topics():
+            if partition.belief.is_indexed_astray:
+                partition.belief = elr_index.after_failover(self.beliefs, partition.belief)
+
+    def _narrowed(self, partition: Partition, offset: int, time: int) -> None:
+        """Not all sets of rules explain a partition any more."""
+        if partition.topic is not None or self.share is None or self.share.is_first:
+            self.agreement.narrow(offset, partition.name, partition.belief.tags, time)
+            self.reporter.has_lines = True
+
+    def close(self, time: int) -> None:
+        """The last that is seen of all partitions, and how large the tables have become."""
+        self.automaton()  # features that changed last count, also where no partition changed after them
+        for partition in self.image.of_topics():
+            self.reporter.close(partition, time)
+        self.report.figures["beliefs"] = len(self.beliefs)
+        self.report.figures["steps explained"] = self._automaton.explained
+        self.report.figures["brokers"] = len(self.image.brokers)
+
+
+def _decoded(change: bytes) -> Mapping[str, Any]:
+    """The fields of a change. Raises CannotFollow for an undefined value."""
+    kind, _, data = decode_change(change)
+    for name, (defined, value) in undefined(kind, data).items():
+        raise CannotFollow(f"{name} is {value}, and {defined} is defined")
+    return data

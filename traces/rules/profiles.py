@@ -1,0 +1,152 @@
+"""Which rules were in force, as far as a metadata log's feature records say; and where no profile has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from highwater.traces.rules.rule_sets import RuleSet, rule_set
+
+METADATA_VERSION = "metadata.version"
+ELR_VERSION = "eligible.leader.replicas.version"
+OTHER_FEATURES = frozenset(
+    {"kraft.version", "transaction.version", "group.version", "share.version", "streams.version"}
+)
+"""Features that do not decide about replicas and leaders."""
+SUPPOSED_VERSION = 23
+"""The metadata.version that is supposed where the log does not say any."""
+ANY = 1 << 15
+"""Beyond every feature level."""
+
+Controllers = Mapping[int, Mapping[str, int]]
+"""The greatest levels of features that each controller has said to support, by the controllers' numbers."""
+Profiles = tuple[tuple[str, tuple[str, ...]], ...]
+"""Profiles, each with the rules that are on in addition; the likelier first."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """Feature levels, and the rules that were in force with them.
+
+    ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version, None among them
+    for a log that does not have the feature. ``stands_in``: no profile is of these versions, the nearest one stands in.
+    ``code`` has the newest levels that the code which the profiles were read from supports: newer code can decide
+    otherwise at the same levels. ``by_code``: it counts only where all controllers are of that code.
+    """
+
+    metadata: range
+    elr: tuple[int | None, ...]
+    profiles: Profiles
+    stands_in: bool = False
+    code: tuple[tuple[str, int], ...] = ((METADATA_VERSION, 25), (ELR_VERSION, 0))
+    by_code: bool = False
+
+
+_CLEAN = ("clean_registration",)
+_4_2_CODE = ((METADATA_VERSION, 29), (ELR_VERSION, 1))
+_4_2: Profiles = (("kafka_4_2", ()),)
+_4_2_OFF: Profiles = (("kafka_4_2_elr_off", ()),)
+_ON: Profiles = (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10", _CLEAN))
+_OFF: Profiles = (("kafka_trunk_2024_10_elr_off", ()), ("kafka_trunk_2024_10_elr_off", _CLEAN))
+
+VERSIONS = (
+    # The code of 4.2.1 before its features are raised, or after they are lowered: the levels decide about ELR alone.
+    Version(range(12, 29), (None, 0), _4_2_OFF, code=_4_2_CODE, by_code=True),
+    Version(range(23, 29), (1,), _4_2, code=_4_2_CODE, by_code=True),
+    # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first that knows an ELR.
+    Version(range(12), (None, 0, 1), (("before_kip_841", ()),)),
+    Version(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
+    # Before there was a feature for it, ELR was turned on by a setting that is not in the log.
+    Version(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
+    # 4.2: the feature alone decides.
+    Version(range(29, 30), (None, 0), _4_2_OFF, code=_4_2_CODE),
+    Version(range(29, 30), (1,), _4_2, code=_4_2_CODE),
+    # 4.0: a clean restart is known by what the broker sends. No profile is of it, nor of 4.1.
+    Version(range(23, 26), (None, 0), _OFF, stands_in=True),
+    Version(range(23, 26), (1,), _ON, stands_in=True),
+    Version(range(26, ANY), (None, 0), _4_2_OFF, stands_in=True, code=_4_2_CODE),
+    Version(range(26, ANY), (1,), _4_2, stands_in=True, code=_4_2_CODE),
+)
+"""The first that has both levels counts; of a level of the ELR's feature above 1, that of 1 stands in."""
+_KNOWN = [version for version in VERSIONS if not version.stands_in]
+NEWEST = {
+    METADATA_VERSION: max(version.metadata[-1] for version in _KNOWN),
+    ELR_VERSION: max(level or 0 for version in _KNOWN for level in version.elr),
+}
+"""The newest feature levels that a profile is of."""
+RELEASES = {
+    20: "3.8-IV0", 21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0",
+    27: "4.1-IV1", 28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
+}  # fmt: skip
+"""What Kafka calls the newer levels of metadata.version."""
+
+
+def rule_sets(
+    features: Mapping[str, int],
+    profile: str | None = None,
+    switched: Mapping[str, bool] | None = None,
+    controllers: Controllers | None = None,
+) -> tuple[RuleSet, ...]:
+    """The sets of rules that can have been in force with these features, the likelier first.
+
+    Kafka before its feature ``eligible.leader.replicas.version`` turned ELR on by a setting that is not in the log,
+    and later versions know a clean restart by what the broker sends, so several can come into question. ``profile``
+    and ``switched`` override. Raises LanguageError for a profile or rule that does not exist.
+    """
+    found: list[RuleSet] = []
+    for name, also_on in [(profile, ())] if profile else _version(features, controllers or {}).profiles:
+        chosen = rule_set(name, switched, also_on)
+        if all(chosen.rules != known.rules for known in found):
+            found.append(chosen)
+    return tuple(found)
+
+
+def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -> str | None:
+    """Why no profile is of these features; None where one is.
+
+    What ``controllers`` support says which code decided: a newer one can decide otherwise whatever the features say.
+    Also a feature that is not known can.
+    """
+    supported: dict[str, int] = {}
+    for levels in controllers.values():
+        for name, at in levels.items():
+            supported[name] = max(at, supported.get(name, at))
+    level, elr = features.get(METADATA_VERSION, SUPPOSED_VERSION), features.get(ELR_VERSION)
+    version = _version(features, controllers)
+    newest = f"the newest is of metadata.version {_named(NEWEST[METADATA_VERSION])}"
+    newer = f"is newer than any profile; {newest}"
+    if level > NEWEST[METADATA_VERSION]:
+        return f"metadata.version {_named(level)} {newer}"
+    if (elr or 0) > NEWEST[ELR_VERSION]:
+        return f"{ELR_VERSION} {elr} with metadata.version {_named(level)} {newer}"
+    if version.stands_in:
+        return f"{ELR_VERSION} {elr or 0} with metadata.version {_named(level)} has no profile; {newest}"
+    for name, known in version.code:
+        if supported.get(name, 0) > known:
+            than = "any profile" if supported[name] > NEWEST[name] else f"the profiles of {_named(level)}"
+            return f"a controller that supports {name} up to {supported[name]} is newer than {than}; {newest}"
+    others = sorted(
+        name
+        for name, at in features.items()
+        if at > 0 and name not in (METADATA_VERSION, ELR_VERSION) and name not in OTHER_FEATURES
+    )
+    return f"a feature that is not known: {others[0]}" if others else None
+
+
+def _named(level: int) -> str:
+    return f"{level} ({RELEASES[level]})" if level in RELEASES else str(level)
+
+
+def _version(features: Mapping[str, int], controllers: Controllers) -> Version:
+    level, elr = features.get(METADATA_VERSION, SUPPOSED_VERSION), features.get(ELR_VERSION)
+    level, elr = min(max(level, 0), ANY - 1), None if elr is None else min(max(elr, 0), 1)
+
+    def is_of(version: Version) -> bool:
+        if level not in version.metadata or elr not in version.elr:
+            return False
+        codes = [
+            tuple((name, levels.get(name, 0)) for name, _ in version.code) for levels in controllers.values()
+        ]
+        return not version.by_code or (bool(codes) and all(code == version.code for code in codes))
+
+    return next(version for version in VERSIONS if is_of(version))
