@@ -193,7 +193,8 @@ def _of_trunk() -> dict[str, tuple[Counterexample, ...]]:
 
 def _promised(name: str, changed: dict[str, bool]) -> tuple[int, tuple[Counterexample, ...]]:
     """The depth that was searched, and shortest runs to what a scenario promises to be violated."""
-    overrides = Overrides(rules=changed, properties=tuple(scenarios.find(name).promise.violated))
+    # In order, as a set has none that is the same in every process.
+    overrides = Overrides(rules=changed, properties=tuple(sorted(scenarios.find(name).promise.violated)))
     model = Request.of(scenarios.find(name), overrides).model()
     result = search(model, SearchOptions(workers=1, stop_at_first=True, limit_states=STATES))
     return result.depth, follow_all(model, result.violations)
