@@ -151,7 +151,9 @@ def machine_code(model: Model, place: Path) -> Read:
 
 def kept_mutants(model: Model, place: Path) -> Read:
     place.mkdir()
-    results = {n: findings.Result(findings.KILLED, findings.VIOLATED, "strong_isr", n) for n in range(9)}
+    results = {
+        n: findings.MutantResult(findings.KILLED, findings.VIOLATED, "strong_isr", n) for n in range(9)
+    }
     kept = findings.KeptFile(
         {SCENARIO: findings.Size("0123abcd", 39_619, None)},
         {(SCENARIO, name): findings.ScenarioResults("4567", results) for name in ("append", "fetch")},

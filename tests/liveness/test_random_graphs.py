@@ -131,7 +131,7 @@ PLANTED: dict[str, tuple[object, str, object]] = {
         "_open",
         lambda explored, kind, premise, goals: OPEN(explored, kind, premise, goals[:1]),
     ),
-    "fairness that is not looked at": (search, "Fairness", lambda groups, *rest: Fair((), *rest)),
+    "fairness that is not looked at": (search, "FairGroups", lambda groups, *rest: Fair((), *rest)),
 }
 ONCE = {Kind.EVENTUALLY_ALWAYS: Kind.EVENTUALLY, Kind.LEADS_TO_ALWAYS: Kind.LEADS_TO}
 LOOPS, SHORTEST, OPEN = search.loops, search.shortest_loop, search._open

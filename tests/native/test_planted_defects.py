@@ -36,12 +36,12 @@ def test_a_kernel_that_drops_an_action(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_kernel_that_forgets_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.everything()
-    values = kernels.Scope.pack
+    values = kernels.ValueScope.pack
 
     def stale(self, node, leaf):  # type: ignore[no-untyped-def]
         return values(self, model.inputs[leaf] if leaf == 1 else node, leaf)
 
-    monkeypatch.setattr(kernels.Scope, "pack", stale)
+    monkeypatch.setattr(kernels.ValueScope, "pack", stale)
     assert disagreements(model, Program(model), 2000)
 
 

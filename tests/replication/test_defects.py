@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from docs.pages.notes import GALLERY
 
 from docs.analyses import defects, kept
+from docs.pages.gallery import REPLICATION as GALLERY
 from highwater.checker.asking import scenarios
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.search import SearchOptions, SearchResult
