@@ -69,6 +69,8 @@ def _sections() -> Iterator[str]:
 def _parts() -> list[tuple[str, list[str]]]:
     """Each rule's row, and its section with witnesses and what the explorer finds."""
     _of_trunk()  # of all of them each rule's section tells
+    for controllers, base in ((True, TEXT), (True, FIRST_PHASE), (False, TEXT)):
+        _base(controllers, base)
     return in_order(rules(), _told)
 
 
@@ -100,10 +102,16 @@ def _place(rule: str) -> tuple[str, dict[str, int]]:
 @once
 def compared(rule: str, base: str = TEXT) -> Compared:
     """Ask Z3 about a rule that is taken over alone."""
-    first = _request(_place(rule), base)
-    second = first.with_rules({rule: not first.rules[rule]})
-    one, two = with_helpers(first).model(), second.model()
+    place = _place(rule)
+    first = _request(place, base)
+    one, two = _base(place is CONTROLLER, base), first.with_rules({rule: not first.rules[rule]}).model()
     return Compared(rule, base, one, two, None if only_in_one(one, two) else _differences(one, two))
+
+
+@once
+def _base(controllers: bool, base: str) -> Model:
+    """The model that a rule is taken over into, with what is proved beside its invariants."""
+    return with_helpers(_request(CONTROLLER if controllers else MESSAGES, base)).model()
 
 
 def _differences(one: Model, two: Model) -> dict[str, Witness | None]:
