@@ -44,7 +44,7 @@ def outcome(model: Model, before: Scalars, action: str, parameters: dict[str, ob
     [
         (["member_epoch_check=off"], {"alter_partition"}),
         pytest.param(
-            ["last_known_elr=off"],
+            ["last_known_elr=off", "elr_off_forgets_last_known=off"],
             {"register"},
             marks=slow("a comparison more; those of other rules are fast"),
         ),
