@@ -109,3 +109,25 @@ def test_a_notebook_shows_what_happened() -> None:
     assert "replica 2 fetches a record from replica 0" in shown
     assert "leader&#x27;s HWM" in shown
     assert shown.count("<details") == shown.count("</details>") == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "asked"),
+    [
+        ("profile", "kip_279", "kip_279"),
+        ("symmetry", True, True),
+        ("outside", True, True),
+        ("deadlock", True, True),
+    ],
+)
+def test_what_is_set_is_what_is_asked(setting: str, value: object, asked: object) -> None:
+    """Parameters, rules and properties are set on the page."""
+    plain = package.scenario("truncation/kip-101")
+    changed = package.scenario("truncation/kip-101", **{setting: value})  # type: ignore[arg-type]
+    assert getattr(plain, setting) != asked
+    assert getattr(changed, setting) == asked
+
+
+def test_a_setting_that_there_is_not_is_refused() -> None:
+    with pytest.raises(TypeError, match="there is no setting paramters"):
+        package.check("truncation/kip-101", paramters={"max_records": 1})  # type: ignore[call-arg]
