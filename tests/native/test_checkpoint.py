@@ -114,6 +114,13 @@ def test_a_search_moves_between_memory_and_disk(
     same(part(model, "in memory", tmp_path / "kept"), whole)
 
 
+def test_a_checkpoint_is_kept_where_the_graph_is_asked_for_too(model: Model, tmp_path: Path) -> None:
+    """Its making keeps no checkpoint: of the two, what survives a kill is what was asked for by name."""
+    options = SearchOptions(workers=1, graph=True, checkpoint=str(tmp_path / "kept"), limit_states=4000)
+    assert search(model, options).graph is None
+    assert (tmp_path / "kept" / MANIFEST).is_file()
+
+
 def test_with_symmetry_and_several_workers(tmp_path: Path) -> None:
     model = models.scenario_model(SCENARIO)
     expected = search(model, SearchOptions(symmetry=True))
