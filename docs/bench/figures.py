@@ -50,6 +50,19 @@ def measure(arguments: Sequence[str], status: int = 0) -> Run:
     return Run(wall, usage.ru_utime + usage.ru_stime, peak, results)
 
 
+def afresh(part: str, *arguments: str) -> dict[str, Any]:
+    """What a part of the benchmarks measures in a process started afresh, by name: the last line that it writes.
+
+    RuntimeError where it fails.
+    """
+    command = [sys.executable, "-m", f"docs.bench.{part}", *arguments]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with status {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 def spread(values: Sequence[float], form: str) -> str:
     """The median of some runs, and the least and the most of them; ``form`` is a format with its unit behind it."""
     middle = form.format(statistics.median(values))

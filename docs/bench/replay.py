@@ -6,7 +6,6 @@ The process that is measured imports nothing else, so that its memory is that of
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from docs.bench.figures import spread
+from docs.bench.figures import afresh, spread
 from highwater.checker.base.memory import peak_memory
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
@@ -47,11 +46,7 @@ def replay_log(directory: Path) -> dict[str, Any]:
 
 def measure_replay(directory: Path) -> dict[str, Any]:
     """Replay a log in a process started afresh; RuntimeError where it fails or something is not explained."""
-    command = [sys.executable, "-m", "docs.bench.replay", str(directory)]
-    found = subprocess.run(command, check=False, stdout=subprocess.PIPE)
-    if found.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with status {found.returncode}")
-    result: dict[str, Any] = json.loads(found.stdout)
+    result = afresh("replay", str(directory))
     if result["unexplained"]:
         raise RuntimeError(f"{result['unexplained']} records of a generated log are not explained")
     return result

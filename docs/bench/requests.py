@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -12,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from docs.bench.figures import spread
+from docs.bench.figures import afresh, spread
 from highwater.checker.base.memory import peak_memory
 from highwater.traces.replay import replay
 from tests.generation.requests import write_fetches
@@ -39,11 +38,7 @@ def replay_logs(directory: Path) -> dict[str, Any]:
 
 def measure(directory: Path) -> dict[str, Any]:
     """Replay a directory in a process started afresh; RuntimeError where it fails or something is not explained."""
-    command = [sys.executable, "-m", "docs.bench.requests", str(directory)]
-    found = subprocess.run(command, check=False, stdout=subprocess.PIPE)
-    if found.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with status {found.returncode}")
-    result: dict[str, Any] = json.loads(found.stdout)
+    result = afresh("requests", str(directory))
     if result["wrong"]:
         raise RuntimeError(f"{result['wrong']} messages of a generated log are not explained")
     return result

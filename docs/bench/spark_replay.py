@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import click
 
-from docs.bench.figures import spread
+from docs.bench.figures import afresh, spread
 from highwater.checker.engines.spark.replay.run import SparkReplay
 from highwater.checker.engines.spark.session import close, session
 from highwater.traces.inputs import inputs
@@ -41,12 +40,9 @@ def measure(directory: Path, master: str) -> dict[str, Any]:
 
 def lines(repeat: int = REPEAT, master: str = MASTER) -> list[str]:
     """The figures as lines: medians with the least and the most, each run by a driver started afresh."""
-    runs = []
     with tempfile.TemporaryDirectory() as folder:
         write_log(Path(folder), records=RECORDS)
-        for _ in range(repeat):
-            command = [sys.executable, "-m", "docs.bench.spark_replay", folder, master]
-            runs.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
+        runs = [afresh("spark_replay", folder, master) for _ in range(repeat)]
     if any(run["unexplained"] for run in runs):
         raise RuntimeError("records of a generated log are not explained")
     return [

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from docs.bench.figures import afresh
 from docs.bench.whole import tree
 from highwater.checker.asking import request, scenarios
 from highwater.checker.asking.search import Progress, SearchOptions
@@ -48,12 +48,7 @@ class Asked:
 
 def run(asked: Asked) -> dict[str, Any]:
     """The measurement of a search by a process started afresh; RuntimeError where it fails."""
-    command = [sys.executable, "-m", "docs.bench.spark_run", json.dumps(asdict(asked))]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
-    if done.returncode != 0:
-        raise RuntimeError(f"{asked} ended with status {done.returncode}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return afresh("spark_run", json.dumps(asdict(asked)))
 
 
 def search(asked: Asked) -> dict[str, Any]:
