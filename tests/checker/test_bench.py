@@ -16,7 +16,9 @@ def test_the_peak_of_memory_is_the_process_s_own(counter):
     """Neither that of the process that starts it, which holds more, nor less than what it takes itself."""
     ours = b"x" * (600 * MIB)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > len(ours)
-    plain = measure(["check", str(counter(name="plain.toml"))]).peak
+    small = ["check", str(counter(name="plain.toml"))]
+    measure(small)  # compiling takes memory, too: from here on the machine code is kept
+    plain = measure(small).peak
     larger = counter(name="larger.toml", protocol=f"{COUNTER}\nHELD = b'x' * {150 * MIB}\n")
     taken = measure(["check", str(larger)]).peak - plain
     assert plain < 300 * MIB
