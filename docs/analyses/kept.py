@@ -131,11 +131,16 @@ def answer(what: str, models: Sequence[Model], about: object, ask: Callable[[], 
 
 
 def search(model: Model, options: SearchOptions) -> SearchResult:
-    """The native search with liveness decided beside it: what was found, without figures of time and memory."""
+    """The native search with liveness decided beside it: what was found, without figures of time and memory.
+
+    Raises ValueError unless it is one worker's: of several it is not always the same run that violates a property.
+    """
+    if options.workers != 1:
+        raise ValueError("a run of several workers is another one the next time: it cannot be kept")
     about = {
         name: value for name, value in asdict(options).items() if value != getattr(SearchOptions(), name)
     }
-    about.pop("workers", None)
+    del about["workers"]
     said = answer("search", [model], about, lambda: _plain(model, searched(model, options)))
     violations = [violation(model, one) for one in said["violations"]]
     return SearchResult(**{**said, "violations": violations})
