@@ -134,3 +134,12 @@ def test_what_computes_an_answer_is_part_of_the_question(
     assert text.count(before) == 1
     monkeypatch.setattr(inspect, "getsource", lambda module: text.replace(before, after))
     assert (kept.source(quorum_delays) == digest) == same
+
+
+def test_of_a_sample_the_same_questions_are_asked_each_time() -> None:
+    """Those that are not asked again are answered by what is kept; what is not kept is always asked."""
+    sampled = Answers(dict.fromkeys(("0c", "0d", "0e", "0f", "10"), ("what", "old")), Mode.SAMPLED)
+    for _ in range(2):
+        said = [sampled.to(key, "what", lambda: "new") for key in (*sampled.kept, "11")]
+        assert said == ["new", "old", "old", "old", "new", "new"]
+    assert sampled.changed == ["what", "what"]
