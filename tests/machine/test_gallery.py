@@ -67,7 +67,7 @@ def search(name: str) -> Found | None:
             runs, steps = runs + 1, steps + len(self.path)
             length = len(self.path) if self.violated else 0
 
-    made.teardown = count  # type: ignore[method-assign]
+    made.teardown = count  # type: ignore[method-assign, assignment]
     chosen = settings(
         made.TestCase.settings, max_examples=RUNS, derandomize=True, database=None, verbosity=Verbosity.quiet
     )

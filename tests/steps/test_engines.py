@@ -31,6 +31,7 @@ from highwater.model.language import (
 )
 from highwater.model.language.graph import FALSE
 from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.substitution import substituted
 from tests.native.on_disk import on_disk, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
@@ -275,7 +276,7 @@ def test_a_model_that_asks_steps_that_change_nothing(
 def test_a_substitution_that_forgets_a_write(
     model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = step_properties.substituted
+    honest = substituted
     first = len(model.leaves)
 
     def forgetful(roots: Any, inputs: Any) -> Any:
