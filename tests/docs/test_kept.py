@@ -61,8 +61,8 @@ def test_another_parameter_or_option_is_another_question() -> None:
         kept.search(model, replace(options, limit_states=10))
 
 
-@pytest.mark.parametrize("workers", [None, 2])
-def test_a_run_of_several_workers_is_not_kept(workers: int | None) -> None:
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_of_several_workers_is_not_kept(workers: int) -> None:
     """Which of the shortest runs it is differs from one search to the next."""
     _, model, options = defects.asked(NAME, PLACE)
     with pytest.raises(ValueError, match="several workers"):
