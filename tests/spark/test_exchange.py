@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +202,24 @@ def test_of_a_task_that_fails_nothing_counts_as_sent(program: RowProgram) -> Non
         assert (table.taken, [*files]) == (8, ["0", "2"])
     with sent.of(run, 6, 4, program) as (table, files):
         assert (table.taken, files) == (0, {})
+
+
+def test_a_table_of_another_run_is_not_taken_on() -> None:
+    """It would grow by that one's machine code, which a process gives up where it has compiled others since."""
+    model, _ = scenario("truncation/kip-320")
+    former, latter = (
+        RowProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True)) for _ in range(2)
+    )
+    sent, kept = Sent(), weakref.ref(former)
+    with sent.of(SearchIdentity("a run", "{}", "content", 2, SHIFT), 5, 0, former) as (table, _):
+        of_the_former = table
+    with sent.of(SearchIdentity("another", "{}", "content", 2, SHIFT), 5, 0, latter) as (table, _):
+        assert table is not of_the_former
+    table = former.table(1 << 24)
+    del former
+    gc.collect()
+    table.make_room(1 << 16)
+    assert kept() is not None, "as long as there is a table of it"
+    del table, of_the_former
+    gc.collect()
+    assert kept() is None
