@@ -13,11 +13,13 @@ from highwater.checker.base import untrusted
 from highwater.checker.base.output import write_text
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.mutation.examining import (
+    ELSEWHERE,
     EQUAL,
     HOLDS,
     KILLED,
     LEAVES,
     NEARBY,
+    NEVER,
     SURVIVED,
     UNFINISHED,
     VIOLATED,
@@ -25,12 +27,13 @@ from highwater.checker.comparing.mutation.examining import (
 )
 from highwater.model.language.mutation import Mutant
 
-WITHIN, LISTED = "within", "listed"
-"""Verdicts on mutants that survived: it reaches no state that the protocol does not; somebody has given a reason."""
+WITHIN, REDUNDANT, LISTED = "within", "redundant", "listed"
+"""Verdicts on mutants that survived: it reaches no state that the protocol does not; besides, from every state it
+reaches the same ones; somebody has given a reason."""
 _FORMAT = "highwater mutants 1"
 _DIGEST = "sha256"
 _KINDS = {EQUAL, KILLED, SURVIVED, UNFINISHED}
-_HOWS = {None, VIOLATED, HOLDS, LEAVES, NEARBY}
+_HOWS = {None, VIOLATED, HOLDS, LEAVES, NEVER, NEARBY, ELSEWHERE}
 
 
 @dataclass
@@ -82,13 +85,20 @@ class Record:
         return next(((k, r) for k, r in sorted(self.results.items()) if r.kind == KILLED), None)
 
     @property
+    def reaches_nothing_else(self) -> bool:
+        """Whether it has other steps, and none of them leads to a state that the protocol does not reach."""
+        return self._found in (WITHIN, REDUNDANT)
+
+    @property
     def is_hole(self) -> bool:
         """Whether it changes a step, and nothing notices."""
-        return self._found not in (KILLED, EQUAL)
+        return self._found not in (KILLED, EQUAL, REDUNDANT)
 
     @property
     def verdict(self) -> str:
-        """``killed``; ``equal`` where no scenario has another step; else what kind of hole it is, or ``listed``."""
+        """``killed``; ``equal`` where no scenario has another step, ``redundant`` where other steps lead to the same
+        states; else what kind of hole it is, or ``listed``.
+        """
         return LISTED if self.is_hole and self.reason is not None else self._found
 
     @property
@@ -101,7 +111,19 @@ class Record:
             return EQUAL if kinds and not elsewhere else UNFINISHED
         found = next(k for k in (KILLED, UNFINISHED, SURVIVED) if k in kinds)
         news = [r.new for r in whole if r.kind == SURVIVED and r.new is not None]
-        return WITHIN if found == SURVIVED and news and not any(news) else found
+        if found != SURVIVED or not news or any(news):
+            return found
+        return REDUNDANT if self._is_redundant else WITHIN
+
+    @property
+    def _is_redundant(self) -> bool:
+        """Whether each scenario in which it has another step says that others lead where those lead."""
+        said: dict[str, list[MutantResult]] = {}
+        for (_, scenario), one in self.results.items():
+            said.setdefault(scenario, []).append(one)
+        return all(
+            any(r.how == ELSEWHERE for r in own) or all(r.kind == EQUAL for r in own) for own in said.values()
+        )
 
     @property
     def differing(self) -> list[tuple[tuple[int, str], MutantResult]]:
@@ -174,7 +196,7 @@ def _size(value: Mapping[str, Any]) -> Size:
 def result(value: Mapping[str, Any]) -> MutantResult:
     """A result from JSON; TypeError or ValueError where it is none."""
     found = MutantResult(**value)
-    numbers = (found.depth, found.differs, found.new)
+    numbers = (found.depth, found.differs, found.new, found.lost)
     if found.kind not in _KINDS or found.how not in _HOWS:
         raise ValueError(f"{found.kind!r}, {found.how!r} is no result")
     if not all(n is None or (isinstance(n, int) and n >= 0) for n in numbers):

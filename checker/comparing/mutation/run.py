@@ -10,10 +10,11 @@ from pathlib import Path
 from highwater.checker.asking.request import Overrides, Request
 from highwater.checker.asking.scenarios import Scenario
 from highwater.checker.comparing.mutation import findings
-from highwater.checker.comparing.mutation.examining import UNFINISHED
+from highwater.checker.comparing.mutation.examining import SURVIVED, UNFINISHED
 from highwater.checker.comparing.mutation.findings import Record, ScenarioResults
 from highwater.checker.comparing.mutation.work import (
     INVARIANTS,
+    LESSER,
     LIVENESS,
     NEAREST,
     ONCE_MORE,
@@ -106,7 +107,8 @@ class MutationRun:
         parts += [(name, NEAREST) for name in names if sizes[name] is None]
         if self._liveness:
             parts += [(name, LIVENESS) for name in whole if self._has(name, LIVENESS)]
-        return [*parts, *((name, ONCE_MORE) for name in invariants)]
+        parts += [(name, ONCE_MORE) for name in invariants]
+        return [*parts, *((name, LESSER) for name in whole)]
 
     def _has(self, name: str, part: str) -> bool:
         request = self._requests[name]
@@ -146,7 +148,9 @@ class MutationRun:
         self.found.left_out = True
 
     def _task(self, name: str, part: str) -> Task | None:
-        undecided = self._undecided(name) if part == ONCE_MORE else None
+        undecided = None
+        if part in (ONCE_MORE, LESSER):
+            undecided = self._undecided(name) if part == ONCE_MORE else self._within(name)
         if undecided is not None and not undecided:
             return None
         kept = self.parts.get((name, part))
@@ -167,12 +171,26 @@ class MutationRun:
 
     def _undecided(self, name: str) -> frozenset[Mutant]:
         """The mutants that a scenario has not decided, and no other one kills."""
-        key = self._order_of[name, INVARIANTS], name
+        key = self._first(name)
         return frozenset(
             m
             for m, r in self.found.records.items()
             if r.killed is None and key in r.results and r.results[key].kind == UNFINISHED
         )
+
+    def _within(self, name: str) -> frozenset[Mutant]:
+        """The mutants that reach nowhere another state, and have another step in a scenario."""
+        key = self._first(name)
+        return frozenset(
+            m
+            for m, r in self.found.records.items()
+            if r.reaches_nothing_else and key in r.results and r.results[key].kind == SURVIVED
+        )
+
+    def _first(self, name: str) -> tuple[int, str]:
+        """What a scenario says first, of invariants if it has any: what later parts say takes its place."""
+        part = INVARIANTS if (name, INVARIANTS) in self._order_of else LIVENESS
+        return self._order_of[name, part], name
 
     def _take(self, part: tuple[str, str], told: TaskResult) -> None:
         """Take in what a task says."""
@@ -193,8 +211,9 @@ class MutationRun:
         for number, result in (told.results or {}).items():
             self.parts[part].results[number] = result
             # What is asked once more takes the place of what was not decided.
-            first = (part[0], INVARIANTS) if part[1] == ONCE_MORE else part
-            found.records[self._numbers[part][number]].results[self._order_of[first], part[0]] = result
+            later = part[1] in (ONCE_MORE, LESSER)
+            key = self._first(part[0]) if later else (self._order_of[part], part[0])
+            found.records[self._numbers[part][number]].results[key] = result
         if told.note:
             self._leave_out(f"{part[0]}: {told.note}")
         self._save(now=told.done)
