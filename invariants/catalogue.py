@@ -1,8 +1,9 @@
 """The catalogue of properties: under one name one meaning, whoever checks it.
 
 What must hold of a protocol stands in the module of its name in this package: its INVARIANTS, its STEP_PROPERTIES, its
-LIVENESS, what is only WATCHED, in explorations that name it, and DENIALS, which are to be violated; and in a module ``inductive`` beside them what is
-proved together with it. What a system that was observed is asked besides stands in ``replication/observed.py``.
+LIVENESS, what is only WATCHED, in explorations that name it, and DENIALS, which are to be violated; and in a module
+``inductive`` beside them what is proved together with it. What a system that was observed is asked besides stands in
+``replication/observed.py``.
 """
 
 from __future__ import annotations

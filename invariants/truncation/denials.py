@@ -1,4 +1,4 @@
-"""What the truncation protocol allows, denied: each is violated, as a replica need not have more to join, stay or count."""
+"""What the truncation protocol allows, denied: each is violated, as nobody need have more to join, stay or count."""
 
 from __future__ import annotations
 

@@ -96,8 +96,9 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """``killed``; ``equal`` where no scenario has another step, ``redundant`` where other steps lead to the same
-        states; else what kind of hole it is, or ``listed``.
+        """What came of it: ``listed`` and other words for holes, or one of these.
+
+        ``killed``; ``equal`` where no scenario has another step; ``redundant`` where other steps lead to the same states.
         """
         return LISTED if self.is_hole and self.reason is not None else self._found
 

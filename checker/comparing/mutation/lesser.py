@@ -1,4 +1,4 @@
-"""Mutants that reach no state that the protocol does not: whether other steps do what they leave out, or what is missing.
+"""Mutants that reach no state that the protocol does not: what they leave out, and whether other steps do it.
 
 No property of states can tell such a mutant from the protocol. Of its graph three things are asked:
 
