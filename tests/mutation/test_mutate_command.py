@@ -77,7 +77,7 @@ def test_what_is_noticed(register: Path) -> None:
     assert found["guard", 'require("every live replica has it", holds)', "dropped"] == "killed"
     assert found["write", "s.next.acknowledged", "dropped"] == "within"
     assert found["operation", "s.stored[to] < s.stored[s.leader]", "<: <="] in ("within", "equal")
-    assert set(found.values()) <= {"killed", "equal", "within", "survived"}
+    assert set(found.values()) <= {"killed", "equal", "redundant", "within", "survived"}
 
 
 def test_what_is_kept_is_not_asked_again(
