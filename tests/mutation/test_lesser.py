@@ -137,7 +137,11 @@ def test_redundant_is_what_each_scenario_says() -> None:
     """Where one of them has another step, and says nothing of others that lead there, it is a hole."""
     mutant = Mutant("model/x.py:1", 1, (0, 1), "act", "guard", "dropped", "a guard", "")
     redundant = MutantResult(SURVIVED, ELSEWHERE, new=0, lost=0)
-    results = {(0, "a"): MutantResult(EQUAL), (1, "b"): redundant, (2, "b"): MutantResult(SURVIVED)}
+    results = {
+        (0, "a"): MutantResult(EQUAL),
+        (1, "b"): redundant,
+        (2, "b"): MutantResult(SURVIVED),
+    }  # of liveness
     assert Record(mutant, "x", results=results).verdict == REDUNDANT
     lost = MutantResult(SURVIVED, new=0, lost=3)
     assert Record(mutant, "x", results={**results, (3, "c"): lost}).verdict == WITHIN

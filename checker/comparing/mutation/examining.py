@@ -138,7 +138,9 @@ class Examination:
             comparison = Comparison(self.request, graph(program, 0, options))
             for number, depth in self._differing(program, base, numbers, say):
                 result = MutantResult(SURVIVED, new=0, differs=depth)
-                found = comparison.of(graph(program, number, options))
+                explored = graph(program, number, options)
+                assert explored.complete, "it reaches no more states than the protocol"
+                found = comparison.of(explored)
                 if found.never is not None:
                     result = replace(result, kind=KILLED, how=NEVER, property=found.never)
                 how = ELSEWHERE if found.redundant else result.how

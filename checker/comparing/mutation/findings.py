@@ -85,7 +85,7 @@ class Record:
         return next(((k, r) for k, r in sorted(self.results.items()) if r.kind == KILLED), None)
 
     @property
-    def reaches_nothing_else(self) -> bool:
+    def is_within(self) -> bool:
         """Whether it has other steps, and none of them leads to a state that the protocol does not reach."""
         return self._found in (WITHIN, REDUNDANT)
 
@@ -111,20 +111,11 @@ class Record:
             elsewhere = any(r.differs is not None for r in nearby)  # where not all is known
             return EQUAL if kinds and not elsewhere else UNFINISHED
         found = next(k for k in (KILLED, UNFINISHED, SURVIVED) if k in kinds)
-        news = [r.new for r in whole if r.kind == SURVIVED and r.new is not None]
-        if found != SURVIVED or not news or any(news):
+        # Of others not all states were seen, as they end where they are to be violated.
+        known = [r for r in whole if r.kind == SURVIVED and r.new is not None]
+        if found != SURVIVED or not known or any(r.new for r in known):
             return found
-        return REDUNDANT if self._is_redundant else WITHIN
-
-    @property
-    def _is_redundant(self) -> bool:
-        """Whether each scenario in which it has another step says that others lead where those lead."""
-        said: dict[str, list[MutantResult]] = {}
-        for (_, scenario), one in self.results.items():
-            said.setdefault(scenario, []).append(one)
-        return all(
-            any(r.how == ELSEWHERE for r in own) or all(r.kind == EQUAL for r in own) for own in said.values()
-        )
+        return REDUNDANT if all(r.how == ELSEWHERE for r in known) else WITHIN
 
     @property
     def differing(self) -> list[tuple[tuple[int, str], MutantResult]]:

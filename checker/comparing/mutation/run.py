@@ -108,7 +108,7 @@ class MutationRun:
         if self._liveness:
             parts += [(name, LIVENESS) for name in whole if self._has(name, LIVENESS)]
         parts += [(name, ONCE_MORE) for name in invariants]
-        return [*parts, *((name, LESSER) for name in whole)]
+        return [*parts, *((name, LESSER) for name in invariants)]
 
     def _has(self, name: str, part: str) -> bool:
         request = self._requests[name]
@@ -171,7 +171,7 @@ class MutationRun:
 
     def _undecided(self, name: str) -> frozenset[Mutant]:
         """The mutants that a scenario has not decided, and no other one kills."""
-        key = self._first(name)
+        key = self._order_of[name, INVARIANTS], name
         return frozenset(
             m
             for m, r in self.found.records.items()
@@ -179,18 +179,10 @@ class MutationRun:
         )
 
     def _within(self, name: str) -> frozenset[Mutant]:
-        """The mutants that reach nowhere another state, and have another step in a scenario."""
-        key = self._first(name)
-        return frozenset(
-            m
-            for m, r in self.found.records.items()
-            if r.reaches_nothing_else and key in r.results and r.results[key].kind == SURVIVED
-        )
-
-    def _first(self, name: str) -> tuple[int, str]:
-        """What a scenario says first, of invariants if it has any: what later parts say takes its place."""
-        part = INVARIANTS if (name, INVARIANTS) in self._order_of else LIVENESS
-        return self._order_of[name, part], name
+        """The mutants that reach nowhere another state, and have another step in a scenario, of which all is known."""
+        key = self._order_of[name, INVARIANTS], name
+        own = [(m, r.results[key]) for m, r in self.found.records.items() if r.is_within and key in r.results]
+        return frozenset(m for m, result in own if result.kind == SURVIVED and result.new == 0)
 
     def _take(self, part: tuple[str, str], told: TaskResult) -> None:
         """Take in what a task says."""
@@ -211,9 +203,8 @@ class MutationRun:
         for number, result in (told.results or {}).items():
             self.parts[part].results[number] = result
             # What is asked once more takes the place of what was not decided.
-            later = part[1] in (ONCE_MORE, LESSER)
-            key = self._first(part[0]) if later else (self._order_of[part], part[0])
-            found.records[self._numbers[part][number]].results[key] = result
+            first = (part[0], INVARIANTS) if part[1] in (ONCE_MORE, LESSER) else part
+            found.records[self._numbers[part][number]].results[self._order_of[first], part[0]] = result
         if told.note:
             self._leave_out(f"{part[0]}: {told.note}")
         self._save(now=told.done)
