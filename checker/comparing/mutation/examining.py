@@ -49,8 +49,8 @@ class MutantResult:
 
     ``how`` it was killed: a property is violated, one that is promised to be violated holds, an action leaves its
     type, or one (``property``) is never taken. ``depth`` is where; ``differs`` the depth of the first state with
-    another step. ``new``: how many states that the protocol does not reach it reaches from any of the protocol's states,
-    so from the start no more than these; ``lost`` how many of the protocol's it does not reach.
+    another step. ``new``: how many states that the protocol does not reach it reaches from any of the protocol's
+    states, so from the start no more than these; ``lost`` how many of the protocol's it does not reach.
     """
 
     kind: str

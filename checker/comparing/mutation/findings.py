@@ -98,7 +98,8 @@ class Record:
     def verdict(self) -> str:
         """What came of it: ``listed`` and other words for holes, or one of these.
 
-        ``killed``; ``equal`` where no scenario has another step; ``redundant`` where other steps lead to the same states.
+        ``killed``; ``equal`` where no scenario has another step; ``redundant`` where other steps do what
+        its own do not.
         """
         return LISTED if self.is_hole and self.reason is not None else self._found
 
