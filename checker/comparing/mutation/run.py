@@ -105,16 +105,17 @@ class MutationRun:
         invariants = [name for name in whole if self._has(name, INVARIANTS)]
         parts = [(name, INVARIANTS) for name in invariants]
         parts += [(name, NEAREST) for name in names if sizes[name] is None]
+        parts += [(name, ONCE_MORE) for name in invariants]
+        parts += [(name, LESSER) for name in invariants]
         if self._liveness:
             parts += [(name, LIVENESS) for name in whole if self._has(name, LIVENESS)]
-        parts += [(name, ONCE_MORE) for name in invariants]
-        return [*parts, *((name, LESSER) for name in invariants)]
+        return parts
 
     def _has(self, name: str, part: str) -> bool:
         request = self._requests[name]
         if part == LIVENESS:
             return bool(request.liveness)
-        return bool(request.invariants) or request.deadlock
+        return bool(request.invariants or request.step_properties) or request.deadlock
 
     def _order(self) -> None:
         """The scenarios by how many states they have; those beyond the limit last, or left out."""
