@@ -61,7 +61,7 @@ def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
             yield file
         yield from _told(record, width)
     yield ""
-    yield summary(found)
+    yield from fold(summary(found), "", width, "  ")
 
 
 def table(records: Iterable[Record]) -> Iterator[str]:
@@ -69,14 +69,14 @@ def table(records: Iterable[Record]) -> Iterator[str]:
     counts = Counter((row_of(r.mutant), r.verdict) for r in records)
     rows = sorted({row for row, _ in counts})
     heads = ("mutants", *VERDICTS)
-    yield f"{'':<14}" + "".join(f"  {head:>6}" for head in heads)
+    yield f"{'':<14}" + "".join(f" {head:>5}" for head in heads)
     for row in (*rows, "all"):
         own = [
             sum(n for (r, v), n in counts.items() if v == verdict and row in (r, "all"))
             for verdict in VERDICTS
         ]
         cells = zip((sum(own), *own), heads, strict=True)
-        yield f"{row:<14}" + "".join(f"  {n:>{max(6, len(head))},}" for n, head in cells)
+        yield f"{row:<14}" + "".join(f" {n:>{max(5, len(head))},}" for n, head in cells)
 
 
 def row_of(mutant: Mutant) -> str:
