@@ -67,6 +67,13 @@ PLANTED = {
         "zookeeper/standard-three-brokers",
         "former_requests_are_refused",
     ),
+    "what may be read": Planted(  # a promise that is too strict: who keeps it notices
+        "promise/protocol.py",
+        'require("so many are committed", s.log.length >= n)',
+        'require("so many are committed", s.log.length > n)',
+        "replication/small-writes",
+        "keeps_the_promise",
+    ),
     "the HWM of a fetch answer": Planted(
         "quorum/fetching.py",
         "told = least(got.hwm, log.length)",
