@@ -102,6 +102,9 @@ def _read() -> Answers:
 ANSWERS = _read()
 """Those of this process."""
 
+_PRINTS = Fingerprints()
+"""Of all models of this process: most expressions of one are those of another, and an expression is one object."""
+
 
 @contextmanager
 def in_mode(mode: Mode) -> Iterator[Answers]:
@@ -170,7 +173,7 @@ class Graph:
 
     def fair_run(self, prop: TracedLiveness) -> tuple[ViolatingRun | None, int]:
         """A run that violates a property, the model's or another one; and the states that ask for its goal."""
-        about = [prop.name, _prints(self.model).liveness(self.model, prop)]
+        about = [prop.name, _PRINTS.liveness(self.model, prop)]
         run, premises = self._answer("fair run", about, lambda: self._run(prop))
         return run and violation(self.model, run), premises
 
@@ -228,16 +231,10 @@ def violation(model: Model, said: Answer) -> ViolatingRun:
 
 
 @lru_cache(maxsize=4)
-def _prints(model: Model) -> Fingerprints:
-    """Those of a model's expressions: what is asked of one of its properties is mostly what was asked of the last."""
-    return Fingerprints()
-
-
-@lru_cache(maxsize=4)
 def _fingerprint(model: Model) -> str:
     """Of all that a search can tell, and of the order in which it looks."""
     names = [*model.safety, *(p.name for p in model.liveness)]
-    return json.dumps([_prints(model).model(model), list(map(str, model.instances)), names])
+    return json.dumps([_PRINTS.model(model), list(map(str, model.instances)), names])
 
 
 def _called(model: Model) -> str:
