@@ -56,7 +56,7 @@ def look_at_all(examples: int) -> None:
             taken[self.model.instances[number].action.name] += 1
         taken["refused"] += sum("refused with" in line for line in self.lockstep.told)
 
-    made.teardown = count  # type: ignore[method-assign]
+    made.teardown = count  # type: ignore[method-assign, assignment]
     run(made, examples)
     assert {*(CONTRACT.operations or ()), "refused"} <= {name for name, times in taken.items() if times}
 

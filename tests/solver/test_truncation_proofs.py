@@ -78,7 +78,10 @@ def kip_320(replicas: int, records: int, epochs: int, off: Collection[str] = ())
     [
         (2, 2, 1),
         pytest.param(3, 3, 3, marks=slow("the proof for a larger size; that for the least is fast")),
-        *(pytest.param(*sizes, marks=largest("still larger")) for sizes in ((3, 4, 5), (4, 3, 3))),
+        *(
+            pytest.param(*sizes, marks=largest("proofs for sizes that are larger still"))
+            for sizes in ((3, 4, 5), (4, 3, 3))
+        ),
     ],
 )
 def test_isr_members_hold_what_is_committed(replicas: int, records: int, epochs: int) -> None:
