@@ -239,7 +239,7 @@ def in_a_terminal(*arguments: Any) -> Any:
             [*COMMAND, *map(str, arguments)],
             {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"},
         )
-    shown, until = b"", time.monotonic() + 60
+    shown, until = b"", time.monotonic() + 600
     while time.monotonic() < until:
         if select.select([terminal], [], [], 1)[0]:
             try:

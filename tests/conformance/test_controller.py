@@ -13,7 +13,7 @@ from highwater.checker.testing.conformance import Contract, Mismatch
 from highwater.checker.testing.conformance.stateful import ConformanceMachine, conformance_machine
 from tests.conformance.controller import DEFECTS
 from tests.conformance.driver import CONTRACT, SCENARIO, Driver
-from tests.slow import slow
+from tests.slow import often, slow
 
 OPERATIONS = {
     "fenced_joins": 4,
@@ -67,7 +67,7 @@ def test_the_controller_does_what_the_model_allows_and_every_operation_is_tried(
 
 @slow("many more runs than the fast test")
 def test_the_same_in_many_runs() -> None:
-    look_at_all(5000)
+    look_at_all(often(1_500, 5_000))
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
