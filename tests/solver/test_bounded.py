@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from highwater.checker.asking.search import DEADLOCK, SearchOptions
@@ -13,7 +15,7 @@ from highwater.model.language import Int, LanguageError, Model, Protocol, State,
 from tests import models, zoo
 
 
-def depths(model: Model, depth: int, *, deadlock: bool = False, **options: bool) -> dict[str, int]:
+def depths(model: Model, depth: int, *, deadlock: bool = False, **options: Any) -> dict[str, int]:
     """Property to the depth of the shortest run to a violation, each taken again by the interpreter."""
     result = bounded.check(model, depth, deadlock=deadlock, **options)
     return {e.name: e.depth for e in follow_all(model, result.violations)}
@@ -74,7 +76,7 @@ def never_turns_over(m: Odometer, s: State) -> object:
 
 
 @pytest.mark.parametrize("options", [{}, {"integers": True}])
-def test_a_step_that_is_cut_is_not_taken(options: dict[str, bool]) -> None:
+def test_a_step_that_is_cut_is_not_taken(options: dict[str, Any]) -> None:
     result = bounded.check(Model(Odometer(), [never_turns_over]), 9, **options)
     assert result.violations == []
     assert (result.complete, result.depth) == (True, 4)
