@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +34,8 @@ properties = []
 most = 1
 """
 Graph = dict[Scalars, set[Scalars]]
+Enumerated = tuple[Graph, set[tuple[Scalars, int]], set[str]]
+"""The steps that change something, those that are cut, and the actions taken."""
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +47,11 @@ def examination(tmp_path_factory: pytest.TempPathFactory) -> Examination:
     return Examination(Request.of(scenarios.find(str(file)), Overrides()))
 
 
-def graph_of(model: Model) -> tuple[Graph, set[Any], set[str]] | None:
-    """The steps that change something, those that are cut, and the actions taken; None where a type is left."""
-    interpreter, cut, actions = Interpreter(model), set(), set()
+def graph_of(model: Model) -> Enumerated | None:
+    """All of a model; None where a type is left."""
+    interpreter = Interpreter(model)
+    cut: set[tuple[Scalars, int]] = set()
+    actions: set[str] = set()
     left = list(model.initial)
     steps: Graph = {state: set() for state in left}
     while left:
@@ -83,7 +86,7 @@ def closure(steps: Graph) -> dict[Scalars, set[Scalars]]:
     return found
 
 
-def within(examination: Examination) -> Iterator[tuple[int, Any]]:
+def within(examination: Examination) -> Iterator[tuple[int, Enumerated]]:
     """The mutants that differ and reach no other state, with their graphs."""
     plain = graph_of(chosen(examination.model, 0))
     assert plain is not None
