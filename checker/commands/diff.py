@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -76,7 +75,7 @@ def diff(
             raise InputError(
                 "--action: " + unknown(f"action of {first.scenario.definition.name}", name, known)
             )
-    output, page = JsonOutput(json_file), PageOutput(html)
+    output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     runs: list[ShownRun] = []
     pairs = [("", second)]
     if each_rule:
@@ -89,7 +88,7 @@ def diff(
     limits = Limits(limit_seconds)
     try:
         for rule, other in pairs:
-            outcomes.append(outcome := _compare(first, other, rule, actions, any_state, limits, quiet))
+            outcomes.append(outcome := _compare(first, other, rule, actions, any_state, limits, output))
             runs += shown(outcome.models, outcome.sides, outcome.found.actions)
             for line in outcome.lines(witnesses=not quiet):
                 output.say(line)
@@ -98,9 +97,7 @@ def diff(
     finally:
         output.write([outcome.as_json() for outcome in outcomes])
     if html is not None:
-        note = page.write(first, runs, "no difference was found")
-        if not quiet:
-            output.say(note)
+        output.note(page.write(first, runs, "no difference was found"))
     return worst(outcome.status for outcome in outcomes)
 
 
@@ -167,15 +164,14 @@ def _compare(
     actions: tuple[str, ...],
     any_state: bool,
     limits: Limits,
-    quiet: bool,
+    output: JsonOutput,
 ) -> DifferenceOutcome:
     from highwater.checker.engines.solver.difference import Differences, differences, only_in_one
     from highwater.checker.engines.solver.helpers import with_helpers
     from highwater.checker.telling.difference_results import DifferenceOutcome
 
     def progress(action: str, seconds: float) -> None:
-        if not quiet:
-            print(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)", file=sys.stderr, flush=True)
+        output.progress(f"{rule or first.scenario.name}: {action} ({seconds:.2f} s)")
 
     one, two = with_helpers(first).model(), second.model()
     apart = only_in_one(one, two) if rule else []  # of one rule among others that is an answer, not an error

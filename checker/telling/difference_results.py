@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from highwater.checker.asking.request import Request
 from highwater.checker.base.status import Status
@@ -88,7 +87,7 @@ class DifferenceOutcome:
         if equal := [action for action, witness in found.actions.items() if witness is None]:
             yield f"{name}: equal in {what} ({found.seconds:.1f} s): {', '.join(equal)}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The result as the command line promises it; ``actions`` has one entry for each that was compared."""
         first, found = self.requests[0], self.found
         return {
@@ -107,7 +106,7 @@ class DifferenceOutcome:
             "versions": versions("difference"),
         }
 
-    def _action(self, name: str, witness: Witness | None) -> dict[str, Any]:
+    def _action(self, name: str, witness: Witness | None) -> dict[str, object]:
         if witness is None:
             return {"action": name, "equal": True}
         decode = self.models[0].decode

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from highwater.checker.asking.search import SearchOptions, SearchResult, ViolatingRun
-from highwater.checker.comparing.models.fingerprints import Fingerprints
+from highwater.checker.comparing.models import fingerprints
 from highwater.checker.engines.liveness import search_with_liveness, violating_run
 from highwater.checker.engines.native import search as native_search
 from highwater.checker.engines.native.state_graph import explore
@@ -170,7 +170,7 @@ class Graph:
 
     def fair_run(self, prop: TracedLiveness) -> tuple[ViolatingRun | None, int]:
         """A run that violates a property, the model's or another one; and the states that ask for its goal."""
-        about = [prop.name, Fingerprints().liveness(self.model, prop)]
+        about = [prop.name, fingerprints.KEPT.liveness(self.model, prop)]
         run, premises = self._answer("fair run", about, lambda: self._run(prop))
         return run and violation(self.model, run), premises
 
@@ -231,7 +231,7 @@ def violation(model: Model, said: Answer) -> ViolatingRun:
 def _fingerprint(model: Model) -> str:
     """Of all that a search can tell, and of the order in which it looks."""
     names = [*model.safety, *(p.name for p in model.liveness)]
-    return json.dumps([Fingerprints().model(model), list(map(str, model.instances)), names])
+    return json.dumps([fingerprints.KEPT.model(model), list(map(str, model.instances)), names])
 
 
 def _called(model: Model) -> str:

@@ -38,7 +38,8 @@ MARKS = {"invariant", "helper", "statement", "seen", "step_property"}
 
 
 def everything(of: Stated) -> list[Any]:
-    return [*of.invariants, *of.step_properties, *of.liveness, *of.helpers, *of.helper_steps, *of.watched]
+    of_steps = [*of.step_properties, *of.helper_steps, *of.denials]
+    return [*of.invariants, *of_steps, *of.liveness, *of.helpers, *of.watched]
 
 
 # --- names and meanings ---------------------------------------------------------------------------------------
