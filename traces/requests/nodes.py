@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from highwater.invariants import statements
 from highwater.traces.requests import expansions, fetches, writes
@@ -37,6 +37,7 @@ class Node:
         self._histories: dict[Key, History | None] = {}
         self.first: float | None = None
         self.now = self.active = 0.0
+        self._starts = deque(time for _, time in context.spine.epochs_of(broker))
 
     # --- fetches --------------------------------------------------------------------------------------
 
@@ -268,7 +269,19 @@ class Node:
             self._histories[key] = self.context.spine.history(*key)
         return self._histories[key]
 
+    def _restarted(self, now: float) -> None:
+        """The broker has registered anew: of what was under way when its process died there is no line."""
+        while self._starts and self._starts[0] <= now:
+            self._starts.popleft()
+        for led in self.led.values():
+            if led is not None:
+                recheck(self.context, led, ends=True)
+                pending = self._pending[id(led)]
+                self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now, ends=True)
+
     def _time(self, line: RequestLine) -> None:
+        if self._starts and line.ended >= self._starts[0]:
+            self._restarted(line.ended)
         if self.first is None:
             self.first = line.arrived
         if self.now:

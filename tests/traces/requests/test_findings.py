@@ -11,7 +11,7 @@ from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from tests.generation.requests import TOPIC_ID, RequestLogs
 from tests.slow import slow
-from tests.traces.requests.model_runs import Step, Written, model, scripted, walked
+from tests.generation.model_runs import Step, Written, model, scripted, walked
 
 
 def found(report: Report) -> set[tuple[str, str]]:
