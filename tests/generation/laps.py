@@ -47,9 +47,12 @@ class Laps:
     quiet: list[Run]
     eventful: list[Run]
 
+    share: float = EVENTFUL
+    """How many of those that are drawn are eventful."""
+
     def draw(self, chosen: random.Random) -> Run:
         """One of them."""
-        return chosen.choice(self.eventful if chosen.random() < EVENTFUL else self.quiet)
+        return chosen.choice(self.eventful if chosen.random() < self.share else self.quiet)
 
 
 def laps(quiet: int = QUIET_LAPS, eventful: int = EVENTFUL_LAPS) -> Laps:
@@ -144,7 +147,7 @@ class _Partition:
 
 
 def write_runs(directory: Path, fetches: int, partitions: int = 4, seed: int = 0, known: Laps | None = None) -> int:
-    """Logs of a cluster in which so many fetches are answered, by runs of the model; the number of their lines."""
+    """Logs of a cluster with so many lines of fetches, by runs of the model; the number of all lines."""
     known = laps() if known is None else known
     with RequestLogs(directory) as made:
         brokers = range(1, 1 + BROKERS * partitions)

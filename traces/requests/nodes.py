@@ -11,7 +11,7 @@ from highwater.traces.requests.claims import recheck
 from highwater.traces.requests.clocks import Early
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
-from highwater.traces.requests.leading import IDLE_MS, Leadership, slots_for
+from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import CONSUMER, Answer, Asked, Fetch, Key, Produced
 from highwater.traces.requests.sessions import Sessions
@@ -22,6 +22,8 @@ from highwater.traces.rules import log_rules
 
 MAX_BEFORE = 500_000
 """Of so many pairs of a follower and a partition it is kept what was asked last."""
+LEADERSHIPS = 64
+"""From so many leaderships on it is asked from time to time which are of partitions that are deleted."""
 
 
 class Node:
@@ -37,6 +39,7 @@ class Node:
         self._histories: dict[Key, History | None] = {}
         self.first: float | None = None
         self.now = self.active = 0.0
+        self._purge_at = LEADERSHIPS
         self._starts = deque(time for _, time in context.spine.epochs_of(broker))
 
     # --- fetches --------------------------------------------------------------------------------------
@@ -155,11 +158,11 @@ class Node:
                 self.context.verdicts.outside["partition that the metadata log does not have"] += 1
                 continue
             led = self.led.get(id(history))
-            epochs = self._epochs_led(history, line)
-            if epochs and (led is None or led.epoch != epochs[-1]) and found.error != fetches.NOT_LEADER:
-                led = self._leads(history, epochs[-1], line)
+            epoch = self._epoch_led(history, led, line)
+            if epoch is not None and (led is None or led.epoch != epoch) and found.error != fetches.NOT_LEADER:
+                led = self._leads(history, epoch, line)
             if led is None:
-                if epochs:
+                if epoch is not None:
                     self.context.verdicts.outside["partition with too many brokers"] += 1
                 else:
                     writes.not_led(self.context, self.broker, history, line, found)
@@ -173,15 +176,12 @@ class Node:
         if pending:
             self._pending[id(led)] = expansions.judge(self.context, led, pending, self.now)
 
-    def _epochs_led(self, history: History, line: RequestLine) -> list[int]:
-        """The leader epochs that this broker can have led in while a request was under way."""
-        found = []
-        for epoch, (first, _) in history.epochs.items():
-            version = history.versions[first]
-            if version.state.leader == self.broker and version.time <= line.answered + CLOCKS_MS:
-                found.append(epoch)
-        known = self.led.get(id(history))
-        return [e for e in found if known is None or e >= known.epoch]
+    def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
+        """The last leader epoch that this broker can have led in while a request was under way."""
+        if led is not None and not history.has_later(led.epoch, line.answered + CLOCKS_MS):
+            return led.epoch
+        found = history.led_by(self.broker, line.answered + CLOCKS_MS)
+        return None if found is None or (led is not None and found < led.epoch) else found
 
     # --- leaderships ------------------------------------------------------------------------------------
 
@@ -247,9 +247,25 @@ class Node:
         whole = self.first is not None and of_epoch[0].version.time > self.first
         led = Leadership(self.broker, history.name, epoch, of_epoch, *models, slots, whole)
         led.proposed = list(proposals)
+        self._purge()
         self.led[id(history)] = led
         self._pending[id(led)] = expansions.waiting(led, proposals)
         return led
+
+    def _purge(self) -> None:
+        """Forget the leaderships of partitions that were deleted: their topics' ids do not come again."""
+        if len(self.led) < self._purge_at:
+            return
+        gone = [
+            key for key, history in self._histories.items()
+            if history is not None and history.deleted is not None and history.deleted < self.now - LINES_MS
+        ]  # fmt: skip
+        for key in gone:
+            history = self._histories.pop(key)
+            led = self.led.pop(id(history), None)
+            if led is not None:
+                self._close(led)
+        self._purge_at = max(LEADERSHIPS, 2 * len(self.led))
 
     def _close(self, led: Leadership) -> None:
         led.active = self.active

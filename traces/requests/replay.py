@@ -18,6 +18,7 @@ from highwater.traces.reports.findings import Doubt
 from highwater.traces.requests import proposals
 from highwater.traces.requests.clocks import controllers_ahead
 from highwater.traces.requests.context import Context
+from highwater.traces.requests.heartbeats import Heard
 from highwater.traces.requests.lines import (
     ALTER_PARTITION,
     FETCH,
@@ -30,7 +31,6 @@ from highwater.traces.requests.lines import (
     read_request_log,
 )
 from highwater.traces.requests.messages import (
-    Heartbeat,
     Proposal,
     Registered,
     read_alter,
@@ -102,18 +102,19 @@ class Requests:
     def _controllers(self) -> None:
         """Proposals, registrations and heartbeats; and how far the logs' time is ahead of UTC."""
         found: list[Proposal] = []
-        heartbeats: list[Heartbeat] = []
+        heartbeats = Heard(self.context.spine)
         registered: list[Registered] = []
         ignored = Counted()
         for path in self.paths:
             for line in self._read(path, ignored, _OF_CONTROLLER):
                 if line.api == ALTER_PARTITION:
-                    found += read_alter(line)
+                    found += [p._replace(line=_without_json(p.line)) for p in read_alter(line)]
                 elif line.api == REGISTRATION:
-                    registered.append(read_registered(line))
+                    registered.append(read_registered(line)._replace(line=_without_json(line)))
                 else:
-                    self._heartbeat(heartbeats, read_heartbeat(line))
-                if len(found) > MAX_PROPOSALS or len(heartbeats) > MAX_PROPOSALS:
+                    self.context.verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
+                    heartbeats.take(read_heartbeat(line))
+                if max(len(found), len(registered), heartbeats.count) > MAX_PROPOSALS:
                     raise TraceError(path, line.line, None, f"more than {MAX_PROPOSALS} requests of one kind")
         self.offset_ms = self._utc_offset(found)
         found = [p._replace(line=self._shifted(p.line)) for p in found]
@@ -127,11 +128,7 @@ class Requests:
         ]
         found.sort(key=lambda p: p.line.arrived)
         histories = self._assign(found)
-        for heartbeat in sorted(heartbeats, key=lambda h: h.line.arrived):
-            known = self.context.replayed[heartbeat.broker]
-            arrived = heartbeat.line.arrived - self._ahead(heartbeat.line.path)
-            if not known or heartbeat.metadata_offset > known[-1][1]:
-                known.append((arrived, heartbeat.metadata_offset))
+        self.context.replayed.update(heartbeats.replayed(self._ahead))
         for registration in registered:
             self._registered(registration)
         for proposal in found:
@@ -140,11 +137,6 @@ class Requests:
         proposals.in_flight(self.context, histories, found)
         if found:
             proposals.missing(self.context, found)
-
-    def _heartbeat(self, kept: list[Heartbeat], found: Heartbeat) -> None:
-        self.context.verdicts.outside["heartbeat, of which the metadata offset is used"] += 1
-        if not found.error:
-            kept.append(found)
 
     def _ahead(self, path: Path) -> float:
         """By how many ms the times in a log are ahead of the metadata log's."""
@@ -247,6 +239,11 @@ def _moved(line: RequestLine, by: float) -> RequestLine:
     return line._replace(
         arrived=line.arrived - by, taken=line.taken - by, answered=line.answered - by, ended=line.ended - by
     )
+
+
+def _without_json(line: RequestLine) -> RequestLine:
+    """A line of which only the times and the place are needed any more: what it says takes much memory."""
+    return line._replace(header={}, request={}, response={})
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
