@@ -5,9 +5,9 @@ data is ever HTML: the script only sets text, and the policy of the page (CSP) r
 by its hash, and loads nothing.
 
 Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises", "causes",
-"members", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names. ``report`` is
+"members", "files", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names. ``report`` is
 ``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and where there are
-any ``[…, settings, courses]``: a setting is ``[position, time, name, level, resource, before, value, min_isr,
+any ``[…, settings, courses, messages]``: a message is ``Message.row``, whose file is an index into ``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr,
 unclean]``, with null and the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset,
 …]]``, each time and offset but the first ones as the difference to those before. A change
 is ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1:
@@ -73,7 +73,7 @@ def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str
         for j, timeline in enumerate(report.timelines.values()):
             yield ",\n" if j else "\n"
             yield as_json(compact.timeline(timeline))
-        yield f'],"causes":{as_json(list(compact.causes))},"members":{as_json([list(m) for m in compact.members])}}}'
+        yield f'],"causes":{as_json(list(compact.causes))},"members":{as_json([list(m) for m in compact.members])},"files":{as_json(list(compact.files))}}}'
     yield "]}"
 
 
@@ -83,13 +83,18 @@ class _Compact:
     def __init__(self) -> None:
         self.causes: dict[str, int] = {}
         self.members: dict[tuple[int, ...], int] = {}
+        self.files: dict[str, int] = {}
 
     def timeline(self, timeline: Timeline) -> list[Any]:
         changes, last = [], None
         for i, change in enumerate(timeline.changes):
             changes.append(self.change(change, follows=i > 0 and change.before == last))
             last = change.after
-        more = [[_setting(s) for s in timeline.settings], [_course(c) for c in timeline.courses]]
+        more = [
+            [_setting(s) for s in timeline.settings],
+            [_course(c) for c in timeline.courses],
+            [message.row(self.files) for message in timeline.messages],
+        ]
         return [timeline.partition, timeline.total, changes, *(more if any(more) else ())]
 
     def change(self, change: PartitionChange, follows: bool) -> list[Any]:
@@ -160,6 +165,8 @@ def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
 def _template(reports: Sequence[Report]) -> tuple[str, str]:
     """The page's text before the data and after it."""
     text = _TEMPLATE.read_text(encoding="utf-8").replace("{{signs}}", signs(), 1)
+    for name in ("exchanges.css", "exchanges.js"):
+        text = text.replace(f"{{{{{name}}}}}", _TEMPLATE.with_name(name).read_text(encoding="utf-8"), 1)
     told = "\n".join(line for report in reports[:_SUMMARIES] for line in [*summary(report), ""])
     text = text.replace("{{policy}}", policy(text), 1).replace(
         "{{summary}}", html.escape(told, quote=True), 1

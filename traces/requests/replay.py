@@ -31,6 +31,7 @@ from highwater.traces.requests.lines import (
     read_request_log,
 )
 from highwater.traces.requests.messages import (
+    Key,
     Proposal,
     Registered,
     read_alter,
@@ -96,6 +97,18 @@ class Requests:
             self.notes.append(
                 f"{self.counted.cut} lines of request logs are cut off, the first is {path}:{number}"
             )
+
+    # --- once more ------------------------------------------------------------------------------------
+
+    def again(self, wanted: frozenset[int]) -> Iterator[RequestLine]:
+        """The lines once more, those of these kinds, with the clocks' differences taken out. Raises TraceError."""
+        for path in self.paths:
+            yield from self._read(path, Counted(), wanted, self._ahead(path))
+
+    def name_of(self, key: Key) -> str | None:
+        """The name of a partition, None where the metadata log does not have it."""
+        history = self.context.spine.history(*key)
+        return None if history is None else history.name
 
     # --- the controller -------------------------------------------------------------------------------
 
@@ -193,7 +206,7 @@ class Requests:
         if line.api == FETCH:
             fetch = read_fetch(line)
             first = next(iter(fetch.asked or fetch.answers), None)
-            is_silent = first is None and self._broker_of(line) is None
+            is_silent = first is None and self.broker_of(line) is None
             if is_silent or (first is not None and first[0] in QUORUM):
                 self.context.verdicts.outside["fetch of the metadata log (the quorum's)"] += 1
                 return
@@ -206,7 +219,7 @@ class Requests:
                 node.take_produce(line, read_produce(line))
 
     def _node(self, line: RequestLine) -> Node | None:
-        broker = self._broker_of(line)
+        broker = self.broker_of(line)
         if broker is None:
             self.context.verdicts.outside["request to a node that is not known"] += 1
             return None
@@ -214,7 +227,7 @@ class Requests:
             self._nodes[broker] = Node(self.context, broker)
         return self._nodes[broker]
 
-    def _broker_of(self, line: RequestLine) -> int | None:
+    def broker_of(self, line: RequestLine) -> int | None:
         """The broker that a request came to: by the address, by the port, or by the name of the file."""
         key = (line.listener, line.path)
         if key not in self._of_listener:
