@@ -246,7 +246,8 @@ class Node:
         models = acting(count, context.profile), acting(count, context.profile, patient=True)
         whole = self.first is not None and of_epoch[0].version.time > self.first
         led = Leadership(self.broker, history.name, epoch, of_epoch, *models, slots, whole)
-        led.proposed = list(proposals)
+        for proposal in proposals:
+            led.proposed.setdefault(proposal.partition_epoch, []).append(proposal)
         self._purge()
         self.led[id(history)] = led
         self._pending[id(led)] = expansions.waiting(led, proposals)

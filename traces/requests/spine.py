@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from highwater.traces.kafka.metadata_log import Gap, MetadataLog
@@ -235,6 +235,12 @@ class Spine:
                 if r.registered and (not found or found[-1][0] != r.epoch):
                     found.append((r.epoch, r.time))
         return found
+
+    def registered(self, broker: int, epoch: int) -> float:
+        """When a broker was registered with an epoch; never, where it was not."""
+        found = self.epochs_of(broker)
+        at = bisect_left(found, epoch, key=itemgetter(0))
+        return found[at][1] if at < len(found) and found[at][0] == epoch else float("inf")
 
     def positions(self) -> array[int]:
         """The offsets at which a partition or a registration changed, in order."""
