@@ -104,7 +104,9 @@ def _is_quiet(state: dict[str, Any]) -> bool:
 class _Partition:
     """A partition that lives run after run."""
 
-    def __init__(self, made: RequestLogs, number: int, known: Laps, seed: int, epochs: dict[int, int]) -> None:
+    def __init__(
+        self, made: RequestLogs, number: int, known: Laps, seed: int, epochs: dict[int, int]
+    ) -> None:
         self._chosen, self._laps, self._made = random.Random(seed), known, made
         brokers = range(1 + BROKERS * number, 1 + BROKERS * (number + 1))
         of = Partition(f"t{number}", uuid_text((1000 + number).to_bytes(16)), number=0)
@@ -146,7 +148,9 @@ class _Partition:
         self._states = itertools.pairwise(self._run)
 
 
-def write_runs(directory: Path, fetches: int, partitions: int = 4, seed: int = 0, known: Laps | None = None) -> int:
+def write_runs(
+    directory: Path, fetches: int, partitions: int = 4, seed: int = 0, known: Laps | None = None
+) -> int:
     """Logs of a cluster with so many lines of fetches, by runs of the model; the number of all lines."""
     known = laps() if known is None else known
     with RequestLogs(directory) as made:

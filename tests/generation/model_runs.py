@@ -237,9 +237,7 @@ class Telling:
             return
         ahead = leader["view"]["leader_epoch"] - request["leader_epoch"]
         error, place = 74 if ahead > 0 else 75 if ahead < 0 else 6, self.place
-        self.made.fetch(
-            place.node(request["leader"]), place.node(f), *sent, hwm=-1, error=error, of=place.of
-        )
+        self.made.fetch(place.node(request["leader"]), place.node(f), *sent, hwm=-1, error=error, of=place.of)
 
     def _decided(self, b: int, before: dict[str, Any], after: dict[str, Any]) -> None:
         sent, partition, place = before["alter_requests"][b], after["partition"], self.place
@@ -320,9 +318,7 @@ class Written(Telling):
             partition = first["partition"]
             brokers = range(len(first["brokers"]))
             idle(made, brokers)  # so that the logs go back to before the partition was created
-            begun = made.begin(
-                brokers, partition["replicas"], partition["isr"], first["min_insync_replicas"]
-            )
+            begun = made.begin(brokers, partition["replicas"], partition["isr"], first["min_insync_replicas"])
             self.epochs |= {(b, 0): epoch for b, epoch in begun.items()}
             for (_, before), (step, after) in itertools.pairwise(states):
                 made.now += STEP_MS

@@ -64,7 +64,9 @@ class Repeated:
             known = [None if batch.control or value is None else decode(value) for value in batch.values]
             self._batches.append((batch.times[0], known))
         self._records = [record for _, records in self._batches for record in records]
-        ends = [n for n, r in enumerate(self._records) if r is not None and r.type == "END_TRANSACTION_RECORD"]
+        ends = [
+            n for n, r in enumerate(self._records) if r is not None and r.type == "END_TRANSACTION_RECORD"
+        ]
         self._bootstrap = ends[0] + 1
         """So many records set a cluster up; NO_OP_RECORD stands in their place in later laps."""
         topics = [r.data for r in self._records if r is not None and r.type == "TOPIC_RECORD"]
@@ -74,7 +76,9 @@ class Repeated:
         self._logs = {
             path.parent.name: path for path in sorted(recording.glob("logs/*/kafka-request.log.gz"))
         }
-        self._lines = {node: [self._parsed(text) for text in _texts(path)] for node, path in self._logs.items()}
+        self._lines = {
+            node: [self._parsed(text) for text in _texts(path)] for node, path in self._logs.items()
+        }
         times = [line.time for lines in self._lines.values() for line in lines]
         self._start = self._batches[0][0]
         self._length_ms = max(times) - self._start + PAUSE_MS
@@ -134,7 +138,11 @@ class Repeated:
             data: dict[str, Any] = {} if record is None else record.data
             if record is not None and record.type == "REGISTER_BROKER_RECORD":
                 fenced[data["brokerId"]], epochs[data["brokerId"]] = data["fenced"], data["brokerEpoch"]
-            elif record is not None and record.type == "BROKER_REGISTRATION_CHANGE_RECORD" and data.get("fenced"):
+            elif (
+                record is not None
+                and record.type == "BROKER_REGISTRATION_CHANGE_RECORD"
+                and data.get("fenced")
+            ):
                 fenced[data["brokerId"]] = data["fenced"] > 0
         gone = [MetadataRecord("REMOVE_TOPIC_RECORD", 0, {"topicId": topic}) for topic in self._topics]
         return gone + [

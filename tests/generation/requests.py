@@ -186,7 +186,10 @@ class RequestLogs:
         request = {"transactionalId": transaction, "acks": acks, "timeoutMs": 2000, "topicData": [
             {"topicId": of.topic_id, "partitionData": [{"index": of.number, "recordsSizeInBytes": 70}]}]}  # fmt: skip
         answer = {"index": of.number, "errorCode": error, "baseOffset": offset, "logStartOffset": 0}
-        response = {"responses": [{"topicId": of.topic_id, "partitionResponses": [answer]}], "throttleTimeMs": 0}
+        response = {
+            "responses": [{"topicId": of.topic_id, "partitionResponses": [answer]}],
+            "throttleTimeMs": 0,
+        }
         self.line(leader, 0, "producer-1", request, response, took)
 
     def alter(

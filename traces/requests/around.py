@@ -11,7 +11,16 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from highwater.traces.reports.exchanges import CLIENT, CONTROLLER, FETCH, PROPOSAL, WRITE, Asked, Message, Told
+from highwater.traces.reports.exchanges import (
+    CLIENT,
+    CONTROLLER,
+    FETCH,
+    PROPOSAL,
+    WRITE,
+    Asked,
+    Message,
+    Told,
+)
 from highwater.traces.reports.report import Report, Timeline
 from highwater.traces.requests import lines, messages
 from highwater.traces.requests.lines import RequestLine
@@ -126,7 +135,13 @@ class Around:
                 yield from self._message(line, proposal.key, proposal.broker, PROPOSAL, asked, told)
 
     def _message(
-        self, line: RequestLine, key: messages.Key, sender: int | str, kind: str, asked: Asked, told: Told | None
+        self,
+        line: RequestLine,
+        key: messages.Key,
+        sender: int | str,
+        kind: str,
+        asked: Asked,
+        told: Told | None,
     ) -> Iterator[tuple[str, Message]]:
         name = self._requests.name_of(key)
         receiver = CONTROLLER if kind == PROPOSAL else self._requests.broker_of(line)

@@ -31,6 +31,8 @@ class Waiting:
     fits: set[int] = field(default_factory=set)
     passed: float | None = None
     """How long the node had been active when its log passed the proposal."""
+    late: dict[int, float] = field(default_factory=dict)
+    """Of each who joins by how many ms its first fetch that is enough came too late."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """Of each who joins the offset of its last fetch, with the least HWM and the least epoch start of then."""
 
@@ -53,7 +55,7 @@ def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
 def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
     """A fetch was noted: whether it makes the follower eligible for what is proposed next."""
     for wanted in pending:
-        if f not in wanted.joining or f in wanted.fits or taken > wanted.until:
+        if f not in wanted.joining or f in wanted.fits or f in wanted.late:
             continue
         heard, slot = led.heard[f], led.slot_of(f)
         if slot is None:
@@ -63,6 +65,10 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
         refused = led.acting.expansion_refused(
             leading._replace(proposed=-1), slot, offsets.index(led.leso), epoch_fits=known
         )
+        if taken > wanted.until:
+            if not refused:
+                wanted.late[f] = taken - wanted.until
+            continue
         wanted.best[f] = (heard.offset, led.low, led.leso)
         if not refused:
             wanted.fits.add(f)
@@ -96,7 +102,9 @@ def judge(
 def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
     proposal, verdicts = wanted.proposal, context.verdicts
     is_right = True
-    if {m for m, _ in proposal.members} == set(wanted.stage.version.state.isr) and not wanted.stage.version.is_recovering:
+    if {m for m, _ in proposal.members} == set(
+        wanted.stage.version.state.isr
+    ) and not wanted.stage.version.is_recovering:
         guards = ("the follower is outside the ISR", "the follower is in the ISR")
         verdicts.not_explained(proposal.line, led.name, PROPOSED, guards, None, leader=led.broker)
         return
@@ -108,7 +116,11 @@ def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
             verdicts.guessed["what a leader had heard before its log begins"] += 1
             continue
         is_right = False
+        if f in wanted.late and led.apart is not None:
+            led.apart.join(wanted.proposal.line, wanted.late[f])
         _too_soon(context, led, wanted, f)
+    if wanted.fits and led.apart is not None:
+        led.apart.joins_in_time += 1
     if is_right:
         verdicts.explained[PROPOSED] += 1
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from highwater.traces.requests.acting import MAX_SLOTS, UNHEARD, Acting, Leading
+from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.lines import RequestLine
 from highwater.traces.requests.messages import Proposal
 from highwater.traces.requests.stages import CLOCKS_MS, OWN_MS, Stage
@@ -103,6 +104,10 @@ class Leadership:
     epochs_of: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     """The broker epochs of each follower's fetches, with when each came first."""
     last_answered: float = 0.0
+    apart: Apart | None = None
+    """What shows that the clock of its node is off."""
+    over: float = float("inf")
+    """When the broker surely knew, by the controller's clock, that the leader epoch was over."""
     proposed: dict[int, list[Proposal]] = field(default_factory=dict)
     """Its proposals by partition epoch, in the order of their arrival."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from pathlib import Path
 
 from highwater.invariants import statements
 from highwater.traces.requests import expansions, fetches, writes
 from highwater.traces.requests.acting import acting
 from highwater.traces.requests.claims import recheck
-from highwater.traces.requests.clocks import Early
+from highwater.traces.requests.clocks import Apart
 from highwater.traces.requests.context import Context
 from highwater.traces.requests.fetches import Before
 from highwater.traces.requests.leading import IDLE_MS, LINES_MS, Leadership, slots_for
@@ -31,7 +32,7 @@ class Node:
 
     def __init__(self, context: Context, broker: int) -> None:
         self.context, self.broker = context, broker
-        self.sessions, self.early = Sessions(), Early(broker)
+        self.sessions, self.apart = Sessions(), Apart(broker)
         self.led: dict[int, Leadership | None] = {}
         self._before: OrderedDict[tuple[int, Key], Before] = OrderedDict()
         self._pending: dict[int, list[expansions.Waiting]] = {}
@@ -40,6 +41,7 @@ class Node:
         self.first: float | None = None
         self.now = self.active = 0.0
         self._purge_at = LEADERSHIPS
+        self.paths: set[Path] = set()
         self._starts = deque(time for _, time in context.spine.epochs_of(broker))
 
     # --- fetches --------------------------------------------------------------------------------------
@@ -48,6 +50,7 @@ class Node:
         """A fetch and its answer."""
         verdicts = self.context.verdicts
         self._time(fetch.line)
+        self.paths.add(fetch.line.path)
         if fetch.replica == CONSUMER:
             verdicts.outside["fetch of a consumer"] += 1
             return
@@ -91,6 +94,9 @@ class Node:
         hwm = before.hwm if before is not None and before.leader_epoch == asked.leader_epoch else -1
         told = answer if answer is not None else Answer(0, hwm, 0, None) if hwm >= 0 else None
         if led is not None:
+            if fetch.line.taken > led.over:
+                by = fetch.line.taken - led.over
+                self.apart.answer(fetch.line, id(history), led.epoch, by, early=False)
             if self._is_stale(led, fetch):
                 return
             if told is not None:
@@ -159,7 +165,11 @@ class Node:
                 continue
             led = self.led.get(id(history))
             epoch = self._epoch_led(history, led, line)
-            if epoch is not None and (led is None or led.epoch != epoch) and found.error != fetches.NOT_LEADER:
+            if (
+                epoch is not None
+                and (led is None or led.epoch != epoch)
+                and found.error != fetches.NOT_LEADER
+            ):
                 led = self._leads(history, epoch, line)
             if led is None:
                 if epoch is not None:
@@ -199,7 +209,7 @@ class Node:
         verdicts, versions = self.context.verdicts, history.of_epoch(epoch)
         if not versions or versions[0].time > line.answered + CLOCKS_MS:
             if versions and versions[0].state.leader == self.broker:
-                self.early.answer(line, id(history), epoch, versions[0].time - line.answered)
+                self.apart.answer(line, id(history), epoch, versions[0].time - line.answered, early=True)
             there = [e for e, (first, _) in history.epochs.items()
                      if history.versions[first].time <= line.answered + CLOCKS_MS]  # fmt: skip
             verdicts.not_explained(
@@ -246,6 +256,8 @@ class Node:
         models = acting(count, context.profile), acting(count, context.profile, patient=True)
         whole = self.first is not None and of_epoch[0].version.time > self.first
         led = Leadership(self.broker, history.name, epoch, of_epoch, *models, slots, whole)
+        led.apart = self.apart
+        led.over = context.knew(self.broker, history.next_position(epoch)) + CLOCKS_MS
         for proposal in proposals:
             led.proposed.setdefault(proposal.partition_epoch, []).append(proposal)
         self._purge()

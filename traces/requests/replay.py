@@ -81,10 +81,10 @@ class Requests:
                 self._of_broker(line)
         for node in self._nodes.values():
             node.finish()
-            doubt = node.early.doubt()
+            doubt = node.apart.doubt()
             if doubt is not None:
                 self.doubts.append(doubt)
-                self.files_off |= {str(path) for path in node.early.paths}
+                self.files_off |= {str(path) for path in node.paths}
         verdicts = self.context.verdicts
         for name, count in self.counted.others.items():
             if name not in _SKIPPED_NAMES:

@@ -97,6 +97,11 @@ class History:
         at = bisect_right(self._order, epoch)
         return at < len(self._order) and self.versions[self.epochs[self._order[at]][0]].time <= by_ms
 
+    def next_position(self, epoch: int) -> int | None:
+        """The offset at which the leader epoch behind this one begins; None where there is none."""
+        at = bisect_right(self._order, epoch)
+        return self.versions[self.epochs[self._order[at]][0]].position if at < len(self._order) else None
+
     def led_by(self, broker: int, by_ms: float) -> int | None:
         """The last leader epoch of a broker that had begun by a time of the controller's clock."""
         for at in range(bisect_right(self.versions, by_ms, key=_TIME) - 1, -1, -1):

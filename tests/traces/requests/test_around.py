@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.replay import replay
-from highwater.traces.reports.exchanges import CLIENT, CONTROLLER, FETCH, PROPOSAL, WRITE, Asked, Message, Told
+from highwater.traces.reports.exchanges import (
+    CLIENT,
+    CONTROLLER,
+    FETCH,
+    PROPOSAL,
+    WRITE,
+    Asked,
+    Message,
+    Told,
+)
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report, Timeline
 from highwater.traces.requests.around import SIDE
@@ -29,7 +38,9 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> list[Message]:
             made.fetch(0, 1, epochs[1], 0, at, -1 if not at else 0, 0, 70)
             if at == 50:
                 made.now += 500
-                made.records(("PARTITION_CHANGE_RECORD", {"partitionId": 0, "topicId": TOPIC_ID, "isr": [0, 1]}))
+                made.records(
+                    ("PARTITION_CHANGE_RECORD", {"partitionId": 0, "topicId": TOPIC_ID, "isr": [0, 1]})
+                )
                 members = [(0, epochs[0]), (1, epochs[1])]
                 made.alter(0, epochs[0], 0, 0, members, (0, 0, [0, 1], 1))
                 made.produce(0, -1, error=6)
@@ -60,7 +71,9 @@ def test_few_are_kept_and_it_shows_where_some_are_left_out(messages: list[Messag
     before, behind = range(51 - SIDE + 3, 51), range(51, 52 + SIDE)
     assert offsets == [*range(SIDE), *before, *behind]
     numbers = [m.number for m in messages if m.receiver == 0]
-    assert [b - a for a, b in zip(numbers, numbers[1:], strict=False) if b - a != 1] == [51 + 3 - 2 * SIDE + 1]
+    assert [b - a for a, b in zip(numbers, numbers[1:], strict=False) if b - a != 1] == [
+        51 + 3 - 2 * SIDE + 1
+    ]
 
 
 def test_the_page_has_them_as_data(messages: list[Message], tmp_path: Path) -> None:

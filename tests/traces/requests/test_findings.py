@@ -244,7 +244,9 @@ def test_what_was_under_way_when_a_leader_died_is_not_judged(restarts: bool, tmp
         _go_on(made, 0)
     report = replay(tmp_path)
     assert found(report) == (set() if restarts else {("B4", "hwm_waits_for_isr")})
-    assert report.figures.get("messages guessed: a fetch that was under way where the log ends", 0) == restarts
+    assert (
+        report.figures.get("messages guessed: a fetch that was under way where the log ends", 0) == restarts
+    )
 
 
 def test_an_hwm_that_falls_is_found(tmp_path: Path) -> None:
