@@ -1,4 +1,7 @@
-"""What the replay of large request logs, and of raft logs, takes. As a program it replays one log, and prints that as JSON."""
+"""What the replay of large request logs, and of raft logs, takes.
+
+As a program it replays one, and prints that as JSON.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from typing import Any
 
 from docs.bench.figures import afresh, spread
 from highwater.checker.base.memory import peak_memory
+from highwater.traces.raft.replay import replay_raft
 from highwater.traces.replay import replay
 
 HEADING = "## Replay of request logs and raft logs"
@@ -40,14 +44,14 @@ def replay_logs(directory: Path) -> dict[str, Any]:
     }
 
 
-def replay_raft(directory: Path) -> dict[str, Any]:
+def replay_quorum(directory: Path) -> dict[str, Any]:
     """Replay raft logs in this process, twice: the second time the model's actions are traced already."""
-    times = []
+    files, times = sorted(directory.glob("node*/raft.log.gz")), []
     for _ in range(2):
         processor = time.process_time()
-        report = replay(directory)
+        report = replay_raft(files)
         times.append(time.process_time() - processor)
-    return {"lines": report.figures["lines"], "first": times[0], "second": times[1], "peak": peak_memory()}
+    return {"lines": report.operations, "first": times[0], "second": times[1], "peak": peak_memory()}
 
 
 def measure(directory: Path) -> dict[str, Any]:
@@ -119,11 +123,12 @@ def section(rows: list[str], machine: str) -> str:
             HEADING,
             "",
             f"Measured on {date.today().isoformat()}: {machine}.",
-            "Two kinds of generated logs. Runs of the replication model, one behind the other (`tests.generation.laps`): four",
-            "partitions on twelve brokers, in one run of twenty something goes wrong. And a recorded cluster again and again,",
-            "with everything that its clients asked (`tests.generation.repeated`). Each run is a process started afresh;",
-            "the time is that of `replay`, reading and judging together. Every message is explained. *Fetches* are those of",
-            "replicas, *load* is how many processes wanted one of the cores when the run was over.",
+            "Two kinds of generated logs. Runs of the replication model, one behind the other",
+            "(`tests.generation.laps`): four partitions on twelve brokers; in one run of twenty something goes wrong.",
+            "And a recorded cluster again and again, with all that its clients asked (`tests.generation.repeated`).",
+            "Each run is a process started afresh; the time is that of `replay`, reading and judging together.",
+            "Every message is explained. *Fetches* are those of replicas; *load* is how many processes wanted one of",
+            "the cores when the run was over.",
             "",
             "To reach: 30,000 lines a second, and memory that does not grow with the log.",
             "",
@@ -137,5 +142,5 @@ def section(rows: list[str], machine: str) -> str:
 
 
 if __name__ == "__main__":
-    asked = replay_raft(Path(sys.argv[2])) if sys.argv[1] == "--raft" else replay_logs(Path(sys.argv[1]))
+    asked = replay_quorum(Path(sys.argv[2])) if sys.argv[1] == "--raft" else replay_logs(Path(sys.argv[1]))
     print(json.dumps(asked))

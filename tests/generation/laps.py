@@ -1,9 +1,10 @@
 """Long request logs made by the model: short runs of it, each of which begins as the one before ended.
 
-A run ends quiet where all brokers run, have the same log and know the partition as it is, the first one leads, the ISR is
-whole, and nothing is under way. From there on only the order of offsets and epochs counts, and so the model's first state,
-with its offsets and epochs counted from there, is the one that is reached. So runs can stand one behind the other, as
-many as one likes, and what they say together is a run. A partition has brokers of its own, whose lives are the run's.
+A run ends quiet where all brokers run, have the same log and know the partition as it is, the first one leads, the
+ISR is whole, and nothing is under way. From there on only the order of offsets and epochs counts, and so the model's
+first state, with its offsets and epochs counted from there, is the one that is reached. So runs can stand one behind
+the other, as many as one likes, and what they say together is a run. A partition has brokers of its own, whose lives
+are the run's.
 """
 
 from __future__ import annotations

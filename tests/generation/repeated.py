@@ -1,13 +1,12 @@
 """A recorded cluster again and again, as one longer log: metadata log and request logs in plain text.
 
-At the end of each lap its topics are deleted and its brokers are fenced; in the next one they register anew, and the same
-topics are created with other ids. So leader epochs, partition epochs and offsets of records begin again, as Kafka's do; offsets
-of the metadata log, broker epochs, times, incarnations and correlation ids go on.
+At the end of each lap its topics are deleted and its brokers are fenced; in the next one they register anew, and the
+same topics are created with other ids. So leader epochs, partition epochs and offsets of records begin again, as
+Kafka's do; offsets of the metadata log, broker epochs, times, incarnations and correlation ids go on.
 """
 
 from __future__ import annotations
 
-import base64
 import gzip
 import re
 from collections.abc import Callable, Iterator
@@ -110,7 +109,9 @@ class Repeated:
         at = datetime.fromisoformat(head[1]).replace(tzinfo=UTC)
         is_quorums = QUORUM in text
         pattern = "|".join([_EPOCHS, _NUMBERS, *(map(_quoted, self._ids(text))), *([_OFFSETS] * is_quorums)])
-        texts, between, last = [], [], head.end()
+        texts: list[str] = []
+        between: list[tuple[Callable[[Any, int], str], Any]] = []
+        last = head.end()
         for found in re.finditer(pattern, text):
             group = next(i for i, value in enumerate(found.groups(), start=1) if value is not None)
             texts.append(text[last : found.start(group)])

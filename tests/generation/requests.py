@@ -157,12 +157,12 @@ class RequestLogs:
         """A fetch of a follower, and its answer."""
         session = self._sessions[(leader, follower)] = self._sessions.get((leader, follower), -1) + 1
         asked = {
-            "partition": of.number, "currentLeaderEpoch": leader_epoch, "fetchOffset": offset, "lastFetchedEpoch": last_epoch,
-            "logStartOffset": 0, "partitionMaxBytes": 1048576,
+            "partition": of.number, "currentLeaderEpoch": leader_epoch, "fetchOffset": offset,
+            "lastFetchedEpoch": last_epoch, "logStartOffset": 0, "partitionMaxBytes": 1048576,
         }  # fmt: skip
         answer: dict[str, Any] = {
-            "partitionIndex": of.number, "errorCode": error, "highWatermark": hwm, "lastStableOffset": hwm, "logStartOffset": 0,
-            "abortedTransactions": None, "preferredReadReplica": -1, "recordsSizeInBytes": size,
+            "partitionIndex": of.number, "errorCode": error, "highWatermark": hwm, "lastStableOffset": hwm,
+            "logStartOffset": 0, "abortedTransactions": None, "preferredReadReplica": -1, "recordsSizeInBytes": size,
         }  # fmt: skip
         if diverging is not None:
             answer["divergingEpoch"] = {"epoch": diverging[0], "endOffset": diverging[1]}

@@ -13,7 +13,7 @@ FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 class Asked(NamedTuple):
     """What is asked, by the kind of message; None and empty where the kind has it not, or the message does not say.
 
-    A fetch: ``offset`` and the ``epoch`` that it is sent in; a proposal: the ``isr``, with leader and partition epoch.
+    A fetch: ``offset`` and the ``epoch`` that it is sent in. A proposal: the ``isr``, with leader and partition epoch.
     """
 
     offset: int | None = None
@@ -23,7 +23,7 @@ class Asked(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What is answered: ``error`` is its name, empty for none. ``size`` is in bytes, ``offset`` where a batch begins."""
+    """What is answered: ``error`` is its name. ``size`` is in bytes, ``offset`` where a batch begins."""
 
     error: str = ""
     hwm: int | None = None
@@ -38,8 +38,8 @@ class Told(NamedTuple):
 class Message:
     """A request about a partition, with its answer; None where no answer names the partition.
 
-    Times are in ms since the epoch, by the clock of who answered, its zone taken out. ``number`` counts the messages about
-    the partition in the log of who answered, so that it shows where some were left out.
+    Times are in ms since the epoch, by the clock of who answered, its zone taken out. ``number`` counts the messages
+    about the partition in the log of who answered, so that it shows where some were left out.
     """
 
     arrived: float

@@ -1,20 +1,21 @@
 """A replay's result as a page: one HTML file that needs no network, for whoever operates the cluster.
 
-The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing of the
-data is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one, known
-by its hash, and loads nothing.
+The page is ``page.html`` with the data in it as JSON; its script draws what the reader unfolds. Nothing of the data
+is ever HTML: the script only sets text, and the policy of the page (CSP) runs no script but that one, known by its
+hash, and loads nothing.
 
 Form of the data, to keep 100,000 changes small: ``{"limit", "rules", "reports": [{"report", "promises", "causes",
-"members", "files", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names. ``report`` is
-``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and where there are
-any ``[…, settings, courses, messages]``: a message is ``Message.row``, whose file is an index into ``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr,
-unclean]``, with null and the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset,
-…]]``, each time and offset but the first ones as the difference to those before. A change
-is ``[position, time, cause, min_isr, unclean, before, after]``, where ``cause`` is an index into ``causes`` (−1:
-nothing explains it), ``min_isr`` −1 where the log does not say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1
-where it is the state after the change before, else a state. A state is 0 for none, or ``[replicas, isr, elr,
-last known elr, leader, leader epoch, partition epoch]`` and, where they are not the usual ones, ``[recovery state,
-adding, removing]`` after it; lists of members are indices into ``members``.
+"members", "files", "timelines"}]}``. ``rules`` has what the rulebook says of each number that a finding names.
+``report`` is ``Report.to_json``, without the facts of findings. A timeline is ``[partition, total, changes]``, and
+where there are any ``[…, settings, courses, messages]``: a message is ``Message.row``, its file an index into
+``files``; a setting is ``[position, time, name, level, resource, before, value, min_isr, unclean]``, with null and
+the last two as in a change; a course is ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]``, each time and offset
+but the first ones as the difference to those before. A change is ``[position, time, cause, min_isr, unclean, before,
+after]``, where ``cause`` is an index into ``causes`` (−1: nothing explains it), ``min_isr`` −1 where the log does not
+say, ``unclean`` 0, 1, or −1 likewise, and ``before`` is 1 where it is the state after the change before, else a
+state. A state is 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]`` and,
+where they are not the usual ones, ``[recovery state, adding, removing]`` after it; lists of members are indices into
+``members``.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str
         for j, timeline in enumerate(report.timelines.values()):
             yield ",\n" if j else "\n"
             yield as_json(compact.timeline(timeline))
-        yield f'],"causes":{as_json(list(compact.causes))},"members":{as_json([list(m) for m in compact.members])},"files":{as_json(list(compact.files))}}}'
+        members = as_json([list(m) for m in compact.members])
+        yield f'],"causes":{as_json(list(compact.causes))},"members":{members},'
+        yield f'"files":{as_json(list(compact.files))}}}'
     yield "]}"
 
 

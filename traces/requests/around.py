@@ -1,7 +1,7 @@
 """Messages around what happened to a partition: read once more, for the page, as few as can be looked at.
 
-Of each node's log are kept the last messages about a partition before each place of interest, and the first ones behind it.
-Places are the messages that are told of, and the changes of the partition.
+Of each node's log are kept the last messages about a partition before each place of interest, and the first ones
+behind it. Places are the messages that are told of, and the changes of the partition.
 """
 
 from __future__ import annotations

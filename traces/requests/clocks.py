@@ -2,9 +2,9 @@
 
 A controller's answer to a proposal and the record that it made are one decision: what lies between their times, if it
 is much and always so, is between two clocks, and is taken out. A broker's clock is behind where it answers in leader
-epochs that have not begun. It is ahead where it answers in some when a heartbeat has told the controller that it knows the
-next ones, or where most of its proposals come before the fetches by which somebody is eligible. One such thing can be
-wrong; several are a clock.
+epochs that have not begun. It is ahead where it answers in some when a heartbeat has told the controller that it
+knows the next ones, or where most of its proposals come before the fetches by which somebody is eligible. One such
+thing can be wrong; several are a clock.
 """
 
 from __future__ import annotations

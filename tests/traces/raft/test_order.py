@@ -69,7 +69,8 @@ def test_a_process_that_starts_knows_of_no_request() -> None:
         at(2, 4, started), at(2, 5, Answered(ANSWER, 5, A)),
     )  # fmt: skip
     exchanges = [exchange for _, exchange in found]
-    assert exchanges[0] is not None and exchanges[0] is exchanges[1]
+    assert exchanges[0] is not None
+    assert exchanges[0] is exchanges[1]
     assert exchanges[0].is_lost
     assert exchanges[2:] == [None] * 4
 
@@ -79,7 +80,8 @@ def test_a_request_that_was_given_up_is_rather_the_one_that_was_sent_again() -> 
         at(1, 0, Sent(A, 7, 2)), at(1, 1, GotAnswer(ANSWER, 7, 2, failed=True)), at(1, 2, Sent(A, 8, 2)),
         at(2, 3, Received(A, 1, 18)),
     )  # fmt: skip
-    assert found[0][1] is not None and found[0][1].is_lost
+    assert found[0][1] is not None
+    assert found[0][1].is_lost
     assert found[-1][1] is found[2][1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -71,9 +72,7 @@ def test_few_are_kept_and_it_shows_where_some_are_left_out(messages: list[Messag
     before, behind = range(51 - SIDE + 3, 51), range(51, 52 + SIDE)
     assert offsets == [*range(SIDE), *before, *behind]
     numbers = [m.number for m in messages if m.receiver == 0]
-    assert [b - a for a, b in zip(numbers, numbers[1:], strict=False) if b - a != 1] == [
-        51 + 3 - 2 * SIDE + 1
-    ]
+    assert [b - a for a, b in pairwise(numbers) if b - a != 1] == [51 + 3 - 2 * SIDE + 1]
 
 
 def test_the_page_has_them_as_data(messages: list[Message], tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_broker_whose_clock_is_behind_is_a_doubt(tmp_path: Path) -> None:
 
 
 def test_a_broker_whose_clock_is_ahead_can_look_like_one_that_hears_late(tmp_path: Path) -> None:
-    """Nothing shows it here; a write that is refused for an ISR that has grown since, by its clock, is not explained."""
+    """Nothing shows it here; a write that is refused for an ISR that has grown since is not explained."""
     report = shifted(tmp_path, "node1", 2)
     assert [c.action for u in report.unexplained for c in u.candidates] == ["write refused"] * 4
     assert not report.doubts

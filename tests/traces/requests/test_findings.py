@@ -9,9 +9,9 @@ import pytest
 
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
+from tests.generation.model_runs import Step, Written, model, scripted, walked
 from tests.generation.requests import TOPIC_ID, RequestLogs
 from tests.slow import slow
-from tests.generation.model_runs import Step, Written, model, scripted, walked
 
 
 def found(report: Report) -> set[tuple[str, str]]:
