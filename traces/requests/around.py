@@ -21,6 +21,7 @@ from highwater.traces.reports.exchanges import (
     Message,
     Told,
 )
+from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.report import Report, Timeline
 from highwater.traces.requests import lines, messages
 from highwater.traces.requests.lines import RequestLine
@@ -108,16 +109,7 @@ class Around:
 
     def _messages(self, line: RequestLine) -> Iterator[tuple[str, Message]]:
         if line.api == lines.FETCH:
-            fetch = messages.read_fetch(line)
-            if fetch.replica == messages.CONSUMER:
-                return
-            for key in {**fetch.asked, **fetch.answers}:
-                asked, told = fetch.asked.get(key), fetch.answers.get(key)
-                yield from self._message(
-                    line, key, fetch.replica, FETCH,
-                    Asked() if asked is None else Asked(asked.offset, asked.leader_epoch),
-                    None if told is None else Told(_error(told.error), told.hwm, told.size, told.diverging),
-                )  # fmt: skip
+            yield from self._fetched(line)
         elif line.api == lines.PRODUCE:
             for written in messages.read_produce(line):
                 offset = written.offset if written.offset >= 0 else None
@@ -127,12 +119,21 @@ class Around:
             for proposal in messages.read_alter(line):
                 isr = tuple(member for member, _ in proposal.members)
                 asked = Asked(None, proposal.leader_epoch, isr, proposal.partition_epoch)
-                told = (
-                    Told(_error(proposal.error))
-                    if proposal.error
-                    else Told(isr=proposal.answer_isr, partition_epoch=proposal.answer_partition_epoch)
-                )
+                done = Told(isr=proposal.answer_isr, partition_epoch=proposal.answer_partition_epoch)
+                told = Told(_error(proposal.error)) if proposal.error else done
                 yield from self._message(line, proposal.key, proposal.broker, PROPOSAL, asked, told)
+
+    def _fetched(self, line: RequestLine) -> Iterator[tuple[str, Message]]:
+        fetch = messages.read_fetch(line)
+        if fetch.replica == messages.CONSUMER:
+            return
+        for key in {**fetch.asked, **fetch.answers}:
+            sent, answer = fetch.asked.get(key), fetch.answers.get(key)
+            asked = Asked() if sent is None else Asked(sent.offset, sent.leader_epoch)
+            told = None
+            if answer is not None:
+                told = Told(_error(answer.error), answer.hwm, answer.size, answer.diverging)
+            yield from self._message(line, key, fetch.replica, FETCH, asked, told)
 
     def _message(
         self,
@@ -155,7 +156,8 @@ class Around:
 def _places(report: Report) -> dict[str, list[float]]:
     """The times that are looked at, in order, by the names of partitions with a timeline."""
     told: dict[str, list[float]] = defaultdict(list)
-    for one in (*report.findings, *report.unexplained):
+    of_lines: list[Finding | Unexplained] = [*report.findings, *report.unexplained]
+    for one in of_lines:
         if one.partition in report.timelines and "line" in one.position:
             told[one.partition].append(float(one.time or 0))
     found: dict[str, list[float]] = {}
