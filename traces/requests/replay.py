@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from sys import intern
+from typing import Any
 
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.kafka.data_dump import broker_of
@@ -256,8 +258,12 @@ def _moved(line: RequestLine, by: float) -> RequestLine:
 
 def _without_json(line: RequestLine) -> RequestLine:
     """A line of which only the times and the place are needed any more: what it says takes much memory."""
-    return line._replace(header={}, request={}, response={})
+    return line._replace(
+        header=_NOTHING, request=_NOTHING, response=_NOTHING, listener=intern(line.listener),
+        connection=intern(line.connection),
+    )  # fmt: skip
 
 
+_NOTHING: dict[str, Any] = {}
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
 """Read before the brokers' requests, and counted there."""
